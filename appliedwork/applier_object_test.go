@@ -77,7 +77,8 @@ func TestApplyIsSafe(t *testing.T) {
 			s.write(inventory+"w", func(w *unstructured.Unstructured) {
 				w.SetAnnotations(map[string]string{v1alpha1.AnnotationTerminating: "Teardown"})
 			})
-			if _, err := s.apply(appliedwork.ApplyOptions{}, a); !errors.Is(err, appliedwork.ErrTerminating) || s.exists(shop+"a") {
+			if _, err := s.apply(appliedwork.ApplyOptions{}, a); !errors.Is(err, appliedwork.ErrTerminating) ||
+				s.exists(shop+"a") {
 				s.t.Error(err)
 			}
 		},
@@ -87,19 +88,22 @@ func TestApplyIsSafe(t *testing.T) {
 					w.SetAnnotations(map[string]string{v1alpha1.AnnotationTerminating: "Teardown"})
 				})
 			})
-			if _, err := s.apply(appliedwork.ApplyOptions{}, a); !errors.Is(err, appliedwork.ErrTerminating) || s.exists(shop+"a") {
+			if _, err := s.apply(appliedwork.ApplyOptions{}, a); !errors.Is(err, appliedwork.ErrTerminating) ||
+				s.exists(shop+"a") {
 				s.t.Error(err)
 			}
 		},
 		"an object that others create at the same time is not adopted": func(s *scene) {
 			s.see = func(request *http.Request, _ []byte) {
-				if request.Method != http.MethodGet && strings.HasPrefix(request.URL.Path, strings.TrimSuffix(shop, "/")) && !s.exists(shop+"a") {
+				if request.Method != http.MethodGet && strings.HasPrefix(request.URL.Path, strings.TrimSuffix(shop, "/")) &&
+					!s.exists(shop+"a") {
 					s.put(shop+"a", manifest("a", "theirs"), "rival")
 				}
 			}
 			var refused *appliedwork.AdoptionError
 			_, err := s.apply(appliedwork.ApplyOptions{Force: true}, a)
-			if value, _, _ := unstructured.NestedString(s.objects[shop+"a"], "data", "value"); !errors.As(err, &refused) || value != "theirs" {
+			if value, _, _ := unstructured.NestedString(s.objects[shop+"a"], "data", "value"); !errors.As(err, &refused) ||
+				value != "theirs" {
 				s.t.Errorf("%v, value %q", err, value)
 			}
 		},
@@ -107,7 +111,8 @@ func TestApplyIsSafe(t *testing.T) {
 			s.put(shop+"a", manifest("a", "theirs"), "rival")
 			var refused *appliedwork.AdoptionError
 			_, err := s.apply(appliedwork.ApplyOptions{Force: true}, a)
-			if value, _, _ := unstructured.NestedString(s.objects[shop+"a"], "data", "value"); !errors.As(err, &refused) || value != "theirs" {
+			if value, _, _ := unstructured.NestedString(s.objects[shop+"a"], "data", "value"); !errors.As(err, &refused) ||
+				value != "theirs" {
 				s.t.Errorf("%v, value %q", err, value)
 			}
 		},
@@ -117,7 +122,8 @@ func TestApplyIsSafe(t *testing.T) {
 				s.write(shop+"a", func(obj *unstructured.Unstructured) { obj.SetOwnerReferences([]metav1.OwnerReference{co}) })
 			})
 			var refused *appliedwork.AdoptionError
-			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned}, a); !errors.As(err, &refused) {
+			if _, err := s.apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned}, a); !errors.As(err,
+				&refused) {
 				s.t.Error(err)
 			}
 		},
@@ -142,7 +148,8 @@ func TestApplyIsSafe(t *testing.T) {
 				s.t.Fatal(err)
 			}
 			of := map[appliedwork.Key]appliedwork.ObjectOptions{key: {ResourceVersion: fmt.Sprint(metadata["resourceVersion"])}}
-			if _, err := s.apply(appliedwork.ApplyOptions{ByKey: of}, manifest("a", "2")); !errors.Is(err, appliedwork.ErrChanged) {
+			if _, err := s.apply(appliedwork.ApplyOptions{ByKey: of}, manifest("a", "2")); !errors.Is(err,
+				appliedwork.ErrChanged) {
 				s.t.Error(err)
 			}
 		},
@@ -155,7 +162,8 @@ func TestApplyIsSafe(t *testing.T) {
 					s.lose = func() error { return lost }
 				}
 			}
-			if _, err := s.apply(appliedwork.ApplyOptions{}, a); !errors.Is(err, lost) || !s.exists(shop+"a") || !s.recorded("a") {
+			if _, err := s.apply(appliedwork.ApplyOptions{}, a); !errors.Is(err, lost) || !s.exists(shop+"a") ||
+				!s.recorded("a") {
 				s.t.Errorf("%v, recorded %v", err, s.recorded("a"))
 			}
 		},
@@ -208,7 +216,8 @@ func TestApplyIsSafe(t *testing.T) {
 				s.t.Fatal(err)
 			}
 			s.fail = nil
-			if err := s.tracker.Forget(s.t.Context(), s.work, old...); err != nil { // called by a process that saw the end of the old object
+			// called by a process that saw the end of the old object
+			if err := s.tracker.Forget(s.t.Context(), s.work, old...); err != nil {
 				s.t.Fatal(err)
 			}
 			if !s.recorded("a") {
@@ -216,7 +225,8 @@ func TestApplyIsSafe(t *testing.T) {
 			}
 		},
 		"a protected namespace gets no owner": func(s *scene) {
-			ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "default"}}}
+			ns := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace",
+				"metadata": map[string]any{"name": "default"}}}
 			s.put(spaces+"default", ns, "default")
 			// The policy would delete the adopted namespace, so only its protection keeps it.
 			opts := appliedwork.ApplyOptions{
@@ -225,7 +235,8 @@ func TestApplyIsSafe(t *testing.T) {
 			if _, err := s.apply(opts, ns); err != nil {
 				s.t.Fatal(err)
 			}
-			if owners := (&unstructured.Unstructured{Object: s.objects[spaces+"default"]}).GetOwnerReferences(); len(owners) > 0 {
+			if owners := (&unstructured.Unstructured{Object: s.objects[spaces+"default"]}).GetOwnerReferences(); len(
+				owners) > 0 {
 				s.t.Error(owners)
 			}
 		},
@@ -242,7 +253,9 @@ func ignoredRace(s *scene) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	options := appliedwork.ApplyOptions{ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: {Force: true, IgnoreFields: []string{"/data/value"}}}}
+	options := appliedwork.ApplyOptions{
+		ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: {Force: true, IgnoreFields: []string{"/data/value"}}},
+	}
 	if _, err := s.apply(options, a); err != nil {
 		s.t.Fatal(err)
 	}
@@ -263,7 +276,8 @@ func ignoredRace(s *scene) {
 		s.t.Errorf("%v, %v", changes, err)
 	}
 	stored := &unstructured.Unstructured{Object: s.objects[shop+"a"]}
-	if value, _, _ := unstructured.NestedString(stored.Object, "data", "value"); value != "theirs" || stored.GetLabels()["version"] != "2" {
+	if value, _, _ := unstructured.NestedString(stored.Object, "data", "value"); value != "theirs" ||
+		stored.GetLabels()["version"] != "2" {
 		s.t.Errorf("%v", stored.Object)
 	}
 }

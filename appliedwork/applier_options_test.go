@@ -20,9 +20,12 @@ import (
 // write.
 func TestInvalidIgnoreFieldsAreRefused(t *testing.T) {
 	for pointer, want := range map[string]string{
-		"": "CreateOnly", "data": "begin with /", "/a~2": "~0", "/a~": "~0", "/nothing/a~2": "~0", "/kind": "apiVersion or kind",
-		"/apiVersion": "apiVersion or kind", "/metadata": "the name or the namespace", "/metadata/name": "the name or the namespace",
-		"/metadata/namespace": "the name or the namespace", "/data/list/-": "index of a list item", "/data/list/01": "index of a list item",
+		"": "CreateOnly", "data": "begin with /", "/a~2": "~0", "/a~": "~0", "/nothing/a~2": "~0",
+		"/kind":       "apiVersion or kind",
+		"/apiVersion": "apiVersion or kind", "/metadata": "the name or the namespace",
+		"/metadata/name":      "the name or the namespace",
+		"/metadata/namespace": "the name or the namespace", "/data/list/-": "index of a list item",
+		"/data/list/01": "index of a list item",
 	} {
 		s := newScene(t)
 		obj := manifest("a", "1")
@@ -32,13 +35,16 @@ func TestInvalidIgnoreFieldsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := len(s.writes)
-		for _, options := range []appliedwork.ObjectOptions{{IgnoreFields: []string{pointer}}, {IgnoreChangedFields: []string{pointer}}} {
+		for _, options := range []appliedwork.ObjectOptions{{IgnoreFields: []string{pointer}},
+			{IgnoreChangedFields: []string{pointer}}} {
 			_, err = s.apply(appliedwork.ApplyOptions{ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: options}}, obj)
-			if !errors.Is(err, appliedwork.ErrInvalidInput) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), key.String()) {
+			if !errors.Is(err, appliedwork.ErrInvalidInput) || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), key.String()) {
 				t.Errorf("%q: %v, want %q", pointer, err, want)
 			}
 		}
-		if written := slices.DeleteFunc(s.writes[before:], func(w string) bool { return strings.Contains(w, "/appliedworks/") }); len(written) > 0 || s.exists(shop+"a") {
+		if written := slices.DeleteFunc(s.writes[before:],
+			func(w string) bool { return strings.Contains(w, "/appliedworks/") }); len(written) > 0 || s.exists(shop+"a") {
 			t.Errorf("%q: %v", pointer, written)
 		}
 	}
@@ -48,7 +54,8 @@ func TestInvalidIgnoreFieldsAreRefused(t *testing.T) {
 // of an ignored field by others causes none either. New options do.
 func TestIgnoredFieldsCauseNoWrite(t *testing.T) {
 	s := newScene(t)
-	s.kinds["v1"].APIResources = append(s.kinds["v1"].APIResources, metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
+	s.kinds["v1"].APIResources = append(s.kinds["v1"].APIResources,
+		metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
 	a := object(`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"a"},"data":{"kept":"MQ=="},"stringData":{"value":"1","more":"1"}}`)
 	path := spaces + "shop/secrets/a"
 	key, err := appliedwork.Identify(a)
@@ -73,7 +80,8 @@ func TestIgnoredFieldsCauseNoWrite(t *testing.T) {
 			text := strings.NewReplacer(`"f:value":{},`, ``, `,"f:value":{}`, ``).Replace(entries[0].FieldsV1.GetRawString())
 			entries[0].FieldsV1 = metav1.NewFieldsV1(text)
 			obj.SetManagedFields(append(entries, metav1.ManagedFieldsEntry{
-				Manager: "somebody", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:value":{}}}`),
+				Manager: "somebody", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1",
+				FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:value":{}}}`),
 			}))
 		})
 	}
@@ -89,7 +97,8 @@ func TestIgnoredFieldsCauseNoWrite(t *testing.T) {
 	apply(whole, "1 configured")
 	change()
 	apply(whole, "1 unchanged")
-	apply(appliedwork.ObjectOptions{Strategy: appliedwork.StrategyUpdate, IgnoreFields: []string{"/data/value"}}, "1 configured")
+	apply(appliedwork.ObjectOptions{Strategy: appliedwork.StrategyUpdate, IgnoreFields: []string{"/data/value"}},
+		"1 configured")
 	if value, _, _ := unstructured.NestedString(s.objects[path], "data", "value"); value != "dGhlaXJz" {
 		t.Errorf("the value is %s", value)
 	}
@@ -115,7 +124,8 @@ func TestObjectOptionsApplyToOneObject(t *testing.T) {
 			managers = append(managers, strings.TrimSuffix(manager, string(work.UID))+r.URL.Query().Get("force"))
 		}
 	}
-	options := appliedwork.ApplyOptions{Concurrency: 1, FieldManager: "all", ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: {FieldManager: "one", Force: true}}}
+	options := appliedwork.ApplyOptions{Concurrency: 1, FieldManager: "all",
+		ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: {FieldManager: "one", Force: true}}}
 	apply := func() {
 		t.Helper()
 		if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, options); err != nil {
@@ -140,7 +150,8 @@ func TestObjectOptionsApplyToOneObject(t *testing.T) {
 		t.Errorf("without a manager of its own, an object has that of all: %q", managers)
 	}
 	options.ByKey[key] = appliedwork.ObjectOptions{FieldManager: strings.Repeat("x", 91)}
-	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, options); !errors.Is(err, appliedwork.ErrInvalidInput) {
+	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, options); !errors.Is(err,
+		appliedwork.ErrInvalidInput) {
 		t.Errorf("a manager of 91 characters: %v", err)
 	}
 }

@@ -27,18 +27,21 @@ func TestIntentIsRecordedBeforeWrite(t *testing.T) {
 		}
 		return nil
 	}
-	if changes, err := applier.Apply(neverEnds, work, []*unstructured.Unstructured{manifest("a", "1")}, appliedwork.ApplyOptions{}); err == nil || len(changes.Entries) > 0 {
+	if changes, err := applier.Apply(neverEnds, work, []*unstructured.Unstructured{manifest("a", "1")},
+		appliedwork.ApplyOptions{}); err == nil || len(changes.Entries) > 0 {
 		t.Errorf("%v, %v", changes, err)
 	}
 	api.fail = nil
 	if slices.ContainsFunc(api.writes, func(w string) bool { return strings.Contains(w, "configmaps") }) {
 		t.Errorf("%v", api.writes)
 	}
-	if _, err := applier.Apply(neverEnds, work, []*unstructured.Unstructured{manifest("a", "1")}, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := applier.Apply(neverEnds, work, []*unstructured.Unstructured{manifest("a", "1")},
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"POST /apis/multicluster.x-k8s.io/v1alpha1/appliedworks", "PUT /apis/multicluster.x-k8s.io/v1alpha1/appliedworks/w/status",
+		"POST /apis/multicluster.x-k8s.io/v1alpha1/appliedworks",
+		"PUT /apis/multicluster.x-k8s.io/v1alpha1/appliedworks/w/status",
 		"POST /api/v1/namespaces/shop/configmaps", "PUT /apis/multicluster.x-k8s.io/v1alpha1/appliedworks/w/status",
 	}
 	if d := cmp.Diff(want, api.writes); d != "" {

@@ -26,7 +26,9 @@ func servedWhenWritten(api *fakeAPI, versions ...string) *int {
 		}
 		if method != "GET" && strings.Contains(path, "customresourcedefinitions") {
 			for _, v := range versions {
-				api.kinds["example.com/"+v] = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "parts", Kind: "Part", Namespaced: true}}}
+				api.kinds["example.com/"+v] = &metav1.APIResourceList{
+					APIResources: []metav1.APIResource{{Name: "parts", Kind: "Part", Namespaced: true}},
+				}
 			}
 		}
 		return nil
@@ -68,9 +70,11 @@ func TestObjectsOfFailedCRDFail(t *testing.T) {
 		return nil
 	}
 	began := time.Now()
-	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{part, crd}, appliedwork.ApplyOptions{})
+	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{part, crd},
+		appliedwork.ApplyOptions{})
 	var notServed *appliedwork.TypeNotServedError
-	if changes.String() != "2 failed" || !errors.As(changes.Entries[0].Err, &notServed) || !strings.Contains(changes.Entries[0].Err.Error(), "parts.example.com") {
+	if changes.String() != "2 failed" || !errors.As(changes.Entries[0].Err, &notServed) ||
+		!strings.Contains(changes.Entries[0].Err.Error(), "parts.example.com") {
 		t.Errorf("%v, %v", changes, err)
 	}
 	if took := time.Since(began); took > 10*time.Second {
@@ -85,13 +89,15 @@ func TestCRDAndObjectsOfNewVersion(t *testing.T) {
 	crd, part := withParts(api)
 	tracker, work := newTracker(t, api, nil)
 	applier := appliedwork.NewApplier(tracker)
-	if _, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{crd, part}, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{crd, part},
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	part.SetAPIVersion("example.com/v2")
 	changes, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{crd, part}, appliedwork.ApplyOptions{})
 	var notServed *appliedwork.TypeNotServedError
-	if !errors.As(err, &notServed) || notServed.Version != "v2" || notServed.Served != "v1" || changes.Count(appliedwork.ActionFailed) != 1 {
+	if !errors.As(err, &notServed) || notServed.Version != "v2" || notServed.Served != "v1" ||
+		changes.Count(appliedwork.ActionFailed) != 1 {
 		t.Errorf("%v, %v", changes, err)
 	}
 	servedWhenWritten(api, "v1", "v2")
@@ -113,7 +119,8 @@ func TestKindIsDiscoveredBeforeItIsServed(t *testing.T) {
 	crd, part := withParts(api)
 	tracker, work := newTracker(t, api, nil)
 	applier := appliedwork.NewApplier(tracker)
-	if _, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{crd, part}, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{crd, part},
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	servedWhenWritten(api, "v1", "v2")

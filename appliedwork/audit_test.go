@@ -43,11 +43,13 @@ func TestAuditWithUnavailableAPIServer(t *testing.T) {
 	}
 	late := manifest("late", "1")
 	appliedwork.SetOwnerReference(late, work)
-	if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
+	if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), late,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	report, err := appliedwork.NewCollector(tracker).Audit(t.Context(), work, appliedwork.AuditOptions{Record: true})
-	if err != nil || len(report.Untracked) != 1 || len(report.Unread) != 1 || report.Unread["metrics.example.com/v1"] == nil {
+	if err != nil || len(report.Untracked) != 1 || len(report.Unread) != 1 ||
+		report.Unread["metrics.example.com/v1"] == nil {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -65,7 +67,8 @@ func TestSurveyNeedsFewRequests(t *testing.T) {
 	tracker, _ := newTracker(t, api, func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 })
 	collector, late := appliedwork.NewCollector(tracker), map[types.UID]string{}
 	for i := range 10 {
-		work, err := tracker.Ensure(t.Context(), fmt.Sprint("w-", i), v1alpha1.AppliedWorkSpec{WorkName: "w", WorkNamespace: "n"})
+		work, err := tracker.Ensure(t.Context(), fmt.Sprint("w-", i),
+			v1alpha1.AppliedWorkSpec{WorkName: "w", WorkNamespace: "n"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,12 +76,14 @@ func TestSurveyNeedsFewRequests(t *testing.T) {
 		for n := range 8 {
 			objects = append(objects, manifest(fmt.Sprintf("%d-%d", i, n), "1"))
 		}
-		if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, appliedwork.ApplyOptions{}); err != nil {
+		if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects,
+			appliedwork.ApplyOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		obj := manifest(fmt.Sprint("late-", i), "1")
 		appliedwork.SetOwnerReference(obj, work)
-		if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
+		if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), obj,
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		late[work.UID] = obj.GetName()
@@ -109,18 +114,21 @@ func TestSurveyWithAggregatedDiscovery(t *testing.T) {
 	}}, "rbac.authorization.k8s.io", nil}
 	var lists []string
 	api.see = func(request *http.Request, _ []byte) {
-		if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "s") && !strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadataList") {
+		if request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "s") &&
+			!strings.Contains(request.Header.Get("Accept"), "as=PartialObjectMetadataList") {
 			lists = append(lists, request.URL.Path)
 		}
 	}
-	client, err := metadata.NewForConfigAndClient(&rest.Config{Host: "http://memory", QPS: -1}, &http.Client{Transport: api})
+	client, err := metadata.NewForConfigAndClient(&rest.Config{Host: "http://memory", QPS: -1},
+		&http.Client{Transport: api})
 	if err != nil {
 		t.Fatal(err)
 	}
 	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.Discovery, o.Metadata = d, client })
 	late := manifest("late", "1")
 	appliedwork.SetOwnerReference(late, work)
-	if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
+	if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), late,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	asked, lists = nil, nil
@@ -128,7 +136,8 @@ func TestSurveyWithAggregatedDiscovery(t *testing.T) {
 	if err != nil || len(survey.Unread) > 0 || len(survey.Untracked) != 1 {
 		t.Fatalf("%+v, %v", survey, err)
 	}
-	want := []v1alpha1.AppliedResourceMeta{entry(v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "shop", Name: "late"}, survey.Untracked[work.UID][0].UID)}
+	want := []v1alpha1.AppliedResourceMeta{entry(v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap",
+		Resource: "configmaps", Namespace: "shop", Name: "late"}, survey.Untracked[work.UID][0].UID)}
 	if d := cmp.Diff(want, survey.Untracked[work.UID]); d != "" || want[0].UID == "" {
 		t.Error(d)
 	}
@@ -141,10 +150,12 @@ func TestSurveyWithAggregatedDiscovery(t *testing.T) {
 		}
 	}
 	// A kind that the answer lacks may still exist: the answer may be older than the kind.
-	api.kinds["v1"].APIResources = append(api.kinds["v1"].APIResources, metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: metav1.Verbs{"get"}})
+	api.kinds["v1"].APIResources = append(api.kinds["v1"].APIResources,
+		metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true, Verbs: metav1.Verbs{"get"}})
 	secret := manifest("new", "1")
 	secret.SetKind("Secret")
-	if changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{secret}, appliedwork.ApplyOptions{}); err != nil {
+	if changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{secret},
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Errorf("%v, %v", changes, err)
 	}
 }

@@ -45,7 +45,8 @@ func TestListReadsFewUnrelatedObjects(t *testing.T) {
 			}
 			create := func(name string) {
 				t.Helper()
-				if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), manifest(name, "1"), metav1.CreateOptions{}); err != nil {
+				if _, err := api.client().Resource(corev1ConfigMaps).Namespace("shop").Create(t.Context(), manifest(name, "1"),
+					metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -68,7 +69,8 @@ func TestListReadsFewUnrelatedObjects(t *testing.T) {
 				api.listed = func(items []any, slim bool) {
 					n := 0
 					for _, item := range items {
-						if name := item.(map[string]any)["metadata"].(map[string]any)["name"].(string); !strings.HasPrefix(name, "b-") || strings.HasSuffix(name, "theirs") {
+						if name := item.(map[string]any)["metadata"].(map[string]any)["name"].(string); !strings.HasPrefix(name, "b-") ||
+							strings.HasSuffix(name, "theirs") {
 							n++
 						}
 					}
@@ -81,7 +83,8 @@ func TestListReadsFewUnrelatedObjects(t *testing.T) {
 					t.Errorf("%v, %v", changes, err)
 				}
 				if want == "120 unchanged" && (pages > c.pages || gets != c.gets) || others > 50 || c.metadata && others > 10 {
-					t.Errorf("%s: %d pages with %d others at most, and %d gets; want %d pages and %d gets", want, pages, others, gets, c.pages, c.gets)
+					t.Errorf("%s: %d pages with %d others at most, and %d gets; want %d pages and %d gets", want, pages, others, gets,
+						c.pages, c.gets)
 				}
 			}
 		})
@@ -98,14 +101,16 @@ func TestManyPolicyRulesCostNoMemory(t *testing.T) {
 	with := appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan}
 	for i := range n {
 		objects = append(objects, manifest(fmt.Sprint("goes-", i), "1"), manifest(fmt.Sprint("stays-", i), "1"))
-		with.Orphans = append(with.Orphans, appliedwork.OrphanRule{Resource: "configmaps", Namespace: "shop", Name: fmt.Sprint("stays-", i)})
+		with.Orphans = append(with.Orphans, appliedwork.OrphanRule{Resource: "configmaps", Namespace: "shop",
+			Name: fmt.Sprint("stays-", i)})
 	}
 	var allocated [2]uint64
 	for i, policies := range []appliedwork.Policies{{}, with} {
 		for range 2 { // the second apply has no changes
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			if changes, err := applier.Apply(t.Context(), work, objects, appliedwork.ApplyOptions{Policies: policies}); err != nil {
+			if changes, err := applier.Apply(t.Context(), work, objects,
+				appliedwork.ApplyOptions{Policies: policies}); err != nil {
 				t.Fatal(changes, err)
 			}
 			runtime.ReadMemStats(&after)

@@ -18,7 +18,8 @@ import (
 
 // life is a process: it applies objects, changes and prunes some, and ends the work.
 func life(api *fakeAPI) error {
-	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: api, MaxShardBytes: 1 << 10, IntentGrace: time.Nanosecond})
+	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: api.client(), Discovery: api,
+		MaxShardBytes: 1 << 10, IntentGrace: time.Nanosecond})
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,10 @@ func TestCrashAtEachRequestLeavesNothing(t *testing.T) {
 			}
 			_ = life(api)
 			api.fail, api.lose = nil, nil
-			tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.IntentGrace, o.MaxShardBytes = time.Nanosecond, 1<<10 })
+			tracker, work := newTracker(t, api, func(o *appliedwork.Options) {
+				o.IntentGrace, o.MaxShardBytes = time.Nanosecond,
+					1<<10
+			})
 			pruner, changes := appliedwork.NewPruner(tracker), (*appliedwork.ChangeSet)(nil)
 			for range 2 { // an unconfirmed object is checked twice
 				var err error
@@ -89,7 +93,8 @@ func TestCrashAtEachRequestLeavesNothing(t *testing.T) {
 			if left := api.count("configmaps"); left > 0 || !changes.Done() {
 				t.Errorf("request %d, executed %v: %d objects are left, %v", n, executed, left, changes.Entries)
 			}
-			if _, err := appliedwork.NewCollector(tracker).Teardown(neverEnds, work, appliedwork.TeardownOptions{}); err != nil || len(api.objects) > 0 {
+			if _, err := appliedwork.NewCollector(tracker).Teardown(neverEnds, work,
+				appliedwork.TeardownOptions{}); err != nil || len(api.objects) > 0 {
 				t.Errorf("request %d, executed %v: teardown leaves %d objects, %v", n, executed, len(api.objects), err)
 			}
 		}

@@ -17,10 +17,14 @@ import (
 )
 
 var (
-	ours    = metav1.OwnerReference{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "AppliedWork", Name: "w", UID: "us"}
-	theirs  = metav1.OwnerReference{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "AppliedWork", Name: "v", UID: "them"}
-	dead    = metav1.OwnerReference{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "AppliedWork", Name: "w", UID: "dead"}
-	foreign = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "dead"} // kinds other than ours are never dead
+	ours = metav1.OwnerReference{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "AppliedWork", Name: "w",
+		UID: "us"}
+	theirs = metav1.OwnerReference{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "AppliedWork", Name: "v",
+		UID: "them"}
+	dead = metav1.OwnerReference{APIVersion: "multicluster.x-k8s.io/v1alpha1", Kind: "AppliedWork", Name: "w",
+		UID: "dead"}
+	// kinds other than ours are never dead
+	foreign = metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "d", UID: "dead"}
 )
 
 func live(uid types.UID, deleting bool, references ...metav1.OwnerReference) *unstructured.Unstructured {
@@ -50,35 +54,56 @@ func TestDecideDeletion(t *testing.T) {
 		want         appliedwork.Decision
 	}{
 		{name: "ours", reason: "the plain case", live: live("1", false, ours), entry: "1", want: appliedwork.Delete},
-		{name: "ours, not confirmed", reason: "a create whose answer was lost", live: live("1", false, ours), want: appliedwork.Delete},
-		{name: "ours, another UID", reason: "re-created with our reference: ours", live: live("2", false, ours), entry: "1", want: appliedwork.Delete},
+		{name: "ours, not confirmed", reason: "a create whose answer was lost", live: live("1", false, ours),
+			want: appliedwork.Delete},
+		{name: "ours, another UID", reason: "re-created with our reference: ours", live: live("2", false, ours), entry: "1",
+			want: appliedwork.Delete},
 		{name: "absent", reason: "nothing to do", entry: "1", want: appliedwork.Gone},
 		{name: "absent, not confirmed", reason: "it was never made", want: appliedwork.Gone},
-		{name: "absent, orphan", reason: "a policy changes nothing", entry: "1", policy: appliedwork.PolicyOrphan, want: appliedwork.Gone},
-		{name: "reference removed", reason: "a user took it over", live: live("1", false), entry: "1", want: appliedwork.Release},
-		{name: "reference removed, deleting", reason: "the same", live: live("1", true), entry: "1", want: appliedwork.Release},
+		{name: "absent, orphan", reason: "a policy changes nothing", entry: "1", policy: appliedwork.PolicyOrphan,
+			want: appliedwork.Gone},
+		{name: "reference removed", reason: "a user took it over", live: live("1", false), entry: "1",
+			want: appliedwork.Release},
+		{name: "reference removed, deleting", reason: "the same", live: live("1", true), entry: "1",
+			want: appliedwork.Release},
 		{name: "never ours", reason: "somebody else created it before us", live: live("1", false), want: appliedwork.Retain},
-		{name: "replaced", reason: "deleted and made again by somebody else", live: live("2", false), entry: "1", want: appliedwork.Retain},
-		{name: "replaced, deleting", reason: "not ours to wait for", live: live("2", true), entry: "1", want: appliedwork.Retain},
-		{name: "another work's", reason: "no reference to us", live: live("2", false, theirs), entry: "1", want: appliedwork.Retain},
-		{name: "older incarnation's", reason: "a reference is a UID, not a name", live: live("1", false, dead), want: appliedwork.Retain},
-		{name: "handed over", reason: "another work owns it too", live: live("1", false, ours, theirs), entry: "1", want: appliedwork.Release},
-		{name: "handed over, deleting", reason: "only our reference goes", live: live("1", true, ours, theirs), entry: "1", want: appliedwork.Release},
-		{name: "dead co-owner", reason: "an AppliedWork that is gone has no claim", live: live("1", false, ours, dead), entry: "1", want: appliedwork.Delete},
-		{name: "foreign co-owner", reason: "alive as far as we know", live: live("1", false, ours, foreign), entry: "1", want: appliedwork.Release},
-		{name: "intent of another", reason: "it is about to adopt it", live: live("1", false, ours), entry: "1", listed: listed("them", false, false), want: appliedwork.Release},
-		{name: "applied by another", reason: "an earlier object of the name: it is about to adopt this one", live: live("1", false, ours), entry: "1", listed: listed("them", true, false), want: appliedwork.Release},
-		{name: "intent of one that ends", reason: "no claim", live: live("1", false, ours), entry: "1", listed: listed("them", false, true), want: appliedwork.Delete},
-		{name: "listed by ourselves", reason: "that is the entry at hand", live: live("1", false, ours), entry: "1", listed: listed("us", true, false), want: appliedwork.Delete},
-		{name: "orphan", reason: "the policy says so", live: live("1", false, ours), entry: "1", policy: appliedwork.PolicyOrphan, want: appliedwork.Release},
-		{name: "orphan, deleting", reason: "our reference goes anyhow", live: live("1", true, ours), entry: "1", policy: appliedwork.PolicyOrphan, want: appliedwork.Release},
-		{name: "deleting", reason: "an entry stays until its object is gone", live: live("1", true, ours), entry: "1", want: appliedwork.Wait},
+		{name: "replaced", reason: "deleted and made again by somebody else", live: live("2", false), entry: "1",
+			want: appliedwork.Retain},
+		{name: "replaced, deleting", reason: "not ours to wait for", live: live("2", true), entry: "1",
+			want: appliedwork.Retain},
+		{name: "another work's", reason: "no reference to us", live: live("2", false, theirs), entry: "1",
+			want: appliedwork.Retain},
+		{name: "older incarnation's", reason: "a reference is a UID, not a name", live: live("1", false, dead),
+			want: appliedwork.Retain},
+		{name: "handed over", reason: "another work owns it too", live: live("1", false, ours, theirs), entry: "1",
+			want: appliedwork.Release},
+		{name: "handed over, deleting", reason: "only our reference goes", live: live("1", true, ours, theirs), entry: "1",
+			want: appliedwork.Release},
+		{name: "dead co-owner", reason: "an AppliedWork that is gone has no claim", live: live("1", false, ours, dead),
+			entry: "1", want: appliedwork.Delete},
+		{name: "foreign co-owner", reason: "alive as far as we know", live: live("1", false, ours, foreign), entry: "1",
+			want: appliedwork.Release},
+		{name: "intent of another", reason: "it is about to adopt it", live: live("1", false, ours), entry: "1",
+			listed: listed("them", false, false), want: appliedwork.Release},
+		{name: "applied by another", reason: "an earlier object of the name: it is about to adopt this one",
+			live: live("1", false, ours), entry: "1", listed: listed("them", true, false), want: appliedwork.Release},
+		{name: "intent of one that ends", reason: "no claim", live: live("1", false, ours), entry: "1",
+			listed: listed("them", false, true), want: appliedwork.Delete},
+		{name: "listed by ourselves", reason: "that is the entry at hand", live: live("1", false, ours), entry: "1",
+			listed: listed("us", true, false), want: appliedwork.Delete},
+		{name: "orphan", reason: "the policy says so", live: live("1", false, ours), entry: "1",
+			policy: appliedwork.PolicyOrphan, want: appliedwork.Release},
+		{name: "orphan, deleting", reason: "our reference goes anyhow", live: live("1", true, ours), entry: "1",
+			policy: appliedwork.PolicyOrphan, want: appliedwork.Release},
+		{name: "deleting", reason: "an entry stays until its object is gone", live: live("1", true, ours), entry: "1",
+			want: appliedwork.Wait},
 		{name: "deleting, not confirmed", reason: "the same", live: live("1", true, ours), want: appliedwork.Wait},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			owners := appliedwork.Owners{Self: "us", Listed: test.listed, Dead: isDead}
-			if got := appliedwork.DecideDeletion(test.live, entry(configMap("a"), test.entry), owners, test.policy); got != test.want {
+			if got := appliedwork.DecideDeletion(test.live, entry(configMap("a"), test.entry), owners,
+				test.policy); got != test.want {
 				t.Errorf("%s, want %s: %s", got, test.want, test.reason)
 			}
 		})

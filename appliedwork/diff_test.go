@@ -17,7 +17,8 @@ import (
 )
 
 func identifier(group, version, kind, resource, namespace, name string) v1alpha1.ResourceIdentifier {
-	return v1alpha1.ResourceIdentifier{Group: group, Version: version, Kind: kind, Resource: resource, Namespace: namespace, Name: name}
+	return v1alpha1.ResourceIdentifier{Group: group, Version: version, Kind: kind, Resource: resource,
+		Namespace: namespace, Name: name}
 }
 
 func configMap(name string) v1alpha1.ResourceIdentifier {
@@ -31,7 +32,8 @@ func entry(id v1alpha1.ResourceIdentifier, uid types.UID) v1alpha1.AppliedResour
 func TestDiff(t *testing.T) {
 	type ids = []v1alpha1.ResourceIdentifier
 	type entries = []v1alpha1.AppliedResourceMeta
-	old, bumped := identifier("example.com", "v1", "Tenant", "tenants", "ns", "a"), identifier("example.com", "v2", "Tenant", "tenants", "ns", "a")
+	old, bumped := identifier("example.com", "v1", "Tenant", "tenants", "ns", "a"),
+		identifier("example.com", "v2", "Tenant", "tenants", "ns", "a")
 	bumped.Ordinal = 7
 	kindless := identifier("apps", "v1", "", "deployments", "ns", "web")
 	deployment := identifier("apps", "v1", "Deployment", "deployments", "ns", "web")
@@ -42,28 +44,43 @@ func TestDiff(t *testing.T) {
 		want         appliedwork.Plan
 	}{
 		{name: "nothing", reason: "nothing comes of nothing"},
-		{name: "first", reason: "what is not recorded is added", desired: ids{configMap("a")}, want: appliedwork.Plan{Add: ids{configMap("a")}}},
-		{name: "same", reason: "the recorded UID is kept", recorded: entries{entry(configMap("a"), "1")}, desired: ids{configMap("a")},
-			want: appliedwork.Plan{Keep: entries{entry(configMap("a"), "1")}}},
-		{name: "removed", reason: "an object that is not desired is stale", recorded: entries{entry(configMap("a"), "1"), entry(configMap("b"), "")},
-			desired: ids{configMap("c")}, want: appliedwork.Plan{Add: ids{configMap("c")}, Stale: entries{entry(configMap("a"), "1"), entry(configMap("b"), "")}}},
-		{name: "version", reason: "a bumped apiVersion or another ordinal must not delete the live object", recorded: entries{entry(old, "1")},
-			desired: ids{bumped}, want: appliedwork.Plan{Keep: entries{entry(bumped, "1")}}},
-		{name: "group", reason: "another group is another object", recorded: entries{entry(identifier("a.io", "v1", "T", "ts", "", "x"), "1")},
-			desired: ids{identifier("b.io", "v1", "T", "ts", "", "x")},
-			want:    appliedwork.Plan{Add: ids{identifier("b.io", "v1", "T", "ts", "", "x")}, Stale: entries{entry(identifier("a.io", "v1", "T", "ts", "", "x"), "1")}}},
-		{name: "namespace", reason: "the same name elsewhere is another object", recorded: entries{entry(identifier("", "v1", "ConfigMap", "configmaps", "other", "a"), "1")},
-			desired: ids{configMap("a")}, want: appliedwork.Plan{Add: ids{configMap("a")}, Stale: entries{entry(identifier("", "v1", "ConfigMap", "configmaps", "other", "a"), "1")}}},
-		{name: "twice desired", reason: "it is one object", desired: ids{configMap("a"), configMap("a")}, want: appliedwork.Plan{Add: ids{configMap("a")}}},
-		{name: "twice recorded", reason: "the entry with a UID counts", recorded: entries{entry(old, ""), entry(bumped, "1")}, desired: ids{old},
-			want: appliedwork.Plan{Keep: entries{entry(old, "1")}}},
-		{name: "twice recorded and stale", reason: "it is deleted once", recorded: entries{entry(old, "1"), entry(bumped, "")},
-			want: appliedwork.Plan{Stale: entries{entry(old, "1")}}},
-		{name: "no kind", reason: "the enhancement's own example records none", recorded: entries{entry(kindless, "1")}, desired: ids{deployment},
-			want: appliedwork.Plan{Keep: entries{entry(deployment, "1")}}},
-		{name: "no kind, stale", reason: "and nor does that keep it", recorded: entries{entry(kindless, "1")}, want: appliedwork.Plan{Stale: entries{entry(kindless, "1")}}},
-		{name: "with and without kind", reason: "both are of the object that is desired", recorded: entries{entry(kindless, "1"), entry(deployment, "1")},
-			desired: ids{deployment}, want: appliedwork.Plan{Keep: entries{entry(deployment, "1")}}},
+		{name: "first", reason: "what is not recorded is added", desired: ids{configMap("a")},
+			want: appliedwork.Plan{Add: ids{configMap("a")}}},
+		{name: "same", reason: "the recorded UID is kept", recorded: entries{entry(configMap("a"), "1")},
+			desired: ids{configMap("a")},
+			want:    appliedwork.Plan{Keep: entries{entry(configMap("a"), "1")}}},
+		{name: "removed", reason: "an object that is not desired is stale",
+			recorded: entries{entry(configMap("a"), "1"), entry(configMap("b"), "")},
+			desired:  ids{configMap("c")}, want: appliedwork.Plan{Add: ids{configMap("c")},
+				Stale: entries{entry(configMap("a"), "1"), entry(configMap("b"), "")}}},
+		{name: "version", reason: "a bumped apiVersion or another ordinal must not delete the live object",
+			recorded: entries{entry(old, "1")},
+			desired:  ids{bumped}, want: appliedwork.Plan{Keep: entries{entry(bumped, "1")}}},
+		{name: "group", reason: "another group is another object",
+			recorded: entries{entry(identifier("a.io", "v1", "T", "ts", "", "x"), "1")},
+			desired:  ids{identifier("b.io", "v1", "T", "ts", "", "x")},
+			want: appliedwork.Plan{Add: ids{identifier("b.io", "v1", "T", "ts", "", "x")},
+				Stale: entries{entry(identifier("a.io", "v1", "T", "ts", "", "x"), "1")}}},
+		{name: "namespace", reason: "the same name elsewhere is another object",
+			recorded: entries{entry(identifier("", "v1", "ConfigMap", "configmaps", "other", "a"), "1")},
+			desired:  ids{configMap("a")}, want: appliedwork.Plan{Add: ids{configMap("a")},
+				Stale: entries{entry(identifier("", "v1", "ConfigMap", "configmaps", "other", "a"), "1")}}},
+		{name: "twice desired", reason: "it is one object", desired: ids{configMap("a"), configMap("a")},
+			want: appliedwork.Plan{Add: ids{configMap("a")}}},
+		{name: "twice recorded", reason: "the entry with a UID counts", recorded: entries{entry(old, ""), entry(bumped, "1")},
+			desired: ids{old},
+			want:    appliedwork.Plan{Keep: entries{entry(old, "1")}}},
+		{name: "twice recorded and stale", reason: "it is deleted once",
+			recorded: entries{entry(old, "1"), entry(bumped, "")},
+			want:     appliedwork.Plan{Stale: entries{entry(old, "1")}}},
+		{name: "no kind", reason: "the enhancement's own example records none", recorded: entries{entry(kindless, "1")},
+			desired: ids{deployment},
+			want:    appliedwork.Plan{Keep: entries{entry(deployment, "1")}}},
+		{name: "no kind, stale", reason: "and nor does that keep it", recorded: entries{entry(kindless, "1")},
+			want: appliedwork.Plan{Stale: entries{entry(kindless, "1")}}},
+		{name: "with and without kind", reason: "both are of the object that is desired",
+			recorded: entries{entry(kindless, "1"), entry(deployment, "1")},
+			desired:  ids{deployment}, want: appliedwork.Plan{Keep: entries{entry(deployment, "1")}}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -81,8 +98,10 @@ func TestDiffProperties(t *testing.T) {
 	id := rapid.Custom(func(t *rapid.T) v1alpha1.ResourceIdentifier {
 		return v1alpha1.ResourceIdentifier{
 			Ordinal: rapid.IntRange(0, 3).Draw(t, "ordinal"), Group: rapid.SampledFrom([]string{"", "a"}).Draw(t, "group"),
-			Version: rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "version"), Kind: rapid.SampledFrom([]string{"K", "L"}).Draw(t, "kind"),
-			Namespace: rapid.SampledFrom([]string{"", "n"}).Draw(t, "namespace"), Name: rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "name"),
+			Version:   rapid.SampledFrom([]string{"v1", "v2"}).Draw(t, "version"),
+			Kind:      rapid.SampledFrom([]string{"K", "L"}).Draw(t, "kind"),
+			Namespace: rapid.SampledFrom([]string{"", "n"}).Draw(t, "namespace"),
+			Name:      rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "name"),
 		}
 	})
 	rapid.Check(t, func(t *rapid.T) {

@@ -23,7 +23,8 @@ type events []string
 
 func (e *events) Eventf(object runtime.Object, kind, reason, format string, args ...any) {
 	work := object.(*v1alpha1.AppliedWork)
-	*e = append(*e, fmt.Sprintf("%s/%s: %s %s: %s", work.Name, work.Spec.WorkName, kind, reason, fmt.Sprintf(format, args...)))
+	*e = append(*e, fmt.Sprintf("%s/%s: %s %s: %s", work.Name, work.Spec.WorkName, kind, reason,
+		fmt.Sprintf(format, args...)))
 }
 
 // TestNameCollisionEvent checks that the existing AppliedWork gets the event if two works need the
@@ -75,14 +76,16 @@ func TestRefusalSetsCondition(t *testing.T) {
 		if err := apply(a); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a}, appliedwork.PruneOptions{}); err != nil {
+		if _, err := pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a},
+			appliedwork.PruneOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if c := condition(t, api, test.condition); c == nil || c.Status != metav1.ConditionTrue {
 			t.Fatalf("%s: %+v", test.condition, c)
 		}
 		err := test.call()
-		if c := condition(t, api, test.condition); err == nil || c.Status != metav1.ConditionFalse || c.Reason != test.reason || c.Message == "" {
+		if c := condition(t, api, test.condition); err == nil || c.Status != metav1.ConditionFalse ||
+			c.Reason != test.reason || c.Message == "" {
 			t.Errorf("%v: %+v, want reason %s", err, c, test.reason)
 		}
 		before := len(api.writes)
@@ -101,7 +104,8 @@ func TestLongMessageIsTruncated(t *testing.T) {
 	for _, name := range []string{strings.Repeat("ü", 600), "x" + strings.Repeat("ü", 600)} {
 		nameless := object(`{"kind":"Part","metadata":{"name":%q}}`, name) // no apiVersion
 		apply := func() {
-			if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{nameless}, appliedwork.ApplyOptions{}); !errors.Is(err, appliedwork.ErrInvalidObject) {
+			if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{nameless},
+				appliedwork.ApplyOptions{}); !errors.Is(err, appliedwork.ErrInvalidObject) {
 				t.Fatal(err)
 			}
 		}

@@ -27,10 +27,12 @@ type evicted struct {
 }
 
 func newEvicted(t *testing.T) *evicted {
-	e := &evicted{t: t, api: newFakeAPI(), clock: testingclock.NewFakePassiveClock(time.Date(2030, 1, 1, 12, 0, 0, 5e8, time.UTC))}
+	e := &evicted{t: t, api: newFakeAPI(),
+		clock: testingclock.NewFakePassiveClock(time.Date(2030, 1, 1, 12, 0, 0, 5e8, time.UTC))}
 	tracker, work := newTracker(t, e.api, nil)
 	e.work = work
-	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{manifest("a", "1")}, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{manifest("a", "1")},
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -73,14 +75,16 @@ func TestEvictionSurvivesRestart(t *testing.T) {
 	began := e.clock.Now()
 	for _, after := range []time.Duration{0, 20 * time.Minute, 59 * time.Minute} {
 		e.clock.SetTime(began.Add(after))
-		if got := e.evict(); got.Changes != nil || got.Remaining > time.Hour-after || got.Remaining < time.Hour-after-time.Second {
+		if got := e.evict(); got.Changes != nil || got.Remaining > time.Hour-after ||
+			got.Remaining < time.Hour-after-time.Second {
 			t.Errorf("after %s: %+v", after, got)
 		}
 	}
 	if err := e.collector().CancelEviction(t.Context(), e.work); err != nil {
 		t.Fatal(err)
 	}
-	if w := e.main(); w.Annotations[v1alpha1.AnnotationEvictionStart] != "" || w.Status.EvictionStartTime != nil || meta.FindStatusCondition(w.Status.Conditions, v1alpha1.ConditionEvicting) != nil {
+	if w := e.main(); w.Annotations[v1alpha1.AnnotationEvictionStart] != "" || w.Status.EvictionStartTime != nil ||
+		meta.FindStatusCondition(w.Status.Conditions, v1alpha1.ConditionEvicting) != nil {
 		t.Errorf("something of the eviction is left: %+v", w)
 	}
 	e.clock.SetTime(began.Add(2 * time.Hour))
@@ -128,7 +132,8 @@ func TestEvictionConditionIsSetAfterCrash(t *testing.T) {
 	}
 	e.api.fail = nil
 	e.evict()
-	if w := e.main(); w.Status.EvictionStartTime == nil || !meta.IsStatusConditionTrue(w.Status.Conditions, v1alpha1.ConditionEvicting) {
+	if w := e.main(); w.Status.EvictionStartTime == nil ||
+		!meta.IsStatusConditionTrue(w.Status.Conditions, v1alpha1.ConditionEvicting) {
 		t.Errorf("%+v", w.Status)
 	}
 }
@@ -137,7 +142,8 @@ func TestEvictionConditionIsSetAfterCrash(t *testing.T) {
 // once, not after an hour. For a work that is being released it deletes nothing.
 func TestEvictRefusesInvalidOptionsAndReleasedWork(t *testing.T) {
 	e := newEvicted(t)
-	_, err := e.collector().Evict(t.Context(), e.work, appliedwork.EvictOptions{Teardown: appliedwork.TeardownOptions{Propagation: "Sideways"}})
+	_, err := e.collector().Evict(t.Context(), e.work,
+		appliedwork.EvictOptions{Teardown: appliedwork.TeardownOptions{Propagation: "Sideways"}})
 	if !errors.Is(err, appliedwork.ErrInvalidInput) || e.main().Annotations[v1alpha1.AnnotationEvictionStart] != "" {
 		t.Error(err)
 	}

@@ -31,8 +31,10 @@ func ExampleIdentify() {
 
 // An identity has no version, and does not depend on the order of manifests.
 func ExampleKeyOf() {
-	old := v1alpha1.ResourceIdentifier{Ordinal: 3, Group: "apps", Version: "v1beta1", Kind: "Deployment", Namespace: "shop", Name: "web"}
-	now := v1alpha1.ResourceIdentifier{Ordinal: 0, Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop", Name: "web"}
+	old := v1alpha1.ResourceIdentifier{Ordinal: 3, Group: "apps", Version: "v1beta1", Kind: "Deployment",
+		Namespace: "shop", Name: "web"}
+	now := v1alpha1.ResourceIdentifier{Ordinal: 0, Group: "apps", Version: "v1", Kind: "Deployment", Namespace: "shop",
+		Name: "web"}
 	fmt.Println(appliedwork.KeyOf(old), appliedwork.KeyOf(old) == appliedwork.KeyOf(now))
 	// Output: Deployment.apps shop/web true
 }
@@ -49,7 +51,8 @@ func ExampleSetOwnerReference() {
 	one := &v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: "1"}}
 	two := &v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: "two", UID: "2"}}
 	obj := manifest("settings", "1")
-	fmt.Println("changed:", appliedwork.SetOwnerReference(obj, one), appliedwork.SetOwnerReference(obj, two), appliedwork.SetOwnerReference(obj, two))
+	fmt.Println("changed:", appliedwork.SetOwnerReference(obj, one), appliedwork.SetOwnerReference(obj, two),
+		appliedwork.SetOwnerReference(obj, two))
 	fmt.Println("removed:", appliedwork.RemoveOwnerReference(obj, one.UID))
 	fmt.Println("owned by one, by two:", appliedwork.IsOwnedBy(obj, one.UID), appliedwork.IsOwnedBy(obj, two.UID))
 	// Output:
@@ -61,7 +64,8 @@ func ExampleSetOwnerReference() {
 // Objects of a kind that is not served may exist. The API server answers with 404 in both cases.
 func ExampleIsTypeNotServed() {
 	gone := apierrors.NewNotFound(v1alpha1.Resource("appliedworks"), "work-01")
-	notServed := apierrors.NewGenericServerResponse(404, "get", v1alpha1.Resource("appliedworks"), "work-01", "404 page not found", 0, true)
+	notServed := apierrors.NewGenericServerResponse(404, "get", v1alpha1.Resource("appliedworks"), "work-01",
+		"404 page not found", 0, true)
 	fmt.Println(apierrors.IsNotFound(gone), appliedwork.IsTypeNotServed(gone))
 	fmt.Println(apierrors.IsNotFound(notServed), appliedwork.IsTypeNotServed(notServed))
 	// Output:
@@ -71,8 +75,10 @@ func ExampleIsTypeNotServed() {
 
 // Policies decide which objects stay, like the delete option of a ManifestWork, or one by one.
 func ExamplePolicies_For() {
-	database := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "PersistentVolumeClaim", Resource: "persistentvolumeclaims", Namespace: "shop", Name: "database"}
-	settings := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "shop", Name: "settings"}
+	database := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "PersistentVolumeClaim",
+		Resource: "persistentvolumeclaims", Namespace: "shop", Name: "database"}
+	settings := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "shop",
+		Name: "settings"}
 	policies := appliedwork.Policies{
 		Default: appliedwork.PolicySelectivelyOrphan,
 		Orphans: []appliedwork.OrphanRule{{Resource: "persistentvolumeclaims", Namespace: "shop", Name: "database"}},
@@ -89,7 +95,8 @@ func ExampleChangeSet() {
 	key := appliedwork.Key{Kind: "ConfigMap", Namespace: "shop", Name: "settings"}
 	changes := &appliedwork.ChangeSet{Entries: []appliedwork.Change{
 		{Key: key, UID: "1", Action: appliedwork.ActionConfigured},
-		{Key: appliedwork.Key{Kind: "Secret", Namespace: "shop", Name: "password"}, Action: appliedwork.ActionFailed, Err: errors.New("denied")},
+		{Key: appliedwork.Key{Kind: "Secret", Namespace: "shop", Name: "password"}, Action: appliedwork.ActionFailed,
+			Err: errors.New("denied")},
 	}}
 	change, _ := changes.Get(key)
 	fmt.Println(changes, "| done:", changes.Done(), "| error:", changes.Err(), "|", change.Action)

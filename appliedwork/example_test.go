@@ -16,7 +16,8 @@ import (
 
 func manifest(name, value string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "shop", "name": name}, "data": map[string]any{"value": value},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "shop", "name": name},
+		"data": map[string]any{"value": value},
 	}}
 }
 
@@ -37,7 +38,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	applier, pruner, collector := appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker), appliedwork.NewCollector(tracker)
+	applier, pruner, collector := appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker),
+		appliedwork.NewCollector(tracker)
 
 	name := appliedwork.NameFor("hub1", "cluster1", "shop")
 	work, err := tracker.Ensure(ctx, name, v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
@@ -69,9 +71,11 @@ func Example() {
 // The functions that make decisions need no cluster.
 func ExampleDiff() {
 	id := func(version, name string) v1alpha1.ResourceIdentifier {
-		return v1alpha1.ResourceIdentifier{Group: "apps", Version: version, Kind: "Deployment", Resource: "deployments", Namespace: "shop", Name: name}
+		return v1alpha1.ResourceIdentifier{Group: "apps", Version: version, Kind: "Deployment", Resource: "deployments",
+			Namespace: "shop", Name: name}
 	}
-	recorded := []v1alpha1.AppliedResourceMeta{{ResourceIdentifier: id("v1beta1", "web"), UID: "1"}, {ResourceIdentifier: id("v1", "old"), UID: "2"}}
+	recorded := []v1alpha1.AppliedResourceMeta{{ResourceIdentifier: id("v1beta1", "web"), UID: "1"},
+		{ResourceIdentifier: id("v1", "old"), UID: "2"}}
 	plan := appliedwork.Diff(recorded, []v1alpha1.ResourceIdentifier{id("v1", "web"), id("v1", "new")})
 	fmt.Println("keep ", plan.Keep[0].Name, plan.Keep[0].Version, plan.Keep[0].UID)
 	fmt.Println("add  ", plan.Add[0].Name)
@@ -89,10 +93,13 @@ func ExampleDecideDeletion() {
 	work := &v1alpha1.AppliedWork{}
 	work.Name, work.UID = "work-01", "w"
 
-	fmt.Println("without our reference:", appliedwork.DecideDeletion(obj, entry, appliedwork.Owners{Self: work.UID}, appliedwork.PolicyDelete))
+	fmt.Println("without our reference:", appliedwork.DecideDeletion(obj, entry, appliedwork.Owners{Self: work.UID},
+		appliedwork.PolicyDelete))
 	appliedwork.SetOwnerReference(obj, work)
-	fmt.Println("with it:              ", appliedwork.DecideDeletion(obj, entry, appliedwork.Owners{Self: work.UID}, appliedwork.PolicyDelete))
-	fmt.Println("another AppliedWork:  ", appliedwork.DecideDeletion(obj, entry, appliedwork.Owners{Self: work.UID, Listed: []appliedwork.Owner{{UID: "x"}}}, appliedwork.PolicyDelete))
+	fmt.Println("with it:              ", appliedwork.DecideDeletion(obj, entry, appliedwork.Owners{Self: work.UID},
+		appliedwork.PolicyDelete))
+	fmt.Println("another AppliedWork:  ", appliedwork.DecideDeletion(obj, entry,
+		appliedwork.Owners{Self: work.UID, Listed: []appliedwork.Owner{{UID: "x"}}}, appliedwork.PolicyDelete))
 	// Output:
 	// without our reference: Release
 	// with it:               Delete

@@ -27,7 +27,8 @@ func newShop() (*fakeAPI, *appliedwork.Tracker, *v1alpha1.AppliedWork) {
 	if err != nil {
 		panic(err)
 	}
-	work, err := tracker.Ensure(context.Background(), appliedwork.NameFor("hub1", "cluster1", "shop"), v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
+	work, err := tracker.Ensure(context.Background(), appliedwork.NameFor("hub1", "cluster1", "shop"),
+		v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
 	if err != nil {
 		panic(err)
 	}
@@ -48,7 +49,8 @@ func ExampleNewTracker() {
 	fmt.Println(first.Spec.WorkName, err)
 	again, err := tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), spec)
 	fmt.Println(again.UID == first.UID, err)
-	_, err = tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster2", WorkName: "shop"})
+	_, err = tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"),
+		v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster2", WorkName: "shop"})
 	fmt.Println(errors.Is(err, appliedwork.ErrNameCollision))
 	// Output:
 	// shop <nil>
@@ -61,7 +63,8 @@ func ExampleNewTracker() {
 func ExampleTracker_RecordIntent() {
 	ctx := context.Background()
 	_, tracker, work := newShop()
-	id := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "shop", Name: "settings"}
+	id := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "shop",
+		Name: "settings"}
 	show := func(err error) {
 		entries, _ := tracker.Entries(ctx, work)
 		for _, e := range entries {
@@ -82,7 +85,8 @@ func ExampleTracker_RecordIntent() {
 func ExampleNewApplier() {
 	ctx := context.Background()
 	api, tracker, work := newShop()
-	if _, err := api.client().Resource(configMaps).Namespace("shop").Create(ctx, manifest("settings", "0"), metav1.CreateOptions{}); err != nil {
+	if _, err := api.client().Resource(configMaps).Namespace("shop").Create(ctx, manifest("settings", "0"),
+		metav1.CreateOptions{}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -181,7 +185,8 @@ func ExampleCollector_Audit() {
 	api, tracker, work := newShop()
 	late := manifest("settings", "1")
 	appliedwork.SetOwnerReference(late, work)
-	if _, err := api.client().Resource(configMaps).Namespace("shop").Create(ctx, late, metav1.CreateOptions{}); err != nil {
+	if _, err := api.client().Resource(configMaps).Namespace("shop").Create(ctx, late,
+		metav1.CreateOptions{}); err != nil {
 		fmt.Println(err)
 		return
 	}
@@ -200,11 +205,13 @@ func ExampleApplier_Plan() {
 	ctx := context.Background()
 	_, tracker, work := newShop()
 	applier := appliedwork.NewApplier(tracker)
-	if _, err := applier.Apply(ctx, work, []*unstructured.Unstructured{manifest("settings", "1")}, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := applier.Apply(ctx, work, []*unstructured.Unstructured{manifest("settings", "1")},
+		appliedwork.ApplyOptions{}); err != nil {
 		fmt.Println(err)
 		return
 	}
-	plan, err := applier.Plan(ctx, work, []*unstructured.Unstructured{manifest("settings", "2")}, appliedwork.ApplyOptions{})
+	plan, err := applier.Plan(ctx, work, []*unstructured.Unstructured{manifest("settings", "2")},
+		appliedwork.ApplyOptions{})
 	fmt.Println(plan, err)
 	for _, field := range plan.Entries[0].Fields {
 		fmt.Println(field)
@@ -218,7 +225,8 @@ func ExampleApplier_Plan() {
 func ExampleNewIndex() {
 	ctx := context.Background()
 	api := newFakeAPI()
-	agent := appliedwork.Options{Client: api.client(), Metadata: api.metadata(), Discovery: api, Index: appliedwork.NewIndex()}
+	agent := appliedwork.Options{Client: api.client(), Metadata: api.metadata(), Discovery: api,
+		Index: appliedwork.NewIndex()}
 	user := agent
 	user.Client = api.client() // with rest.Config.Impersonate
 	user.Inventory, user.InventoryMetadata = agent.Client, agent.Metadata
@@ -228,9 +236,11 @@ func ExampleNewIndex() {
 			fmt.Println(err)
 			return
 		}
-		work, err := tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
+		work, err := tracker.Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"),
+			v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
 		if err == nil {
-			_, err = appliedwork.NewApplier(tracker).Apply(ctx, work, []*unstructured.Unstructured{manifest("settings", "1")}, appliedwork.ApplyOptions{})
+			_, err = appliedwork.NewApplier(tracker).Apply(ctx, work, []*unstructured.Unstructured{manifest("settings", "1")},
+				appliedwork.ApplyOptions{})
 		}
 		if err != nil {
 			fmt.Println(err)

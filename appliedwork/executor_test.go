@@ -34,7 +34,9 @@ type reviews struct {
 	asked []string // "verb resource name"
 }
 
-func (r *reviews) Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
+func (r *reviews) Create(
+	ctx context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions,
+) (*authorizationv1.SubjectAccessReview, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	about := review.Spec.ResourceAttributes
@@ -77,7 +79,8 @@ func (s *scene) wantAsked(r *reviews, want ...string) {
 // write. The object is not written or recorded, and does not stop other objects.
 func TestForbiddenObjectIsNotWritten(t *testing.T) {
 	s, r, opts := executed(t, "create", "patch")
-	role := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": "a"}}}
+	role := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1",
+		"kind": "ClusterRole", "metadata": map[string]any{"name": "a"}}}
 	r.may = func(verb, name string) bool { return verb != "delete" || name == "a" }
 	before := len(s.writes)
 	changes, err := s.apply(opts, manifest("a", "1"), manifest("b", "1"), role)
@@ -86,7 +89,8 @@ func TestForbiddenObjectIsNotWritten(t *testing.T) {
 	if !apierrors.IsForbidden(err) || !strings.HasSuffix(err.Error(), want) || changes.String() != "2 created, 1 failed" {
 		t.Errorf("%v, %v", changes, err)
 	}
-	s.wantAsked(r, "create clusterroles", "create configmaps", "delete clusterroles", "delete clusterroles a", "delete configmaps", "delete configmaps a", "delete configmaps b",
+	s.wantAsked(r, "create clusterroles", "create configmaps", "delete clusterroles", "delete clusterroles a",
+		"delete configmaps", "delete configmaps a", "delete configmaps b",
 		"escalate clusterroles a")
 	if s.exists(shop+"b") || s.recorded("b") {
 		t.Error("the denied object was written or recorded")
@@ -122,7 +126,8 @@ func TestExecutorNeedsVerbs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for strategy, want := range map[appliedwork.Strategy]string{appliedwork.StrategyServerSideApply: "patch", appliedwork.StrategyUpdate: "update"} {
+	for strategy, want := range map[appliedwork.Strategy]string{appliedwork.StrategyServerSideApply: "patch",
+		appliedwork.StrategyUpdate: "update"} {
 		s, r, opts := executed(t, "create", "delete")
 		opts.ByKey = map[appliedwork.Key]appliedwork.ObjectOptions{key: {Strategy: strategy}}
 		if _, err := s.apply(opts, manifest("a", "1")); err != nil {
@@ -134,11 +139,13 @@ func TestExecutorNeedsVerbs(t *testing.T) {
 		}
 		s.wantAsked(r) // nothing is written
 		writes := len(s.writes)
-		if _, err := s.apply(opts, manifest("a", "2")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `user "deployer" cannot `+want) || !s.recorded("a") {
+		if _, err := s.apply(opts, manifest("a", "2")); !apierrors.IsForbidden(err) ||
+			!strings.Contains(err.Error(), `user "deployer" cannot `+want) || !s.recorded("a") {
 			t.Error(err)
 		}
 		s.wantAsked(r, want+" configmaps", want+" configmaps a")
-		if written := s.writes[writes:]; slices.ContainsFunc(written, func(w string) bool { return strings.Contains(w, shop) }) {
+		if written := s.writes[writes:]; slices.ContainsFunc(written,
+			func(w string) bool { return strings.Contains(w, shop) }) {
 			t.Error(written)
 		}
 	}
@@ -172,10 +179,13 @@ func TestReviewIsValidForTenSeconds(t *testing.T) {
 	}
 	r.may = func(string, string) bool { return true }
 	s.clock.SetTime(s.clock.Now().Add(11 * time.Second))
-	for _, fault := range []error{errors.New("down"), apierrors.NewForbidden(schema.GroupResource{Resource: "subjectaccessreviews"}, "", errors.New("the agent may not ask"))} {
+	for _, fault := range []error{errors.New("down"),
+		apierrors.NewForbidden(schema.GroupResource{Resource: "subjectaccessreviews"}, "",
+			errors.New("the agent may not ask"))} {
 		r.err = fault
 		changes, err := s.apply(opts, manifest("failed", "1"), all[0])
-		if err == nil || apierrors.IsForbidden(err) || !strings.Contains(err.Error(), fault.Error()) || changes.String() != "1 failed, 1 unchanged" && changes.String() != "1 unchanged, 1 failed" {
+		if err == nil || apierrors.IsForbidden(err) || !strings.Contains(err.Error(), fault.Error()) ||
+			changes.String() != "1 failed, 1 unchanged" && changes.String() != "1 unchanged, 1 failed" {
 			t.Errorf("%v, %v", changes, err)
 		}
 		if s.exists(shop+"failed") || s.recorded("failed") {
@@ -219,7 +229,9 @@ type slowReviews struct {
 	began chan struct{}
 }
 
-func (r *slowReviews) Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, o metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
+func (r *slowReviews) Create(
+	ctx context.Context, review *authorizationv1.SubjectAccessReview, o metav1.CreateOptions,
+) (*authorizationv1.SubjectAccessReview, error) {
 	if review.Spec.User == "slow" {
 		close(r.began)
 		<-ctx.Done()
@@ -232,12 +244,14 @@ func (r *slowReviews) Create(ctx context.Context, review *authorizationv1.Subjec
 func TestInvalidExecutorIsRefused(t *testing.T) {
 	s, _, opts := executed(t)
 	opts.Executor = &appliedwork.Executor{}
-	if _, err := s.apply(opts, manifest("a", "1")); !errors.Is(err, appliedwork.ErrInvalidInput) || !strings.Contains(err.Error(), "User") {
+	if _, err := s.apply(opts, manifest("a", "1")); !errors.Is(err, appliedwork.ErrInvalidInput) ||
+		!strings.Contains(err.Error(), "User") {
 		t.Error(err)
 	}
 	plain := newScene(t)
 	opts.Executor = &appliedwork.Executor{User: "deployer"}
-	if _, err := plain.apply(opts, manifest("a", "1")); !errors.Is(err, appliedwork.ErrInvalidInput) || !strings.Contains(err.Error(), "Options.Reviews") {
+	if _, err := plain.apply(opts, manifest("a", "1")); !errors.Is(err, appliedwork.ErrInvalidInput) ||
+		!strings.Contains(err.Error(), "Options.Reviews") {
 		t.Error(err)
 	}
 }

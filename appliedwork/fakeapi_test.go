@@ -52,12 +52,18 @@ type fakeAPI struct {
 
 func newFakeAPI() *fakeAPI {
 	resource := func(name, kind string, namespaced bool) metav1.APIResource {
-		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced, Verbs: metav1.Verbs{"get", "list", "create", "delete"}}
+		return metav1.APIResource{Name: name, Kind: kind, Namespaced: namespaced,
+			Verbs: metav1.Verbs{"get", "list", "create", "delete"}}
 	}
 	return &fakeAPI{objects: map[string]map[string]any{}, kinds: map[string]*metav1.APIResourceList{
-		"v1":                             {APIResources: []metav1.APIResource{resource("configmaps", "ConfigMap", true), resource("namespaces", "Namespace", false)}},
-		"rbac.authorization.k8s.io/v1":   {APIResources: []metav1.APIResource{resource("clusterroles", "ClusterRole", false)}},
-		"multicluster.x-k8s.io/v1alpha1": {APIResources: []metav1.APIResource{resource("appliedworks", "AppliedWork", false)}},
+		"v1": {APIResources: []metav1.APIResource{resource("configmaps", "ConfigMap", true),
+			resource("namespaces", "Namespace", false)}},
+		"rbac.authorization.k8s.io/v1": {
+			APIResources: []metav1.APIResource{resource("clusterroles", "ClusterRole", false)},
+		},
+		"multicluster.x-k8s.io/v1alpha1": {
+			APIResources: []metav1.APIResource{resource("appliedworks", "AppliedWork", false)},
+		},
 	}}
 }
 
@@ -82,12 +88,15 @@ func (f *fakeAPI) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList
 	for _, gv := range slices.Sorted(maps.Keys(f.kinds)) {
 		parsed, _ := schema.ParseGroupVersion(gv)
 		v := metav1.GroupVersionForDiscovery{GroupVersion: gv, Version: parsed.Version}
-		list.Groups = append(list.Groups, metav1.APIGroup{Name: parsed.Group, PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
+		list.Groups = append(list.Groups, metav1.APIGroup{Name: parsed.Group, PreferredVersion: v,
+			Versions: []metav1.GroupVersionForDiscovery{v}})
 	}
 	return list, nil
 }
 
-func (f *fakeAPI) ServerResourcesForGroupVersionWithContext(_ context.Context, gv string) (*metav1.APIResourceList, error) {
+func (f *fakeAPI) ServerResourcesForGroupVersionWithContext(
+	_ context.Context, gv string,
+) (*metav1.APIResourceList, error) {
 	if f.ask != nil {
 		if err := f.ask(); err != nil {
 			return nil, err
@@ -111,7 +120,8 @@ func (f *fakeAPI) RoundTrip(request *http.Request) (*http.Response, error) {
 		f.see(request, body)
 	}
 	if f.away != nil && f.away(request.URL.Path) {
-		return &http.Response{StatusCode: http.StatusNotFound, Request: request, Body: io.NopCloser(strings.NewReader("404 page not found")),
+		return &http.Response{StatusCode: http.StatusNotFound, Request: request,
+			Body:   io.NopCloser(strings.NewReader("404 page not found")),
 			Header: http.Header{"Content-Type": {"text/plain"}}}, nil
 	}
 	if f.fail != nil {
@@ -169,7 +179,8 @@ func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
 		made.SetUID(types.UID(fmt.Sprint("uid-", f.version)))
 		made.SetGeneration(1)
 		if f.establish && made.GetKind() == "CustomResourceDefinition" {
-			_ = unstructured.SetNestedSlice(sent, []any{map[string]any{"type": "Established", "status": "True"}}, "status", "conditions")
+			_ = unstructured.SetNestedSlice(sent, []any{map[string]any{"type": "Established", "status": "True"}}, "status",
+				"conditions")
 		}
 		f.manage(made, request)
 		return http.StatusCreated, f.store(path+"/"+name, sent)
@@ -182,7 +193,8 @@ func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
 	case request.Method == http.MethodDelete:
 		var options metav1.DeleteOptions
 		_ = json.Unmarshal(body, &options)
-		if p := options.Preconditions; p != nil && (p.UID != nil && *p.UID != obj.GetUID() || p.ResourceVersion != nil && *p.ResourceVersion != obj.GetResourceVersion()) {
+		if p := options.Preconditions; p != nil && (p.UID != nil && *p.UID != obj.GetUID() || p.ResourceVersion != nil &&
+			*p.ResourceVersion != obj.GetResourceVersion()) {
 			return refuse(http.StatusConflict, metav1.StatusReasonConflict, name)
 		}
 		if len(obj.GetFinalizers()) > 0 {
@@ -197,7 +209,9 @@ func (f *fakeAPI) serve(request *http.Request, body []byte) (int, any) {
 }
 
 // change executes an update of the status or a patch.
-func (f *fakeAPI) change(request *http.Request, path string, live, sent map[string]any, body []byte, status bool) (int, any) {
+func (f *fakeAPI) change(
+	request *http.Request, path string, live, sent map[string]any, body []byte, status bool,
+) (int, any) {
 	now := (&unstructured.Unstructured{Object: live}).DeepCopy()
 	before := now.GetResourceVersion()
 	switch request.Header.Get("Content-Type") {
@@ -241,7 +255,8 @@ func (f *fakeAPI) manage(obj *unstructured.Unstructured, request *http.Request) 
 	}
 	fields, _ := json.Marshal(fieldSet(obj.Object))
 	obj.SetManagedFields([]metav1.ManagedFieldsEntry{{
-		Manager: request.URL.Query().Get("fieldManager"), Operation: operation, APIVersion: obj.GetAPIVersion(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(fields)),
+		Manager: request.URL.Query().Get("fieldManager"), Operation: operation, APIVersion: obj.GetAPIVersion(),
+		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(string(fields)),
 	}})
 }
 

@@ -33,7 +33,9 @@ func withParts(api *fakeAPI) (crd, part *unstructured.Unstructured) {
 	verbs := metav1.Verbs{"get", "list", "create", "delete"}
 	api.kinds["apiextensions.k8s.io/v1"] = &metav1.APIResourceList{APIResources: []metav1.APIResource{
 		{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition", Verbs: verbs}}}
-	api.kinds["example.com/v1"] = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "parts", Kind: "Part", Namespaced: true, Verbs: verbs}}}
+	api.kinds["example.com/v1"] = &metav1.APIResourceList{
+		APIResources: []metav1.APIResource{{Name: "parts", Kind: "Part", Namespaced: true, Verbs: verbs}},
+	}
 	crd = object(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"parts.example.com"},
 		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"parts","kind":"Part"},"versions":[{"name":"v1","served":true,"storage":true}]}}`)
 	return crd, object(`{"apiVersion":"example.com/v1","kind":"Part","metadata":{"namespace":"shop","name":"p"}}`)
@@ -59,12 +61,14 @@ func TestCRDOfDesiredObjectsStays(t *testing.T) {
 			api := newFakeAPI()
 			crd, part := withParts(api)
 			tracker, work := newTracker(t, api, nil)
-			if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{crd, part}, appliedwork.ApplyOptions{}); err != nil {
+			if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{crd, part},
+				appliedwork.ApplyOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if test.owner != "" {
 				live := &unstructured.Unstructured{Object: api.objects[path]}
-				live.SetOwnerReferences(append(live.GetOwnerReferences(), metav1.OwnerReference{APIVersion: "apps/v1", Kind: test.owner, Name: "x", UID: "x"}))
+				live.SetOwnerReferences(append(live.GetOwnerReferences(),
+					metav1.OwnerReference{APIVersion: "apps/v1", Kind: test.owner, Name: "x", UID: "x"}))
 			}
 			var desired []*unstructured.Unstructured
 			if test.desired {
@@ -72,7 +76,8 @@ func TestCRDOfDesiredObjectsStays(t *testing.T) {
 			}
 			opts := appliedwork.PruneOptions{AllowEmpty: true, Policies: test.policies}
 			pruner := appliedwork.NewPruner(tracker)
-			for _, prune := range []func(context.Context, *v1alpha1.AppliedWork, []*unstructured.Unstructured, appliedwork.PruneOptions) (*appliedwork.ChangeSet, error){
+			for _, prune := range []func(context.Context, *v1alpha1.AppliedWork, []*unstructured.Unstructured,
+				appliedwork.PruneOptions) (*appliedwork.ChangeSet, error){
 				pruner.Plan, pruner.Prune,
 			} {
 				changes, err := prune(t.Context(), work, desired, opts)
@@ -94,14 +99,17 @@ func TestManifestWithoutNamespaceBlocksPrune(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)
 	a, b := manifest("a", "1"), manifest("b", "1")
-	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{a, b}, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{a, b},
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	lost := a.DeepCopy()
 	lost.SetNamespace("")
-	changes, err := appliedwork.NewPruner(tracker).Prune(t.Context(), work, []*unstructured.Unstructured{lost, b}, appliedwork.PruneOptions{})
+	changes, err := appliedwork.NewPruner(tracker).Prune(t.Context(), work, []*unstructured.Unstructured{lost, b},
+		appliedwork.PruneOptions{})
 	var blocked *appliedwork.PruneBlockedError
-	if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonManifestUnknown || api.count("configmaps") != 2 {
+	if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonManifestUnknown ||
+		api.count("configmaps") != 2 {
 		t.Errorf("%v, %v, %d objects", changes, err, api.count("configmaps"))
 	}
 }
@@ -110,7 +118,8 @@ func TestManifestWithoutNamespaceBlocksPrune(t *testing.T) {
 // policy keeps also stays, in each pass.
 func TestNamespaceOfKeptObjectStays(t *testing.T) {
 	a := appliedwork.Key{Kind: "ConfigMap", Namespace: "shop", Name: "a"}
-	rules := []appliedwork.OrphanRule{{Resource: "configmaps", Namespace: "shop", Name: "a"}, {Resource: "unknowns", Namespace: "shop", Name: "a"}}
+	rules := []appliedwork.OrphanRule{{Resource: "configmaps", Namespace: "shop", Name: "a"},
+		{Resource: "unknowns", Namespace: "shop", Name: "a"}}
 	for name, policies := range map[string]appliedwork.Policies{
 		"by a rule": {Default: appliedwork.PolicySelectivelyOrphan, Orphans: rules},
 		"by key":    {ByKey: map[appliedwork.Key]appliedwork.Policy{a: appliedwork.PolicyOrphan}},
@@ -118,15 +127,18 @@ func TestNamespaceOfKeptObjectStays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			api := newFakeAPI()
 			tracker, work := newTracker(t, api, nil)
-			objects := []*unstructured.Unstructured{object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`), manifest("a", "1"), manifest("b", "1")}
-			if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, appliedwork.ApplyOptions{}); err != nil {
+			objects := []*unstructured.Unstructured{object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`),
+				manifest("a", "1"), manifest("b", "1")}
+			if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects,
+				appliedwork.ApplyOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			collector := appliedwork.NewCollector(tracker)
 			for range 2 {
 				changes, err := collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: policies})
 				var blocked *appliedwork.PruneBlockedError
-				if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonNamespaceInUse || api.count("/configmaps/a") != 1 || api.objects["/api/v1/namespaces/shop"] == nil {
+				if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonNamespaceInUse ||
+					api.count("/configmaps/a") != 1 || api.objects["/api/v1/namespaces/shop"] == nil {
 					t.Fatalf("%v, %v", changes.Entries, err)
 				}
 			}
@@ -165,7 +177,8 @@ func TestGuardsBlockDeletion(t *testing.T) {
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			if err := s.tracker.RecordIntent(s.t.Context(), other, identifier("", "v1", "ConfigMap", "configmaps", "shop", "z")); err != nil {
+			if err := s.tracker.RecordIntent(s.t.Context(), other,
+				identifier("", "v1", "ConfigMap", "configmaps", "shop", "z")); err != nil {
 				s.t.Fatal(err)
 			}
 			blocked(s, spaces+"shop", appliedwork.BlockReasonNamespaceInUse)
@@ -188,7 +201,8 @@ func TestGuardsBlockDeletion(t *testing.T) {
 			process := appliedwork.NewPruner(newProcess(s))
 			var refused *appliedwork.PruneBlockedError
 			_, err := process.Prune(s.t.Context(), s.work, nil, appliedwork.PruneOptions{AllowEmpty: true})
-			if !errors.As(err, &refused) || refused.Reason != appliedwork.BlockReasonNamespaceUnreadable || !s.exists(spaces+"shop") {
+			if !errors.As(err, &refused) || refused.Reason != appliedwork.BlockReasonNamespaceUnreadable ||
+				!s.exists(spaces+"shop") {
 				s.t.Error(err)
 			}
 		},
@@ -208,7 +222,8 @@ func TestGuardsBlockDeletion(t *testing.T) {
 			held := a.DeepCopy()
 			held.SetFinalizers([]string{"example.com/hold"})
 			s.mustApply(held, ns)
-			if changes, err := s.prune(); err != nil || changes.Count(appliedwork.ActionPending) != 2 || !s.exists(spaces+"shop") {
+			if changes, err := s.prune(); err != nil || changes.Count(appliedwork.ActionPending) != 2 ||
+				!s.exists(spaces+"shop") {
 				s.t.Errorf("%v, %v", changes, err)
 			}
 		},
@@ -232,13 +247,15 @@ func TestGuardsBlockDeletion(t *testing.T) {
 			s.serveThings("v1")
 			s.mustApply(crdOfThings())
 			s.away = func(path string) bool { return strings.HasSuffix(path, "/things") }
-			if changes, err := s.prune(); err != nil || changes.Count(appliedwork.ActionPending) != 1 || !s.exists(crds+"things.example.com") {
+			if changes, err := s.prune(); err != nil || changes.Count(appliedwork.ActionPending) != 1 ||
+				!s.exists(crds+"things.example.com") {
 				s.t.Errorf("%v, %v", changes, err)
 			}
 		},
 		"an empty desired set": func(s *scene) {
 			s.mustApply(a)
-			if _, err := s.pruner.Prune(s.t.Context(), s.work, nil, appliedwork.PruneOptions{}); !errors.Is(err, appliedwork.ErrEmptyDesired) || !s.exists(shop+"a") {
+			if _, err := s.pruner.Prune(s.t.Context(), s.work, nil, appliedwork.PruneOptions{}); !errors.Is(err,
+				appliedwork.ErrEmptyDesired) || !s.exists(shop+"a") {
 				s.t.Error(err)
 			}
 		},
@@ -250,11 +267,13 @@ func TestGuardsBlockDeletion(t *testing.T) {
 				appliedwork.SetOwnerReference(late, s.work)
 				s.put(shop+"late", late, "late")
 				s.write(inventory+"w", func(w *unstructured.Unstructured) {
-					e := map[string]any{"ordinal": int64(0), "version": "v1", "kind": "ConfigMap", "resource": "configmaps", "namespace": "shop", "name": "late", "uid": "late"}
+					e := map[string]any{"ordinal": int64(0), "version": "v1", "kind": "ConfigMap", "resource": "configmaps",
+						"namespace": "shop", "name": "late", "uid": "late"}
 					_ = unstructured.SetNestedSlice(w.Object, []any{e}, "status", "appliedResources")
 				})
 			})
-			if changes, err := s.collector.Teardown(s.t.Context(), s.work, appliedwork.TeardownOptions{}); err != nil || !changes.Done() || s.exists(shop+"late") {
+			if changes, err := s.collector.Teardown(s.t.Context(), s.work, appliedwork.TeardownOptions{}); err != nil ||
+				!changes.Done() || s.exists(shop+"late") {
 				s.t.Errorf("%v, %v", changes, err)
 			}
 		},

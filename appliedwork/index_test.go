@@ -86,12 +86,14 @@ func (c *crowd) claimed(id v1alpha1.ResourceIdentifier) (names string, read int)
 func (c *crowd) wantClaimed(id v1alpha1.ResourceIdentifier, names string, read int) {
 	c.t.Helper()
 	if got, n := c.claimed(id); got != names || n != read {
-		c.t.Errorf("%s is claimed by %q after reading %d AppliedWorks, want %q and %d", appliedwork.KeyOf(id), got, n, names, read)
+		c.t.Errorf("%s is claimed by %q after reading %d AppliedWorks, want %q and %d", appliedwork.KeyOf(id), got, n, names,
+			read)
 	}
 }
 
 func settings(name string) v1alpha1.ResourceIdentifier {
-	return v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "shop", Name: name}
+	return v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "shop",
+		Name: name}
 }
 
 func TestIndex(t *testing.T) {
@@ -114,7 +116,8 @@ func TestIndex(t *testing.T) {
 		c := newCrowd(t, 3)
 		c.intend(0, settings("a"))
 		c.claimed(settings("a"))
-		secret := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "Secret", Resource: "secrets", Namespace: "shop", Name: "a"}
+		secret := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "Secret", Resource: "secrets", Namespace: "shop",
+			Name: "a"}
 		c.wantClaimed(secret, "", 1)
 	})
 	t.Run("an entry without a kind is found when its kind is known", func(t *testing.T) {
@@ -160,16 +163,19 @@ func TestIndex(t *testing.T) {
 	})
 	t.Run("a namespace with objects of another AppliedWork is in use", func(t *testing.T) {
 		c := newCrowd(t, 3)
-		home := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "shop"}}}
+		home := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace",
+			"metadata": map[string]any{"name": "shop"}}}
 		applier, pruner := appliedwork.NewApplier(c.tracker), appliedwork.NewPruner(c.tracker)
-		if _, err := applier.Apply(t.Context(), c.works[0], []*unstructured.Unstructured{home}, appliedwork.ApplyOptions{}); err != nil {
+		if _, err := applier.Apply(t.Context(), c.works[0], []*unstructured.Unstructured{home},
+			appliedwork.ApplyOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		c.intend(1, settings("a"))
 		for range 2 {
 			changes, err := pruner.Prune(t.Context(), c.works[0], nil, appliedwork.PruneOptions{AllowEmpty: true})
 			var blocked *appliedwork.PruneBlockedError
-			if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonNamespaceInUse || c.objects[spaces+"shop"] == nil {
+			if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonNamespaceInUse ||
+				c.objects[spaces+"shop"] == nil {
 				t.Errorf("%v, %v", changes, err)
 			}
 		}

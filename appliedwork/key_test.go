@@ -29,8 +29,10 @@ func TestIdentify(t *testing.T) {
 	}{
 		{"namespaced", object(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"shop"}}`),
 			appliedwork.Key{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}, nil},
-		{"cluster scoped", object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`), appliedwork.Key{Kind: "Namespace", Name: "shop"}, nil},
-		{"generateName", object(`{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"x-"}}`), appliedwork.Key{}, appliedwork.ErrGenerateName},
+		{"cluster scoped", object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`),
+			appliedwork.Key{Kind: "Namespace", Name: "shop"}, nil},
+		{"generateName", object(`{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"x-"}}`), appliedwork.Key{},
+			appliedwork.ErrGenerateName},
 		{"no name", object(`{"apiVersion":"v1","kind":"Pod"}`), appliedwork.Key{}, appliedwork.ErrInvalidObject},
 		{"no kind", object(`{"apiVersion":"v1","metadata":{"name":"x"}}`), appliedwork.Key{}, appliedwork.ErrInvalidObject},
 		{"no version", object(`{"kind":"Pod","metadata":{"name":"x"}}`), appliedwork.Key{}, appliedwork.ErrInvalidObject},

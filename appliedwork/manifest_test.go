@@ -30,7 +30,8 @@ func TestObjectsFromGoCode(t *testing.T) {
 	broken.Object["count"] = math.NaN()
 	objects := []*unstructured.Unstructured{made, broken, manifest("plain", "1")}
 	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, appliedwork.ApplyOptions{})
-	if !errors.Is(err, appliedwork.ErrInvalidObject) || !strings.Contains(err.Error(), "broken") || changes.String() != "2 created, 1 failed" {
+	if !errors.Is(err, appliedwork.ErrInvalidObject) || !strings.Contains(err.Error(), "broken") ||
+		changes.String() != "2 created, 1 failed" {
 		t.Errorf("%v, %v", changes, err)
 	}
 }
@@ -60,10 +61,12 @@ func TestObjectFromClusterIsUnchanged(t *testing.T) {
 	obj.SetAnnotations(map[string]string{"mine": "1"})
 	hashes := map[string]bool{}
 	for range 4 {
-		if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{obj}, appliedwork.ApplyOptions{}); err != nil {
+		if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{obj},
+			appliedwork.ApplyOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		live, err := api.client().Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(obj.GetNamespace()).Get(t.Context(), "a", metav1.GetOptions{})
+		live, err := api.client().Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(
+			obj.GetNamespace()).Get(t.Context(), "a", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,17 +82,21 @@ func TestObjectFromClusterIsUnchanged(t *testing.T) {
 // server stores, so that an unchanged Secret compares as equal.
 func TestSecretWithStringDataIsUnchanged(t *testing.T) {
 	api := newFakeAPI()
-	api.kinds["v1"].APIResources = append(api.kinds["v1"].APIResources, metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
+	api.kinds["v1"].APIResources = append(api.kinds["v1"].APIResources,
+		metav1.APIResource{Name: "secrets", Kind: "Secret", Namespaced: true})
 	tracker, work := newTracker(t, api, nil)
 	secret := object(`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"s"},"data":{"a":"YQ=="},"stringData":{"b":"secret-b"}}`)
 	bad := object(`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"shop","name":"bad"},"stringData":{"b":{"secret-c":"secret-d"}}}`)
-	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{secret, bad}, appliedwork.ApplyOptions{})
-	if changes.String() != "1 created, 1 failed" || !errors.Is(err, appliedwork.ErrInvalidObject) || strings.Contains(err.Error(), "secret-") {
+	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{secret, bad},
+		appliedwork.ApplyOptions{})
+	if changes.String() != "1 created, 1 failed" || !errors.Is(err, appliedwork.ErrInvalidObject) ||
+		strings.Contains(err.Error(), "secret-") {
 		t.Errorf("%v, %v: the error must not have the content", changes, err)
 	}
 	stored := &unstructured.Unstructured{Object: api.objects["/api/v1/namespaces/shop/secrets/s"]}
 	data, _, _ := unstructured.NestedStringMap(stored.Object, "data")
-	if data["a"] != "YQ==" || data["b"] != base64.StdEncoding.EncodeToString([]byte("secret-b")) || stored.Object["stringData"] != nil {
+	if data["a"] != "YQ==" || data["b"] != base64.StdEncoding.EncodeToString([]byte("secret-b")) ||
+		stored.Object["stringData"] != nil {
 		t.Errorf("%v", stored.Object)
 	}
 	if _, there, _ := unstructured.NestedMap(secret.Object, "stringData"); !there {

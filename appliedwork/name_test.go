@@ -15,7 +15,8 @@ import (
 // TestNameFor checks that a name is valid, stable, and unique for a work, for any characters in its
 // parts.
 func TestNameFor(t *testing.T) {
-	if got, want := appliedwork.NameFor("hub", "cluster1", "Work_01"), "work-01-"; got[:len(want)] != want || got != appliedwork.NameFor("hub", "cluster1", "Work_01") {
+	if got, want := appliedwork.NameFor("hub", "cluster1", "Work_01"), "work-01-"; got[:len(want)] != want ||
+		got != appliedwork.NameFor("hub", "cluster1", "Work_01") {
 		t.Error(got)
 	}
 	seen := map[string][3]string{}

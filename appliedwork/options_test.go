@@ -35,14 +35,16 @@ func (c *counting) Resource(r schema.GroupVersionResource) dynamic.Namespaceable
 // AppliedWork among the objects is treated like any other object.
 func TestInventoryHasItsOwnClient(t *testing.T) {
 	api := newFakeAPI()
-	objects, inventories := &counting{Interface: api.client(), asked: map[string]int{}}, &counting{Interface: api.client(), asked: map[string]int{}}
+	objects, inventories := &counting{Interface: api.client(), asked: map[string]int{}},
+		&counting{Interface: api.client(), asked: map[string]int{}}
 	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.Client, o.Inventory = objects, inventories })
 	applier, pruner := appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker)
 	desired := []*unstructured.Unstructured{manifest("a", "1"), manifest("b", "1")}
 	if _, err := applier.Apply(t.Context(), work, desired, appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if changes, err := pruner.Prune(t.Context(), work, desired[:1], appliedwork.PruneOptions{}); err != nil || len(changes.Entries) != 1 {
+	if changes, err := pruner.Prune(t.Context(), work, desired[:1], appliedwork.PruneOptions{}); err != nil ||
+		len(changes.Entries) != 1 {
 		t.Fatalf("%+v, %v", changes, err)
 	}
 	if n := objects.asked["appliedworks"]; n > 0 || objects.asked["configmaps"] == 0 {
@@ -54,7 +56,8 @@ func TestInventoryHasItsOwnClient(t *testing.T) {
 	other := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"workName": "x"}}}
 	other.SetGroupVersionKind(v1alpha1.GroupVersionKind)
 	other.SetName("other")
-	if _, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{other}, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := applier.Apply(t.Context(), work, []*unstructured.Unstructured{other},
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if objects.asked["appliedworks"] == 0 {
@@ -94,8 +97,10 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		"FieldManager":  apply(appliedwork.ApplyOptions{FieldManager: strings.Repeat("x", 91)}),
 		"Propagation":   prune(appliedwork.PruneOptions{Propagation: "Sideways"}),
 		"Default":       prune(appliedwork.PruneOptions{Policies: appliedwork.Policies{Default: "Maybe"}}),
-		"Orphans":       prune(appliedwork.PruneOptions{Policies: appliedwork.Policies{Orphans: []appliedwork.OrphanRule{{}}}}),
-		"ByKey":         prune(appliedwork.PruneOptions{Policies: appliedwork.Policies{ByKey: map[appliedwork.Key]appliedwork.Policy{{}: "x"}}}),
+		"Orphans": prune(
+			appliedwork.PruneOptions{Policies: appliedwork.Policies{Orphans: []appliedwork.OrphanRule{{}}}}),
+		"ByKey": prune(
+			appliedwork.PruneOptions{Policies: appliedwork.Policies{ByKey: map[appliedwork.Key]appliedwork.Policy{{}: "x"}}}),
 	} {
 		if !errors.Is(err, appliedwork.ErrInvalidInput) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -27,7 +27,8 @@ func TestOwnerReferences(t *testing.T) {
 	if !appliedwork.SetOwnerReference(obj, us) || appliedwork.SetOwnerReference(obj, us) {
 		t.Error("the first call sets it, the second finds it")
 	}
-	if !appliedwork.SetOwnerReference(obj, them) || !appliedwork.IsOwnedBy(obj, "us") || !appliedwork.IsOwnedBy(obj, "them") {
+	if !appliedwork.SetOwnerReference(obj, them) || !appliedwork.IsOwnedBy(obj, "us") ||
+		!appliedwork.IsOwnedBy(obj, "them") {
 		t.Error("two AppliedWorks own it side by side")
 	}
 	r := obj.GetOwnerReferences()[0]
@@ -39,7 +40,8 @@ func TestOwnerReferences(t *testing.T) {
 	if !appliedwork.SetOwnerReference(obj, us) || len(obj.GetOwnerReferences()) != 1 {
 		t.Error("a reference that was tampered with is mended in its place")
 	}
-	if appliedwork.RemoveOwnerReference(obj, "other") || !appliedwork.RemoveOwnerReference(obj, "us") || obj.GetOwnerReferences() != nil {
+	if appliedwork.RemoveOwnerReference(obj, "other") || !appliedwork.RemoveOwnerReference(obj, "us") ||
+		obj.GetOwnerReferences() != nil {
 		t.Error("only the reference with the UID goes")
 	}
 	if appliedwork.IsOwnedBy(obj, "") {

@@ -21,9 +21,12 @@ func TestPolicies(t *testing.T) {
 	}{
 		{"zero", appliedwork.Policies{}, appliedwork.PolicyDelete},
 		{"orphan", appliedwork.Policies{Default: appliedwork.PolicyOrphan}, appliedwork.PolicyOrphan},
-		{"selected", appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan, Orphans: []appliedwork.OrphanRule{rule}}, appliedwork.PolicyOrphan},
+		{"selected", appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan,
+			Orphans: []appliedwork.OrphanRule{rule}}, appliedwork.PolicyOrphan},
 		{"not selected", appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan}, appliedwork.PolicyDelete},
-		{"by key", appliedwork.Policies{Default: appliedwork.PolicyOrphan, ByKey: map[appliedwork.Key]appliedwork.Policy{appliedwork.KeyOf(id): appliedwork.PolicyDelete}}, appliedwork.PolicyDelete},
+		{"by key", appliedwork.Policies{Default: appliedwork.PolicyOrphan,
+			ByKey: map[appliedwork.Key]appliedwork.Policy{appliedwork.KeyOf(id): appliedwork.PolicyDelete}},
+			appliedwork.PolicyDelete},
 	}
 	for _, test := range tests {
 		if got := test.policies.For(id); got != test.want {
@@ -37,7 +40,8 @@ func TestPolicies(t *testing.T) {
 func TestOrphanRuleAppliesToEntryWithoutResource(t *testing.T) {
 	api := newFakeAPI()
 	tracker, work := newTracker(t, api, nil)
-	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{manifest("a", "1")}, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{manifest("a", "1")},
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	entries, err := tracker.Entries(t.Context(), work)
@@ -48,8 +52,10 @@ func TestOrphanRuleAppliesToEntryWithoutResource(t *testing.T) {
 	if err := tracker.RecordApplied(t.Context(), work, entries...); err != nil {
 		t.Fatal(err)
 	}
-	policies := appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan, Orphans: []appliedwork.OrphanRule{{Resource: "configmaps", Namespace: "shop", Name: "a"}}}
-	changes, err := appliedwork.NewCollector(tracker).Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: policies})
+	policies := appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan,
+		Orphans: []appliedwork.OrphanRule{{Resource: "configmaps", Namespace: "shop", Name: "a"}}}
+	changes, err := appliedwork.NewCollector(tracker).Teardown(t.Context(), work,
+		appliedwork.TeardownOptions{Policies: policies})
 	if err != nil || changes.String() != "1 released" || api.count("configmaps") != 1 {
 		t.Errorf("%v, %v", changes, err)
 	}

@@ -36,14 +36,18 @@ func TestPruneIsSafe(t *testing.T) {
 			s.clock.SetTime(s.clock.Now().Add(time.Minute))
 			process := appliedwork.NewPruner(newProcess(s))
 			s.ask = func() error { s.ask = nil; return apierrors.NewServiceUnavailable("discovery") }
-			if _, err := process.Prune(s.t.Context(), s.work, []*unstructured.Unstructured{thing}, appliedwork.PruneOptions{}); err != nil || !s.exists(things+"x") {
+			if _, err := process.Prune(s.t.Context(), s.work, []*unstructured.Unstructured{thing},
+				appliedwork.PruneOptions{}); err != nil || !s.exists(things+"x") {
 				s.t.Error(err)
 			}
 		},
 		"an object with a new owner is not deleted": func(s *scene) {
 			s.mustApply(a)
 			s.at(http.MethodDelete, shop+"a", func(*http.Request, []byte) {
-				s.write(shop+"a", func(obj *unstructured.Unstructured) { obj.SetOwnerReferences(append(obj.GetOwnerReferences(), co)) })
+				s.write(shop+"a", func(obj *unstructured.Unstructured) {
+					obj.SetOwnerReferences(
+						append(obj.GetOwnerReferences(), co))
+				})
 			})
 			if _, err := s.prune(); err != nil || !s.exists(shop+"a") {
 				s.t.Error(err)
@@ -64,7 +68,8 @@ func TestPruneIsSafe(t *testing.T) {
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			if err := s.tracker.RecordIntent(s.t.Context(), other, identifier("", "v1", "ConfigMap", "configmaps", "shop", "a")); err != nil {
+			if err := s.tracker.RecordIntent(s.t.Context(), other,
+				identifier("", "v1", "ConfigMap", "configmaps", "shop", "a")); err != nil {
 				s.t.Fatal(err)
 			}
 			if _, err := s.prune(); err != nil || !s.exists(shop+"a") {
@@ -95,7 +100,8 @@ func TestPruneIsSafe(t *testing.T) {
 			}
 		},
 		"an intent stays while a request may be in progress": func(s *scene) {
-			if err := s.tracker.RecordIntent(s.t.Context(), s.work, identifier("", "v1", "ConfigMap", "configmaps", "shop", "a")); err != nil {
+			if err := s.tracker.RecordIntent(s.t.Context(), s.work,
+				identifier("", "v1", "ConfigMap", "configmaps", "shop", "a")); err != nil {
 				s.t.Fatal(err)
 			}
 			if changes, err := s.prune(); err != nil || changes.Done() || !s.recorded("a") {
@@ -154,7 +160,9 @@ func TestPruneIsSafe(t *testing.T) {
 		},
 		"the order is the reverse of apply": func(s *scene) {
 			policy := of("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", "", "p")
-			s.kinds["admissionregistration.k8s.io/v1"] = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy"}}}
+			s.kinds["admissionregistration.k8s.io/v1"] = &metav1.APIResourceList{
+				APIResources: []metav1.APIResource{{Name: "validatingadmissionpolicies", Kind: "ValidatingAdmissionPolicy"}},
+			}
 			s.serveThings("v1")
 			s.mustApply(policy, thing, a, of("v1", "Namespace", "", "shop"))
 			s.writes = nil
@@ -162,7 +170,8 @@ func TestPruneIsSafe(t *testing.T) {
 				s.t.Fatal(err)
 			}
 			s.writes = slices.DeleteFunc(s.writes, func(w string) bool { return !strings.HasPrefix(w, http.MethodDelete) })
-			want := []string{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/p", things + "x", shop + "a", spaces + "shop"}
+			want := []string{"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/p", things + "x", shop + "a",
+				spaces + "shop"}
 			for i := range want {
 				want[i] = http.MethodDelete + " " + want[i]
 			}

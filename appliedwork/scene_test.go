@@ -42,7 +42,8 @@ func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{fakeAPI: newFakeAPI(), t: t, clock: testingclock.NewFakePassiveClock(time.Unix(1e9, 0))}
 	s.tracker, s.work = newTracker(t, s.fakeAPI, func(o *appliedwork.Options) { o.Clock = s.clock })
-	s.applier, s.pruner, s.collector = appliedwork.NewApplier(s.tracker), appliedwork.NewPruner(s.tracker), appliedwork.NewCollector(s.tracker)
+	s.applier, s.pruner, s.collector = appliedwork.NewApplier(s.tracker), appliedwork.NewPruner(s.tracker),
+		appliedwork.NewCollector(s.tracker)
 	return s
 }
 
@@ -76,7 +77,9 @@ func (s *scene) put(path string, obj *unstructured.Unstructured, uid types.UID) 
 	s.store(path, obj.Object)
 }
 
-func (s *scene) apply(opts appliedwork.ApplyOptions, objects ...*unstructured.Unstructured) (*appliedwork.ChangeSet, error) {
+func (s *scene) apply(
+	opts appliedwork.ApplyOptions, objects ...*unstructured.Unstructured,
+) (*appliedwork.ChangeSet, error) {
 	return s.applier.Apply(s.t.Context(), s.work, objects, opts)
 }
 
@@ -127,9 +130,13 @@ func (s *scene) serveThings(versions ...string) {
 		}
 	}
 	for _, v := range versions {
-		s.kinds["example.com/"+v] = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing", Namespaced: true}}}
+		s.kinds["example.com/"+v] = &metav1.APIResourceList{
+			APIResources: []metav1.APIResource{{Name: "things", Kind: "Thing", Namespaced: true}},
+		}
 	}
-	s.kinds["apiextensions.k8s.io/v1"] = &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}}}
+	s.kinds["apiextensions.k8s.io/v1"] = &metav1.APIResourceList{
+		APIResources: []metav1.APIResource{{Name: "customresourcedefinitions", Kind: "CustomResourceDefinition"}},
+	}
 	s.away = func(path string) bool {
 		version, is := strings.CutPrefix(path, "/apis/example.com/")
 		return is && !slices.Contains(versions, version[:2])
@@ -144,7 +151,8 @@ const (
 
 func crdOfThings() *unstructured.Unstructured {
 	crd := of("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "things.example.com")
-	crd.Object["spec"] = map[string]any{"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": "things", "kind": "Thing"}}
+	crd.Object["spec"] = map[string]any{"group": "example.com", "scope": "Namespaced",
+		"names": map[string]any{"plural": "things", "kind": "Thing"}}
 	return crd
 }
 

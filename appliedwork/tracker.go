@@ -97,7 +97,9 @@ func (t *Tracker) RecordIntent(
 
 // recordNewIntent records that an object is about to be created again. The recorded UID is of a deleted
 // object, so it is removed.
-func (t *Tracker) recordNewIntent(ctx context.Context, work *v1alpha1.AppliedWork, id v1alpha1.ResourceIdentifier) error {
+func (t *Tracker) recordNewIntent(
+	ctx context.Context, work *v1alpha1.AppliedWork, id v1alpha1.ResourceIdentifier,
+) error {
 	_, err := t.update(ctx, work, nil, func(inv *inventory) error {
 		if inv.terminating() {
 			return fmt.Errorf("%w: %s", ErrTerminating, work.Name)

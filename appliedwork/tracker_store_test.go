@@ -26,7 +26,8 @@ func TestMethodsRefuseOtherObjects(t *testing.T) {
 	for i := range 12 {
 		objects = append(objects, manifest(fmt.Sprint("a-", i), "1"))
 	}
-	applier, pruner, collector := appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker), appliedwork.NewCollector(tracker)
+	applier, pruner, collector := appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker),
+		appliedwork.NewCollector(tracker)
 	if _, err := applier.Apply(t.Context(), work, objects, appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,8 @@ func TestMethodsRefuseOtherObjects(t *testing.T) {
 	}
 	before := len(api.writes)
 	for name, method := range methods {
-		for what, w := range map[string]*v1alpha1.AppliedWork{"nil": nil, "empty": {}, "without a UID": noUID, "a shard": shard} {
+		for what, w := range map[string]*v1alpha1.AppliedWork{"nil": nil, "empty": {}, "without a UID": noUID,
+			"a shard": shard} {
 			if err := method(w); !errors.Is(err, appliedwork.ErrInvalidInput) {
 				t.Errorf("%s of %s: %v", name, what, err)
 			}
@@ -96,12 +98,14 @@ func TestLoweredShardLimitAllowsDeletion(t *testing.T) {
 	for i := range 12 {
 		objects = append(objects, manifest(fmt.Sprint("a-", i), "1"))
 	}
-	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, objects,
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	tracker, _ = newTracker(t, api, func(o *appliedwork.Options) { o.MaxShardBytes, o.MaxShards = 1<<10, 1 })
 	var tooLarge *appliedwork.InventoryTooLargeError
-	if err := tracker.RecordIntent(t.Context(), work, configMap("x-1"), configMap("x-2"), configMap("x-3"), configMap("x-4")); !errors.As(err, &tooLarge) {
+	if err := tracker.RecordIntent(t.Context(), work, configMap("x-1"), configMap("x-2"), configMap("x-3"),
+		configMap("x-4")); !errors.As(err, &tooLarge) {
 		t.Errorf("more: %v", err)
 	}
 	changes, err := appliedwork.NewPruner(tracker).Prune(t.Context(), work, objects[:10], appliedwork.PruneOptions{})
@@ -129,7 +133,8 @@ func TestForgedShardCountIsRefused(t *testing.T) {
 			cancel()
 		}
 	}
-	if _, err := tracker.Entries(ctx, work); err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), v1alpha1.AnnotationShards) {
+	if _, err := tracker.Entries(ctx, work); err == nil || ctx.Err() != nil ||
+		!strings.Contains(err.Error(), v1alpha1.AnnotationShards) {
 		t.Errorf("%d requests, %v", requests, err)
 	}
 }

@@ -23,7 +23,9 @@ type fataler interface {
 	Fatal(...any)
 }
 
-func newTracker(t fataler, api *fakeAPI, change func(*appliedwork.Options)) (*appliedwork.Tracker, *v1alpha1.AppliedWork) {
+func newTracker(
+	t fataler, api *fakeAPI, change func(*appliedwork.Options),
+) (*appliedwork.Tracker, *v1alpha1.AppliedWork) {
 	t.Helper()
 	opts := appliedwork.Options{Client: api.client(), Discovery: api}
 	if change != nil {
@@ -66,7 +68,8 @@ func TestTrackersMergeEntries(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			tracker := rapid.SampledFrom([]*appliedwork.Tracker{first, second}).Draw(t, "tracker")
-			names := rapid.SliceOfN(rapid.SampledFrom(strings.Split("a b c d e f g h i j k l m n o p", " ")), 0, 12).Draw(t, "names")
+			names := rapid.SliceOfN(rapid.SampledFrom(strings.Split("a b c d e f g h i j k l m n o p", " ")), 0, 12).Draw(t,
+				"names")
 			uid := types.UID(fmt.Sprint(rapid.IntRange(1, 3).Draw(t, "uid")))
 			var err error
 			switch rapid.IntRange(0, 2).Draw(t, "step") {

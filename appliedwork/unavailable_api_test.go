@@ -27,7 +27,9 @@ type discovered struct {
 	resources func(ctx context.Context, gv string) error
 }
 
-func (d *discovered) ServerResourcesForGroupVersionWithContext(ctx context.Context, gv string) (*metav1.APIResourceList, error) {
+func (d *discovered) ServerResourcesForGroupVersionWithContext(
+	ctx context.Context, gv string,
+) (*metav1.APIResourceList, error) {
 	if err := d.resources(ctx, gv); err != nil {
 		return nil, err
 	}
@@ -52,7 +54,9 @@ type aggregated struct {
 	away   map[schema.GroupVersion]error
 }
 
-func (a aggregated) GroupsAndMaybeResourcesWithContext(ctx context.Context) (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
+func (a aggregated) GroupsAndMaybeResourcesWithContext(
+	ctx context.Context,
+) (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
 	groups, err := a.ServerGroupsWithContext(ctx)
 	resources := map[schema.GroupVersion]*metav1.APIResourceList{}
 	for text, list := range a.kinds {
@@ -115,7 +119,9 @@ func TestUnavailableGroupKeepsEntries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := tracker.RecordApplied(t.Context(), work, entry(v1alpha1.ResourceIdentifier{Group: "away.example.com", Kind: "Part", Resource: "parts", Name: "p"}, "1")); err != nil {
+	if err := tracker.RecordApplied(t.Context(), work,
+		entry(v1alpha1.ResourceIdentifier{Group: "away.example.com", Kind: "Part", Resource: "parts", Name: "p"},
+			"1")); err != nil {
 		t.Fatal(err)
 	}
 	pruner := appliedwork.NewPruner(tracker)
@@ -139,15 +145,18 @@ func TestUnavailableVersionIsUnknown(t *testing.T) {
 	tracker, work := newTracker(t, api, func(o *appliedwork.Options) { o.Discovery, o.Clock = d, clock })
 	collector, pruner := appliedwork.NewCollector(tracker), appliedwork.NewPruner(tracker)
 	namespace := object(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"mixed"}}`)
-	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{namespace}, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, []*unstructured.Unstructured{namespace},
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	changes, err := pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true})
 	var blocked *appliedwork.PruneBlockedError
-	if changes.String() != "1 blocked" || !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonNamespaceUnreadable {
+	if changes.String() != "1 blocked" || !errors.As(err, &blocked) ||
+		blocked.Reason != appliedwork.BlockReasonNamespaceUnreadable {
 		t.Errorf("prune of the Namespace: %v, %v", changes, err)
 	}
-	part := v1alpha1.ResourceIdentifier{Group: "mix.example.com", Kind: "Part", Resource: "parts", Namespace: "mixed", Name: "p"}
+	part := v1alpha1.ResourceIdentifier{Group: "mix.example.com", Kind: "Part", Resource: "parts", Namespace: "mixed",
+		Name: "p"}
 	if err := tracker.RecordApplied(t.Context(), work, entry(part, "1")); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +177,8 @@ func TestUnavailableVersionIsUnknown(t *testing.T) {
 	}
 	gone := work.DeepCopy()
 	gone.UID = "gone"
-	if err := collector.WaitGone(t.Context(), gone); err == nil || !strings.Contains(err.Error(), "mix.example.com/v1alpha1") {
+	if err := collector.WaitGone(t.Context(), gone); err == nil ||
+		!strings.Contains(err.Error(), "mix.example.com/v1alpha1") {
 		t.Errorf("WaitGone: %v", err)
 	}
 }

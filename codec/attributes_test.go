@@ -96,9 +96,11 @@ func TestMaxIDLength(t *testing.T) {
 // can match.
 func TestMaxIDLengthInLists(t *testing.T) {
 	specs := newSpecResync()
-	specs.Entries = []codec.SpecEntry{{ResourceID: "a", Version: 1}, {ResourceID: longestID, Version: 2}, {ResourceID: "b", Version: 3}}
+	specs.Entries = []codec.SpecEntry{{ResourceID: "a", Version: 1}, {ResourceID: longestID, Version: 2},
+		{ResourceID: "b", Version: 3}}
 	statuses := newStatusResync()
-	statuses.Entries = []codec.StatusEntry{{ResourceID: "a", Hash: "1"}, {ResourceID: longestID, Hash: "2"}, {ResourceID: "b", Hash: "3"}}
+	statuses.Entries = []codec.StatusEntry{{ResourceID: "a", Hash: "1"}, {ResourceID: longestID, Hash: "2"},
+		{ResourceID: "b", Hash: "3"}}
 	for _, m := range []codec.Message{specs, statuses} {
 		topic, e, err := codec.ManifestWork.Encode(m)
 		if err != nil {

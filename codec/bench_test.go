@@ -186,11 +186,14 @@ func benchSpecs(n int) *codec.Spec {
 func benchStatus(n int) *codec.Status {
 	now := metav1.NewTime(time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC))
 	conditions := []metav1.Condition{
-		{Type: "Applied", Status: "True", Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete", LastTransitionTime: now, ObservedGeneration: 3},
-		{Type: "Available", Status: "True", Reason: "ResourcesAvailable", Message: "All resources are available", LastTransitionTime: now, ObservedGeneration: 3},
+		{Type: "Applied", Status: "True", Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete",
+			LastTransitionTime: now, ObservedGeneration: 3},
+		{Type: "Available", Status: "True", Reason: "ResourcesAvailable", Message: "All resources are available",
+			LastTransitionTime: now, ObservedGeneration: 3},
 	}
 	m := &codec.Status{
-		Header:     codec.Header{ID: "7a3e", Time: now.Time, Source: "mwrs-controller", Cluster: "cluster1", Agent: "cluster1-work-agent"},
+		Header: codec.Header{ID: "7a3e", Time: now.Time, Source: "mwrs-controller", Cluster: "cluster1",
+			Agent: "cluster1-work-agent"},
 		WorkRef:    benchSpec(1024).WorkRef,
 		SequenceID: 1783432567890123499,
 		Status:     &workv1.ManifestWorkStatus{Conditions: conditions},
@@ -198,7 +201,8 @@ func benchStatus(n int) *codec.Status {
 	for i := range n {
 		m.Status.ResourceStatus.Manifests = append(m.Status.ResourceStatus.Manifests, workv1.ManifestCondition{
 			ResourceMeta: workv1.ManifestResourceMeta{
-				Ordinal: int32(i), Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: fmt.Sprint("settings-", i), Namespace: "shop",
+				Ordinal: int32(i), Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: fmt.Sprint("settings-", i),
+				Namespace: "shop",
 			},
 			Conditions: conditions,
 		})

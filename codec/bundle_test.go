@@ -129,10 +129,12 @@ func capturedMessages() []codec.Message {
 		},
 		&codec.Spec{Header: fromSource, WorkRef: ref(2), Action: codec.ActionUpdate, StatusSeq: capturedSeq, Work: updated},
 		&codec.SpecResync{Header: fromAgent, Entries: []codec.SpecEntry{{ResourceID: capturedID, Version: 2}}},
-		&codec.StatusResync{Header: toAll, Broadcast: true, Entries: []codec.StatusEntry{{ResourceID: capturedID, Hash: capturedHash}}},
+		&codec.StatusResync{Header: toAll, Broadcast: true,
+			Entries: []codec.StatusEntry{{ResourceID: capturedID, Hash: capturedHash}}},
 		&codec.Spec{
-			Header: fromSource, WorkRef: ref(2), Action: codec.ActionDelete, StatusSeq: capturedSeq, DeletionTimestamp: &deletion,
-			Work: &workv1.ManifestWork{ObjectMeta: object(2, notes("2", "2123973893927473152"), cleanup...)},
+			Header: fromSource, WorkRef: ref(2), Action: codec.ActionDelete, StatusSeq: capturedSeq,
+			DeletionTimestamp: &deletion,
+			Work:              &workv1.ManifestWork{ObjectMeta: object(2, notes("2", "2123973893927473152"), cleanup...)},
 		},
 		&codec.Status{
 			Header: fromAgent, WorkRef: ref(2), Action: codec.ActionUpdate, SequenceID: capturedGone,
@@ -152,7 +154,8 @@ func TestManifestBundleDecodesPeerEvents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if head := got.Head(); head.ID != c.UserProperties["ce-id"] || head.Time.Format(time.RFC3339Nano) != c.UserProperties["ce-time"] {
+			if head := got.Head(); head.ID != c.UserProperties["ce-id"] ||
+				head.Time.Format(time.RFC3339Nano) != c.UserProperties["ce-time"] {
 				t.Errorf("ID %q, time %s", head.ID, head.Time)
 			}
 			got.Head().ID, got.Head().Time = "", time.Time{}
@@ -232,7 +235,8 @@ func TestManifestBundleResourceIDsAndHashes(t *testing.T) {
 	if p.ResourceID("s", "a-b", "c") != p.ResourceID("s", "a", "b-c") {
 		t.Error("the peers' formula joins with a dash, so these two are one")
 	}
-	if want := (codec.Traits{Binary: true, Bundle: true, MaxVersion: 1<<31 - 1}); p.Traits() != want || p.Name() != "ManifestBundle" {
+	if want := (codec.Traits{Binary: true, Bundle: true, MaxVersion: 1<<31 - 1}); p.Traits() != want ||
+		p.Name() != "ManifestBundle" {
 		t.Errorf("%s has %+v", p.Name(), p.Traits())
 	}
 	status := capturedMessages()[3].(*codec.Status).Status

@@ -61,7 +61,8 @@ func TestManifestBundleOptions(t *testing.T) {
 		"SharedGroup":   {SharedGroup: "#"},
 	} {
 		var e *codec.Error
-		if p, err := codec.NewManifestBundle(o); p != nil || !errors.As(err, &e) || e.Field != "ManifestBundleOptions."+field {
+		if p, err := codec.NewManifestBundle(o); p != nil || !errors.As(err, &e) ||
+			e.Field != "ManifestBundleOptions."+field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
@@ -86,9 +87,12 @@ func TestManifestBundleTopics(t *testing.T) {
 		{"answer", pair + "sourceevents", "spec.resync_response", withAction(bundleSpec(), codec.ActionAnswer)},
 		{"status", pair + "agentevents", "status.update_request", bundleStatus()},
 		{"hashes for one cluster", pair + "sourceevents", "status.resync_request", &codec.StatusResync{Header: head}},
-		{"hashes for all", "sources/mwrs-controller/sourcebroadcast", "status.resync_request", &codec.StatusResync{Header: toAll, Broadcast: true}},
-		{"list for one source", pair + "agentevents", "spec.resync_request", &codec.SpecResync{Header: agentHead, TargetSource: source}},
-		{"list for all", "consumers/cluster1/agentbroadcast", "spec.resync_request", &codec.SpecResync{Header: fromAny, Broadcast: true}},
+		{"hashes for all", "sources/mwrs-controller/sourcebroadcast", "status.resync_request",
+			&codec.StatusResync{Header: toAll, Broadcast: true}},
+		{"list for one source", pair + "agentevents", "spec.resync_request",
+			&codec.SpecResync{Header: agentHead, TargetSource: source}},
+		{"list for all", "consumers/cluster1/agentbroadcast", "spec.resync_request",
+			&codec.SpecResync{Header: fromAny, Broadcast: true}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

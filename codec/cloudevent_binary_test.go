@@ -66,7 +66,8 @@ func TestAttributes(t *testing.T) {
 	ctx := e.Context.(*ce.EventContextV1)
 	ctx.Extensions["bad"] = []string{}
 	want := []pair{
-		{"specversion", "1.0"}, {"id", "1"}, {"source", "/s"}, {"type", "t"}, {"subject", "a subject"}, {"dataschema", "http://schema"},
+		{"specversion", "1.0"}, {"id", "1"}, {"source", "/s"}, {"type", "t"}, {"subject", "a subject"},
+		{"dataschema", "http://schema"},
 		{"time", "2024-05-06T07:08:09.123456789Z"}, {"bytes", "YWI="}, {"number", "-7"}, {"text", "a \"b\"\u2028\x7f"},
 		{"when", "2024-05-06T07:08:09.123456789Z"}, {"yes", "true"},
 	}
@@ -131,11 +132,15 @@ func TestFromAttributes(t *testing.T) {
 		want         map[string]any
 		wantType     string
 	}{
-		{"transport's own", "names that no attribute can have", []pair{{"x-broker", "1"}, {"a_b", "1"}, {"ce-", "1"}, {"", "1"}, {"data", "1"}}, "", nil, ""},
-		{"any case", "camel case of the enhancement", []pair{{"ce-ResourceID", "a"}, {"resourceVersion", "3"}}, "", map[string]any{"resourceid": "a", "resourceversion": "3"}, ""},
+		{"transport's own", "names that no attribute can have",
+			[]pair{{"x-broker", "1"}, {"a_b", "1"}, {"ce-", "1"}, {"", "1"}, {"data", "1"}}, "", nil, ""},
+		{"any case", "camel case of the enhancement", []pair{{"ce-ResourceID", "a"}, {"resourceVersion", "3"}}, "",
+			map[string]any{"resourceid": "a", "resourceversion": "3"}, ""},
 		{"last of two", "as in structured mode", []pair{{"a", "1"}, {"ce-a", "2"}}, "", map[string]any{"a": "2"}, ""},
-		{"content type", "the transport's counts", []pair{{"datacontenttype", "text/xml"}}, "application/json", nil, "application/json"},
-		{"content type as attribute", "some transports have no place for it", []pair{{"datacontenttype", "text/xml"}}, "", nil, "text/xml"},
+		{"content type", "the transport's counts", []pair{{"datacontenttype", "text/xml"}}, "application/json", nil,
+			"application/json"},
+		{"content type as attribute", "some transports have no place for it", []pair{{"datacontenttype", "text/xml"}}, "",
+			nil, "text/xml"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e, err := codec.FromAttributes(pairs(append(required, tc.more...)...), tc.contentType, nil)

@@ -11,7 +11,8 @@ import (
 
 func TestSourceIDs(t *testing.T) {
 	for _, id := range []string{
-		"agent", "cluster1-work-agent", "http://hub.example:8080/path?q=1#f", "a b", "1:2", "a:b", "HTTP:x", "50%", "%41", "./x", "..", "*",
+		"agent", "cluster1-work-agent", "http://hub.example:8080/path?q=1#f", "a b", "1:2", "a:b", "HTTP:x", "50%", "%41",
+		"./x", "..", "*",
 		"Zürich", "<agent>", `"quoted"`, "a\\b", "//host/x", "a?b", "#f", "?q", "urn:uuid:1", "a+b", "[::1]", "user:pw@host",
 	} {
 		m := newStatus()

@@ -80,18 +80,26 @@ func newEvent() *ce.Event {
 func TestAppendStructured(t *testing.T) {
 	const attributes = `{"specversion":"1.0","id":"1","source":"/s","type":"t","subject":"a subject","dataschema":"http://schema",` +
 		`"time":"2024-05-06T07:08:09.123456789Z"`
-	const extensions = `"bytes":"YWI=","number":-7,"text":"a \"b\"` + "\u2028\x7f" + `","when":"2024-05-06T07:08:09.123456789Z","yes":true`
+	const extensions = `"bytes":"YWI=","number":-7,"text":"a \"b\"` + "\u2028\x7f" +
+		`","when":"2024-05-06T07:08:09.123456789Z","yes":true`
 	text := "text/plain; charset=utf-8"
 	for _, tc := range []struct {
 		name, reason string
 		change       func(*ce.Event, *ce.EventContextV1)
 		want         string
 	}{
-		{"JSON", "copied", func(*ce.Event, *ce.EventContextV1) {}, attributes + `,"datacontenttype":"application/json",` + extensions + `,"data":{"a":1}}`},
-		{"no type", "means JSON", func(_ *ce.Event, c *ce.EventContextV1) { c.DataContentType = nil }, attributes + `,` + extensions + `,"data":{"a":1}}`},
-		{"text", "a string", func(_ *ce.Event, c *ce.EventContextV1) { c.DataContentType = &text }, attributes + `,"datacontenttype":"text/plain; charset=utf-8",` + extensions + `,"data":"{\"a\":1}"}`},
-		{"bytes", "not UTF-8", func(e *ce.Event, c *ce.EventContextV1) { c.DataContentType, e.DataEncoded = &text, []byte{0xff} }, attributes + `,"datacontenttype":"text/plain; charset=utf-8",` + extensions + `,"data_base64":"/w=="}`},
-		{"base64", "as asked for", func(e *ce.Event, _ *ce.EventContextV1) { e.DataBase64 = true }, attributes + `,"datacontenttype":"application/json",` + extensions + `,"data_base64":"eyJhIjoxfQ=="}`},
+		{"JSON", "copied", func(*ce.Event, *ce.EventContextV1) {}, attributes + `,"datacontenttype":"application/json",` +
+			extensions + `,"data":{"a":1}}`},
+		{"no type", "means JSON", func(_ *ce.Event, c *ce.EventContextV1) { c.DataContentType = nil }, attributes + `,` +
+			extensions + `,"data":{"a":1}}`},
+		{"text", "a string", func(_ *ce.Event, c *ce.EventContextV1) { c.DataContentType = &text },
+			attributes + `,"datacontenttype":"text/plain; charset=utf-8",` + extensions + `,"data":"{\"a\":1}"}`},
+		{"bytes", "not UTF-8", func(e *ce.Event, c *ce.EventContextV1) {
+			c.DataContentType, e.DataEncoded = &text,
+				[]byte{0xff}
+		}, attributes + `,"datacontenttype":"text/plain; charset=utf-8",` + extensions + `,"data_base64":"/w=="}`},
+		{"base64", "as asked for", func(e *ce.Event, _ *ce.EventContextV1) { e.DataBase64 = true },
+			attributes + `,"datacontenttype":"application/json",` + extensions + `,"data_base64":"eyJhIjoxfQ=="}`},
 		{"none", "no data at all", func(e *ce.Event, c *ce.EventContextV1) {
 			e.DataEncoded, c.DataContentType, c.Extensions = []byte{}, nil, nil
 		}, attributes + `}`},
@@ -127,7 +135,8 @@ func TestAppendStructuredRefuses(t *testing.T) {
 		{"no ID", "required", func(_ *ce.Event, c *ce.EventContextV1) { c.ID = "" }, "id"},
 		{"no source", "required", func(_ *ce.Event, c *ce.EventContextV1) { c.Source = cetypes.URIRef{} }, "source"},
 		{"no type", "required", func(_ *ce.Event, c *ce.EventContextV1) { c.Type = "" }, "type"},
-		{"bad extension", "no CloudEvents type", func(_ *ce.Event, c *ce.EventContextV1) { c.Extensions["bad"] = []string{} }, "bad"},
+		{"bad extension", "no CloudEvents type", func(_ *ce.Event, c *ce.EventContextV1) { c.Extensions["bad"] = []string{} },
+			"bad"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			e := newEvent()
@@ -177,20 +186,29 @@ func TestParseStructured(t *testing.T) {
 		want                  *ce.Event
 	}{
 		{"required only", "the rest is optional", `{` + required + `}`, ctx(func(*ce.EventContextV1) {})},
-		{"any case", "names only", `{"SpecVersion":"1.0","ID":"1","Source":"/s","TYPE":"t","resourceID":"Ab"}`, extensions(map[string]any{"resourceid": "Ab"})},
-		{"exact numbers", "64 bits and whatever else is written", `{` + required + `,"a":9223372036854775807,"b":-0,"c":1.50}`, extensions(map[string]any{"a": "9223372036854775807", "b": "-0", "c": "1.50"})},
-		{"booleans", "as text", `{` + required + `,"a":true,"b":false}`, extensions(map[string]any{"a": "true", "b": "false"})},
-		{"null", "as good as absent", `{` + required + `,"subject":null,"a":null,"data_base64":null}`, ctx(func(*ce.EventContextV1) {})},
-		{"empty optional attributes", "as good as absent", `{` + required + `,"subject":"","time":"","datacontenttype":""}`, ctx(func(*ce.EventContextV1) {})},
+		{"any case", "names only", `{"SpecVersion":"1.0","ID":"1","Source":"/s","TYPE":"t","resourceID":"Ab"}`,
+			extensions(map[string]any{"resourceid": "Ab"})},
+		{"exact numbers", "64 bits and whatever else is written", `{` + required +
+			`,"a":9223372036854775807,"b":-0,"c":1.50}`,
+			extensions(map[string]any{"a": "9223372036854775807", "b": "-0", "c": "1.50"})},
+		{"booleans", "as text", `{` + required + `,"a":true,"b":false}`,
+			extensions(map[string]any{"a": "true", "b": "false"})},
+		{"null", "as good as absent", `{` + required + `,"subject":null,"a":null,"data_base64":null}`,
+			ctx(func(*ce.EventContextV1) {})},
+		{"empty optional attributes", "as good as absent", `{` + required + `,"subject":"","time":"","datacontenttype":""}`,
+			ctx(func(*ce.EventContextV1) {})},
 		{"odd names", "cannot be attributes", `{` + required + `,"a_b":1,"ä":{},"":[]}`, ctx(func(*ce.EventContextV1) {})},
 		{"last of two", "as in encoding/json", `{"id":"0","ID":"2",` + required + `}`, ctx(func(*ce.EventContextV1) {})},
-		{"time zone", "UTC inside", `{` + required + `,"time":"2024-05-06T09:08:09.123456789+02:00"}`, ctx(func(c *ce.EventContextV1) { c.Time = &cetypes.Timestamp{Time: eventTime} })},
-		{"space", "between all tokens", " {\n" + strings.ReplaceAll(strings.ReplaceAll(required, ":", "\t: "), ",", "\r\n, ") + " }\n ", ctx(func(*ce.EventContextV1) {})},
+		{"time zone", "UTC inside", `{` + required + `,"time":"2024-05-06T09:08:09.123456789+02:00"}`,
+			ctx(func(c *ce.EventContextV1) { c.Time = &cetypes.Timestamp{Time: eventTime} })},
+		{"space", "between all tokens", " {\n" + strings.ReplaceAll(strings.ReplaceAll(required, ":", "\t: "), ",",
+			"\r\n, ") + " }\n ", ctx(func(*ce.EventContextV1) {})},
 		{"escaped name", "the same name", `{` + required + `,"\u0061":"\u00e4"}`, extensions(map[string]any{"a": "ä"})},
 		{"JSON data", "as it is", `{` + required + `,"data": {"a" : 1} }`, withData(nil, `{"a" : 1}`, false)},
 		{"JSON string", "stays JSON without a content type", `{` + required + `,"data":"x"}`, withData(nil, `"x"`, false)},
 		{"data in another case", "names in any case", `{` + required + `,"Data":[]}`, withData(nil, `[]`, false)},
-		{"data before its type", "order does not count", `{"data":"x\n",` + required + `,"datacontenttype":"text/plain"}`, withData(&text, "x\n", false)},
+		{"data before its type", "order does not count", `{"data":"x\n",` + required + `,"datacontenttype":"text/plain"}`,
+			withData(&text, "x\n", false)},
 		{"null text", "no data", `{` + required + `,"datacontenttype":"text/plain","data":null}`, withData(&text, "", false)},
 		{"base64", "any content type", `{` + required + `,"data_base64":"eyJhIjoxfQ=="}`, withData(nil, `{"a":1}`, true)},
 	} {
@@ -219,13 +237,16 @@ func TestParseStructuredRefuses(t *testing.T) {
 		{"two events", "text after the first", `{` + required + `}{}`, codec.CodeData, ""},
 		{"broken data", "not JSON", `{` + required + `,"data":{]}`, codec.CodeData, ""},
 		{"too deep", "no stack overflow", `{` + required + `,"data":` + nested(codec.MaxDepth) + `}`, codec.CodeData, ""},
-		{"far too deep", "no stack overflow", `{` + required + `,"data":` + strings.Repeat("[", 1<<20) + `}`, codec.CodeData, ""},
+		{"far too deep", "no stack overflow", `{` + required + `,"data":` + strings.Repeat("[", 1<<20) + `}`, codec.CodeData,
+			""},
 		{"no version", "required", `{"id":"1","source":"/s","type":"t"}`, codec.CodeAttribute, "specversion"},
-		{"old version", "another format", `{"specversion":"0.3","id":"1","source":"/s","type":"t"}`, codec.CodeAttribute, "specversion"},
+		{"old version", "another format", `{"specversion":"0.3","id":"1","source":"/s","type":"t"}`, codec.CodeAttribute,
+			"specversion"},
 		{"no ID", "required", `{"specversion":"1.0","source":"/s","type":"t"}`, codec.CodeAttribute, "id"},
 		{"empty ID", "required", `{"specversion":"1.0","id":"","source":"/s","type":"t"}`, codec.CodeAttribute, "id"},
 		{"no source", "required", `{"specversion":"1.0","id":"1","type":"t"}`, codec.CodeAttribute, "source"},
-		{"bad source", "no URI reference", `{"specversion":"1.0","id":"1","source":"1:2","type":"t"}`, codec.CodeAttribute, "source"},
+		{"bad source", "no URI reference", `{"specversion":"1.0","id":"1","source":"1:2","type":"t"}`, codec.CodeAttribute,
+			"source"},
 		{"no type", "required", `{"specversion":"1.0","id":"1","source":"/s"}`, codec.CodeAttribute, "type"},
 		{"bad time", "not RFC 3339", `{` + required + `,"time":"yesterday"}`, codec.CodeAttribute, "time"},
 		{"bad schema", "no URI", `{` + required + `,"dataschema":":"}`, codec.CodeAttribute, "dataschema"},

@@ -38,25 +38,35 @@ func TestManyElements(t *testing.T) {
 	}{
 		{"manifests", newSpec(), codec.ManifestWork, `{"manifests":` + list("{}") + `}`},
 		{"configurations", newSpec(), codec.ManifestWork, `{"manifests":[{}],"manifestConfigs":` + list("{}") + `}`},
-		{"rules", newSpec(), codec.ManifestWork, `{"manifests":[{}],"manifestConfigs":[{"feedbackRules":` + list("{}") + `}]}`},
-		{"orphaning rules", newSpec(), codec.ManifestWork, `{"manifests":[{}],"deleteOption":{"selectiveOrphaningRules":` + list("{}") + `}}`},
+		{"rules", newSpec(), codec.ManifestWork, `{"manifests":[{}],"manifestConfigs":[{"feedbackRules":` + list("{}") +
+			`}]}`},
+		{"orphaning rules", newSpec(), codec.ManifestWork, `{"manifests":[{}],"deleteOption":{"selectiveOrphaningRules":` +
+			list("{}") + `}}`},
 		{"owners", newSpec(), codec.ManifestWork, `{"manifests":[{}],"metadata":{"ownerReferences":` + list("{}") + `}}`},
 		{"labels", newSpec(), codec.ManifestWork, `{"manifests":[{}],"metadata":{"labels":` + labels() + `}}`},
 		{"conditions", newStatus(), codec.ManifestWork, `{"conditions":` + list("{}") + `}`},
-		{"conditions without a type", newStatus(), codec.ManifestWork, `{"conditions":` + list(`{"lastTransitionTime":null}`) + `}`},
-		{"manifests of a status", newStatus(), codec.ManifestWork, `{"resourceStatus":{"manifestConditions":` + list("{}") + `}}`},
-		{"values of a status", newStatus(), codec.ManifestWork, `{"resourceStatus":{"manifests":[{"statusFeedback":{"values":` + list("{}") + `}}]}}`},
+		{"conditions without a type", newStatus(), codec.ManifestWork, `{"conditions":` +
+			list(`{"lastTransitionTime":null}`) + `}`},
+		{"manifests of a status", newStatus(), codec.ManifestWork, `{"resourceStatus":{"manifestConditions":` + list("{}") +
+			`}}`},
+		{"values of a status", newStatus(), codec.ManifestWork,
+			`{"resourceStatus":{"manifests":[{"statusFeedback":{"values":` + list("{}") + `}}]}}`},
 		{"strings of keys", newStatus(), codec.ManifestWork, `{"resourceStatus":` + list(`"Meta":`) + `}`},
 		{"listed works", newSpecResync(), codec.ManifestWork, `{"resourceVersions":` + list("{}") + `}`},
-		{"listed works with IDs", newSpecResync(), codec.ManifestWork, `{"resourceVersions":` + list(`{"resourceID":"a"}`) + `}`},
-		{"lists, many times", newSpecResync(), codec.ManifestWork, `{` + strings.Repeat(`"resourceVersions":[],`, 10_000) + `"resourceVersions":1}`},
-		{"owners, many times", newSpec(), codec.ManifestWork, `{"manifests":[{}],"metadata":{` + strings.Repeat(`"ownerReferences":[`+strings.Repeat("{},", 100_000)+`{}],`, 10) + `"labels":{}}}`},
+		{"listed works with IDs", newSpecResync(), codec.ManifestWork, `{"resourceVersions":` + list(`{"resourceID":"a"}`) +
+			`}`},
+		{"lists, many times", newSpecResync(), codec.ManifestWork, `{` + strings.Repeat(`"resourceVersions":[],`, 10_000) +
+			`"resourceVersions":1}`},
+		{"owners, many times", newSpec(), codec.ManifestWork, `{"manifests":[{}],"metadata":{` +
+			strings.Repeat(`"ownerReferences":[`+strings.Repeat("{},", 100_000)+`{}],`, 10) + `"labels":{}}}`},
 		{"listed statuses", newStatusResync(), codec.ManifestWork, `{"statusHashes":` + list(`{"resourceID":"a"}`) + `}`},
 		{"bundle: manifests", bundleSpec(), codec.ManifestBundle, `{"manifests":` + list("{}") + `}`},
-		{"bundle: configurations", bundleSpec(), codec.ManifestBundle, `{"manifests":[{}],"manifestConfigs":` + list("{}") + `}`},
+		{"bundle: configurations", bundleSpec(), codec.ManifestBundle, `{"manifests":[{}],"manifestConfigs":` + list("{}") +
+			`}`},
 		{"bundle: conditions", bundleStatus(), codec.ManifestBundle, `{"conditions":` + list("{}") + `}`},
 		{"bundle: manifests of a status", bundleStatus(), codec.ManifestBundle, `{"resourceStatus":` + list("{}") + `}`},
-		{"bundle: listed works", &codec.SpecResync{Header: agentHeader()}, codec.ManifestBundle, `{"resourceVersions":` + list(`{"resourceID":"a"}`) + `}`},
+		{"bundle: listed works", &codec.SpecResync{Header: agentHeader()}, codec.ManifestBundle, `{"resourceVersions":` +
+			list(`{"resourceID":"a"}`) + `}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			topic, e, err := tc.profile.Encode(tc.message)

@@ -51,7 +51,8 @@ func TestSplitSpecResync(t *testing.T) {
 		r := newSpecResync()
 		r.Entries = nil
 		for i := range rapid.IntRange(0, 60).Draw(t, "entries") {
-			r.Entries = append(r.Entries, codec.SpecEntry{ResourceID: "x" + rapid.String().Draw(t, "id"), Version: int64(i), UID: types.UID(rapid.String().Draw(t, "uid"))})
+			r.Entries = append(r.Entries, codec.SpecEntry{ResourceID: "x" + rapid.String().Draw(t, "id"), Version: int64(i),
+				UID: types.UID(rapid.String().Draw(t, "uid"))})
 		}
 		limit := rapid.IntRange(1, 4000).Draw(t, "limit")
 		chunks := codec.SplitSpecResync(r, limit)
@@ -74,7 +75,8 @@ func TestSplitStatusResync(t *testing.T) {
 		r := newStatusResync()
 		r.Entries = nil
 		for i := range rapid.IntRange(0, 60).Draw(t, "entries") {
-			r.Entries = append(r.Entries, codec.StatusEntry{ResourceID: "x" + rapid.String().Draw(t, "id"), StatusSeq: int64(i), Hash: rapid.String().Draw(t, "hash")})
+			r.Entries = append(r.Entries, codec.StatusEntry{ResourceID: "x" + rapid.String().Draw(t, "id"), StatusSeq: int64(i),
+				Hash: rapid.String().Draw(t, "hash")})
 		}
 		limit := rapid.IntRange(1, 4000).Draw(t, "limit")
 		chunks := codec.SplitStatusResync(r, limit)

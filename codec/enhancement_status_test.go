@@ -30,9 +30,12 @@ func TestStatusHash(t *testing.T) {
 		{"nil", "counts as empty", nil, sum(empty)},
 		{"empty", "the lists are there", &workv1.ManifestWorkStatus{}, sum(empty)},
 		{"empty lists", "the same as none", &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{}}, sum(empty)},
-		{"no conditions of a manifest", "the list is there", &workv1.ManifestWorkStatus{ResourceStatus: workv1.ManifestResourceStatus{Manifests: make([]workv1.ManifestCondition, 1)}},
+		{"no conditions of a manifest", "the list is there",
+			&workv1.ManifestWorkStatus{ResourceStatus: workv1.ManifestResourceStatus{Manifests: make([]workv1.ManifestCondition,
+				1)}},
 			sum(`{"conditions":[],"resourceStatus":{"manifestConditions":[{"conditions":[],"resourceMeta":{"group":"","kind":"","name":"","namespace":"","ordinal":0,"resource":"","version":""},"statusFeedback":{}}]}}`)},
-		{"full", "members sorted", newStatus().Status, sum(`{"conditions":[{"lastTransitionTime":"2024-05-06T07:08:09Z","message":"Apply manifest work complete","observedGeneration":3,"reason":"AppliedManifestWorkComplete","status":"True","type":"Applied"}],"resourceStatus":{"manifestConditions":[{"conditions":[{"lastTransitionTime":"2024-05-06T07:08:09Z","message":"","reason":"AppliedManifestComplete","status":"True","type":"Applied"}],"resourceMeta":{"group":"","kind":"ConfigMap","name":"a","namespace":"default","ordinal":0,"resource":"configmaps","version":"v1"},"statusFeedback":{"values":[{"fieldValue":{"integer":1,"type":"Integer"},"name":"ready"}]}}]}}`)},
+		{"full", "members sorted", newStatus().Status,
+			sum(`{"conditions":[{"lastTransitionTime":"2024-05-06T07:08:09Z","message":"Apply manifest work complete","observedGeneration":3,"reason":"AppliedManifestWorkComplete","status":"True","type":"Applied"}],"resourceStatus":{"manifestConditions":[{"conditions":[{"lastTransitionTime":"2024-05-06T07:08:09Z","message":"","reason":"AppliedManifestComplete","status":"True","type":"Applied"}],"resourceMeta":{"group":"","kind":"ConfigMap","name":"a","namespace":"default","ordinal":0,"resource":"configmaps","version":"v1"},"statusFeedback":{"values":[{"fieldValue":{"integer":1,"type":"Integer"},"name":"ready"}]}}]}}`)},
 	} {
 		if got, err := codec.StatusHash(tc.status); err != nil || got != tc.want {
 			t.Errorf("%s: %s: got %s, %v; want %s", tc.name, tc.reason, got, err, tc.want)

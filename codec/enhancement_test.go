@@ -23,7 +23,8 @@ import (
 func TestEnhancementEvents(t *testing.T) {
 	const sourceID = "sd3ded4-mwrs-controller"
 	header := func(agent string, year int, month time.Month) codec.Header {
-		return codec.Header{ID: "0b1f", Time: time.Date(year, month, 5, 17, 31, 0, 0, time.UTC), Source: sourceID, Cluster: cluster, Agent: agent}
+		return codec.Header{ID: "0b1f", Time: time.Date(year, month, 5, 17, 31, 0, 0, time.UTC), Source: sourceID,
+			Cluster: cluster, Agent: agent}
 	}
 	work := &workv1.ManifestWork{}
 	work.Name, work.Namespace = enhancementRef().Name, cluster
@@ -41,10 +42,13 @@ func TestEnhancementEvents(t *testing.T) {
 		file, reason, topic string
 		want                codec.Message
 	}{
-		{"spec.json", "a number as version, rules at the enhancement's level", "/sources/sd3ded4-mwrs-controller/clusters/cluster1/manifests",
+		{"spec.json", "a number as version, rules at the enhancement's level",
+			"/sources/sd3ded4-mwrs-controller/clusters/cluster1/manifests",
 			&codec.Spec{Header: header("", 2023, time.April), WorkRef: enhancementRef(), Work: work}},
-		{"spec-deleting.json", "of a deletion only the metadata counts", "/sources/sd3ded4-mwrs-controller/clusters/cluster1/manifests",
-			&codec.Spec{Header: header("", 2023, time.April), WorkRef: enhancementRef(), DeletionTimestamp: &deletion, Work: deleting}},
+		{"spec-deleting.json", "of a deletion only the metadata counts",
+			"/sources/sd3ded4-mwrs-controller/clusters/cluster1/manifests",
+			&codec.Spec{Header: header("", 2023, time.April), WorkRef: enhancementRef(), DeletionTimestamp: &deletion,
+				Work: deleting}},
 		{"status.json", "the misspelt version alone", "/sources/sd3ded4-mwrs-controller/clusters/cluster1/manifestsstatus",
 			&codec.Status{Header: header(agent, 2018, time.April), WorkRef: enhancementRef(), Status: &workv1.ManifestWorkStatus{
 				ResourceStatus: workv1.ManifestResourceStatus{Manifests: []workv1.ManifestCondition{{}}},

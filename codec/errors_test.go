@@ -34,7 +34,8 @@ func TestErrorText(t *testing.T) {
 		err          *codec.Error
 		want         string
 	}{
-		{"all", "most general first", &codec.Error{Code: codec.CodeData, Topic: "/t", EventID: "7", Field: "data", Reason: "is bad", Err: io.EOF},
+		{"all", "most general first", &codec.Error{Code: codec.CodeData, Topic: "/t", EventID: "7", Field: "data",
+			Reason: "is bad", Err: io.EOF},
 			`topic "/t": event "7": data: is bad: EOF`},
 		{"reason only", "nothing is made up", &codec.Error{Reason: "is bad"}, "is bad"},
 	} {
@@ -43,7 +44,8 @@ func TestErrorText(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("ü", 40_000)
-	if text := (&codec.Error{Topic: long, EventID: long, Field: long, Reason: "is bad", Err: errors.New(long)}).Error(); len(text) > 2048 || !utf8.ValidString(text) {
+	if text := (&codec.Error{Topic: long, EventID: long, Field: long, Reason: "is bad",
+		Err: errors.New(long)}).Error(); len(text) > 2048 || !utf8.ValidString(text) {
 		t.Errorf("what a peer chose makes a text of %d bytes", len(text))
 	}
 	if err := error(&codec.Error{Err: io.EOF}); !errors.Is(err, io.EOF) {

@@ -67,14 +67,18 @@ func goldenCases() []goldenCase {
 	detailed := newDigest()
 	detailed.Sums = []uint64{1, 0, 1<<63 + 5, 7}
 	askDigest := newStatusResync()
-	askDigest.Entries, askDigest.ResyncID, askDigest.Scope, askDigest.Part = nil, "", codec.ScopeDigest, codec.Part{Buckets: 4}
+	askDigest.Entries, askDigest.ResyncID, askDigest.Scope, askDigest.Part = nil, "", codec.ScopeDigest,
+		codec.Part{Buckets: 4}
 	askPart := newStatusResync()
-	askPart.Entries, askPart.Scope, askPart.Part = nil, codec.ScopeLists, codec.Part{Buckets: 256, Listed: []int{0, 17, 255}}
+	askPart.Entries, askPart.Scope, askPart.Part = nil, codec.ScopeLists,
+		codec.Part{Buckets: 256, Listed: []int{0, 17, 255}}
 	part := newSpecResync()
-	part.Source, part.TargetSource, part.Broadcast, part.Part = source, source, false, codec.Part{Buckets: 4, Listed: []int{2}}
+	part.Source, part.TargetSource, part.Broadcast, part.Part = source, source, false,
+		codec.Part{Buckets: 4, Listed: []int{2}}
 	hub := &codec.Presence{Header: codec.Header{ID: "0b1f", Time: newSpec().Time, Source: source},
 		Session: "s-1", Started: newSpec().Time}
-	agent := &codec.Presence{Header: codec.Header{ID: "0b1f", Time: newSpec().Time, Cluster: cluster, Agent: "cluster1-work-agent"},
+	agent := &codec.Presence{Header: codec.Header{ID: "0b1f", Time: newSpec().Time, Cluster: cluster,
+		Agent: "cluster1-work-agent"},
 		Session: "s-2", Started: newSpec().Time, Leaving: true}
 
 	return []goldenCase{
@@ -97,7 +101,8 @@ func goldenCases() []goldenCase {
 		{"statusresync-all", "a source without a store", "/sources/mwrs-controller/resync/clusters/manifestsstatus", noStore},
 		{"statusresync-lists", "a source with a store", "/sources/mwrs-controller/resync/clusters/manifestsstatus", lists},
 		{"statusresync-chunk", "a part of the hashes", pair + "statusresync", statusChunk},
-		{"statusresync-one", "hashes for an agent that knows only the enhancement", "/sources/mwrs-controller/resync/clusters/manifestsstatus", bareHashes},
+		{"statusresync-one", "hashes for an agent that knows only the enhancement",
+			"/sources/mwrs-controller/resync/clusters/manifestsstatus", bareHashes},
 		{"digest", "an agent's heartbeat", pair + "specresync", heartbeat},
 		{"digest-buckets", "what a source asks for when a heartbeat differs", pair + "specresync", detailed},
 		{"statusresync-digest", "the question for it", pair + "statusresync", askDigest},

@@ -87,8 +87,9 @@ func newWork() *workv1.ManifestWork {
 	}
 	w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{
 		ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Name: "a", Namespace: "default"},
-		FeedbackRules:      []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "k", Path: ".data.k"}}}},
-		UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply},
+		FeedbackRules: []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+			JsonPaths: []workv1.JsonPath{{Name: "k", Path: ".data.k"}}}},
+		UpdateStrategy: &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply},
 	}}
 	w.Spec.Executor = &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
 		Type:           workv1.ExecutorSubjectTypeServiceAccount,
@@ -105,7 +106,8 @@ func metadataOnly() *workv1.ManifestWork {
 }
 
 func newSpec() *codec.Spec {
-	return &codec.Spec{Header: sourceHeader(), WorkRef: workRef(), AgentSession: "s-1", StatusSeq: 1783432567890123400, Work: newWork()}
+	return &codec.Spec{Header: sourceHeader(), WorkRef: workRef(), AgentSession: "s-1", StatusSeq: 1783432567890123400,
+		Work: newWork()}
 }
 
 func newDelete() *codec.Spec {
@@ -125,10 +127,14 @@ func newStatus() *codec.Status {
 				Message: "Apply manifest work complete", LastTransitionTime: wholeTime, ObservedGeneration: 3,
 			}},
 			ResourceStatus: workv1.ManifestResourceStatus{Manifests: []workv1.ManifestCondition{{
-				ResourceMeta:    workv1.ManifestResourceMeta{Ordinal: 0, Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: "a", Namespace: "default"},
-				StatusFeedbacks: workv1.StatusFeedbackResult{Values: []workv1.FeedbackValue{{Name: "ready", Value: workv1.FieldValue{Type: workv1.Integer, Integer: &ready}}}},
+				ResourceMeta: workv1.ManifestResourceMeta{Ordinal: 0, Version: "v1", Kind: "ConfigMap", Resource: "configmaps",
+					Name: "a", Namespace: "default"},
+				StatusFeedbacks: workv1.StatusFeedbackResult{
+					Values: []workv1.FeedbackValue{{Name: "ready", Value: workv1.FieldValue{Type: workv1.Integer, Integer: &ready}}},
+				},
 				Conditions: []metav1.Condition{{
-					Type: workv1.ManifestApplied, Status: metav1.ConditionTrue, Reason: "AppliedManifestComplete", LastTransitionTime: wholeTime,
+					Type: workv1.ManifestApplied, Status: metav1.ConditionTrue, Reason: "AppliedManifestComplete",
+					LastTransitionTime: wholeTime,
 				}},
 			}}},
 		},
@@ -138,7 +144,8 @@ func newStatus() *codec.Status {
 func newGone() *codec.Status {
 	return &codec.Status{Header: agentHeader(), WorkRef: workRef(), Status: &workv1.ManifestWorkStatus{
 		Conditions: []metav1.Condition{{
-			Type: codec.ConditionDeleted, Status: metav1.ConditionTrue, Reason: "ManifestsDeleted", LastTransitionTime: wholeTime,
+			Type: codec.ConditionDeleted, Status: metav1.ConditionTrue, Reason: "ManifestsDeleted",
+			LastTransitionTime: wholeTime,
 		}},
 	}}
 }
@@ -147,7 +154,8 @@ func newSpecResync() *codec.SpecResync {
 	h := agentHeader()
 	h.Source, h.ResyncID = "", "r-1"
 	return &codec.SpecResync{Header: h, AgentSession: "s-1", Broadcast: true, Entries: []codec.SpecEntry{
-		{ResourceID: workRef().ResourceID, Version: 1783432567890123456, UID: workRef().UID, Source: source, SequenceID: 1783432567890123499},
+		{ResourceID: workRef().ResourceID, Version: 1783432567890123456, UID: workRef().UID, Source: source,
+			SequenceID: 1783432567890123499},
 		{ResourceID: enhancementRef().ResourceID, Version: 3},
 	}}
 }
@@ -163,7 +171,8 @@ func newStatusResync() *codec.StatusResync {
 	h := sourceHeader()
 	h.ResyncID = "r-2"
 	return &codec.StatusResync{Header: h, Entries: []codec.StatusEntry{
-		{ResourceID: workRef().ResourceID, Hash: "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a", UID: workRef().UID, StatusSeq: 1783432567890123499},
+		{ResourceID: workRef().ResourceID, Hash: "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a",
+			UID: workRef().UID, StatusSeq: 1783432567890123499},
 		{ResourceID: enhancementRef().ResourceID},
 	}}
 }

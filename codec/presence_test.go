@@ -15,7 +15,8 @@ import (
 // TestPresenceRoundTrip encodes and decodes the presence of both roles in each profile, including a
 // profile with the same first word in all topics.
 func TestPresenceRoundTrip(t *testing.T) {
-	other, err := codec.NewManifestBundle(codec.ManifestBundleOptions{SourcesLevel: "s", ClustersLevel: "consumers", SharedGroup: "g"})
+	other, err := codec.NewManifestBundle(codec.ManifestBundleOptions{SourcesLevel: "s", ClustersLevel: "consumers",
+		SharedGroup: "g"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,8 @@ func TestIsResync(t *testing.T) {
 	ref := codec.WorkRef{ResourceID: "id", Version: 3, Name: "nginx"}
 	work := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "nginx", Namespace: cluster}}
 	status := func(action codec.Action) codec.Message {
-		return &codec.Status{Header: agentHeader(), WorkRef: ref, Action: action, SequenceID: 7, Status: &workv1.ManifestWorkStatus{}}
+		return &codec.Status{Header: agentHeader(), WorkRef: ref, Action: action, SequenceID: 7,
+			Status: &workv1.ManifestWorkStatus{}}
 	}
 	spec := func(action codec.Action) codec.Message {
 		return &codec.Spec{Header: sourceHeader(), WorkRef: ref, Action: action, Work: work}
@@ -39,7 +40,8 @@ func TestIsResync(t *testing.T) {
 			"status in an answer": {status(codec.ActionAnswer), false},
 			"list of works":       {&codec.SpecResync{Header: agentHeader()}, true},
 			"list of hashes":      {&codec.StatusResync{Header: sourceHeader()}, true},
-			"broadcast":           {&codec.StatusResync{Header: codec.Header{ID: "0b1f", Time: eventTime, Source: source}, Broadcast: true}, true},
+			"broadcast": {&codec.StatusResync{Header: codec.Header{ID: "0b1f", Time: eventTime, Source: source},
+				Broadcast: true}, true},
 		} {
 			_, event, err := profile.Encode(tt.message)
 			if err != nil {

@@ -166,7 +166,8 @@ func normal(m codec.Message) codec.Message {
 }
 
 func drawMessage(t *rapid.T) codec.Message {
-	usual := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "resync", "clusters", "%41", "1:2", "ü"}), rapid.StringMatching(`[ -\"$-*,-.0-~]{1,6}`))
+	usual := rapid.OneOf(rapid.SampledFrom([]string{"a", "b", "resync", "clusters", "%41", "1:2", "ü"}),
+		rapid.StringMatching(`[ -\"$-*,-.0-~]{1,6}`))
 	unusual := rapid.OneOf(rapid.Just(""), rapid.StringN(0, 3, -1), rapid.String())
 	// Most texts are valid: a message has many parts, and each part can be refused.
 	text := rapid.Custom(func(t *rapid.T) string {
@@ -194,7 +195,8 @@ func drawMessage(t *rapid.T) codec.Message {
 		chunk.Count = rapid.IntRange(1, 4).Draw(t, "count")
 		chunk.Index = rapid.IntRange(0, 2).Draw(t, "index")
 	}
-	scope := rapid.SampledFrom([]codec.Scope{codec.ScopeAll, codec.ScopeListed, codec.ScopeLists, codec.ScopeDigest}).Draw(t, "scope")
+	scope := rapid.SampledFrom([]codec.Scope{codec.ScopeAll, codec.ScopeListed, codec.ScopeLists, codec.ScopeDigest}).Draw(
+		t, "scope")
 
 	var part codec.Part
 	if rapid.IntRange(0, 3).Draw(t, "part") == 0 {
@@ -204,7 +206,8 @@ func drawMessage(t *rapid.T) codec.Message {
 
 	switch rapid.IntRange(0, 4).Draw(t, "kind") {
 	case 0:
-		m := &codec.Spec{Header: h, WorkRef: ref, AgentSession: text.Draw(t, "session"), StatusSeq: number.Draw(t, "statusseq")}
+		m := &codec.Spec{Header: h, WorkRef: ref, AgentSession: text.Draw(t, "session"),
+			StatusSeq: number.Draw(t, "statusseq")}
 		if rapid.Bool().Draw(t, "deletion") {
 			m.DeletionTimestamp = &metav1.Time{Time: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "deleted"), 0).UTC()}
 		} else {
@@ -223,8 +226,9 @@ func drawMessage(t *rapid.T) codec.Message {
 		return m
 	case 2:
 		h.Agent = text.Draw(t, "agent")
-		m := &codec.SpecResync{Header: h, AgentSession: text.Draw(t, "session"), TargetSource: rapid.SampledFrom([]string{"", h.Source, "other"}).Draw(t, "target"),
-			Scope: scope, Part: part, Chunk: chunk, Broadcast: rapid.Bool().Draw(t, "broadcast")}
+		m := &codec.SpecResync{Header: h, AgentSession: text.Draw(t, "session"),
+			TargetSource: rapid.SampledFrom([]string{"", h.Source, "other"}).Draw(t, "target"),
+			Scope:        scope, Part: part, Chunk: chunk, Broadcast: rapid.Bool().Draw(t, "broadcast")}
 		for range rapid.IntRange(0, 3).Draw(t, "entries") {
 			m.Entries = append(m.Entries, codec.SpecEntry{ResourceID: text.Draw(t, "id"), Version: number.Draw(t, "version"),
 				UID: types.UID(text.Draw(t, "uid")), Source: text.Draw(t, "source"), SequenceID: number.Draw(t, "sequence")})
@@ -232,10 +236,12 @@ func drawMessage(t *rapid.T) codec.Message {
 		return m
 	case 3:
 		h.Agent, h.Time, h.ResyncID, h.TraceParent = text.Draw(t, "agent"), time.Time{}, "", ""
-		return &codec.Digest{Header: h, AgentSession: text.Draw(t, "session"), Works: rapid.IntRange(-1, 1<<31-1).Draw(t, "works"),
-			Sums: rapid.SliceOfN(rapid.Uint64(), 0, 5).Draw(t, "sums")}
+		return &codec.Digest{Header: h, AgentSession: text.Draw(t, "session"),
+			Works: rapid.IntRange(-1, 1<<31-1).Draw(t, "works"),
+			Sums:  rapid.SliceOfN(rapid.Uint64(), 0, 5).Draw(t, "sums")}
 	default:
-		m := &codec.StatusResync{Header: h, Scope: scope, Part: part, Chunk: chunk, Broadcast: rapid.Bool().Draw(t, "broadcast")}
+		m := &codec.StatusResync{Header: h, Scope: scope, Part: part, Chunk: chunk,
+			Broadcast: rapid.Bool().Draw(t, "broadcast")}
 		for range rapid.IntRange(0, 3).Draw(t, "entries") {
 			m.Entries = append(m.Entries, codec.StatusEntry{ResourceID: text.Draw(t, "id"), Hash: text.Draw(t, "hash"),
 				UID: types.UID(text.Draw(t, "uid")), StatusSeq: number.Draw(t, "seq")})

@@ -33,7 +33,8 @@ func TestValidateName(t *testing.T) {
 		{"C1", "control character", "\u0085", "source ID: must not contain the control character U+0085"},
 		{"noncharacter", "CloudEvents forbids it", "\ufffe", "source ID: must not contain the noncharacter U+FFFE"},
 		{"not UTF-8", "MQTT strings are UTF-8", "a\xff", "source ID: is not valid UTF-8"},
-		{"too long", "one above the limit", strings.Repeat("x", codec.MaxNameLength+1), "source ID: must not be longer than 1024 bytes"},
+		{"too long", "one above the limit", strings.Repeat("x", codec.MaxNameLength+1),
+			"source ID: must not be longer than 1024 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			err := codec.ValidateName("source ID", tc.value)

@@ -134,7 +134,8 @@ func TestObjectCacheStaysWithinMaxBytes(t *testing.T) {
 				u := configMap(name, r.IntN(4_000))
 				c.CacheObject(configMaps, "", name, u)
 				forget(name)
-				want, sizes[name] = append(want, name), entrySize(identify(configMaps, "", name, nil), []unstructured.Unstructured{*u})
+				want, sizes[name] = append(want, name),
+					entrySize(identify(configMaps, "", name, nil), []unstructured.Unstructured{*u})
 			}
 			var sum int64
 			for _, size := range sizes {
@@ -197,8 +198,9 @@ func TestObjectCacheSizeIsCloseToHeap(t *testing.T) {
 		wide[fmt.Sprintf("key-%03d", i)] = fmt.Sprint("value ", i)
 	}
 	documents := map[string]any{
-		"a large value":  map[string]any{"data": map[string]any{"key": strings.Repeat("x", 10_000)}},
-		"small values":   map[string]any{"metadata": map[string]any{"name": "n", "namespace": "ns", "uid": "123"}, "data": map[string]any{"a": "b"}},
+		"a large value": map[string]any{"data": map[string]any{"key": strings.Repeat("x", 10_000)}},
+		"small values": map[string]any{"metadata": map[string]any{"name": "n", "namespace": "ns", "uid": "123"},
+			"data": map[string]any{"a": "b"}},
 		"a pod":          podLike(),
 		"many keys":      map[string]any{"data": wide},
 		"many numbers":   map[string]any{"spec": map[string]any{"numbers": slices.Repeat([]any{1000, 2.5}, 200)}},
@@ -249,10 +251,13 @@ func podLike() map[string]any {
 	}
 	return map[string]any{
 		"metadata": map[string]any{
-			"name": "pod-7f9c6d", "namespace": "default", "uid": "8f8a3f5c-2d0c-4c58-9b57-2a6f7c5d1f10", "resourceVersion": "123456",
-			"labels": map[string]any{"app.kubernetes.io/name": "app", "pod-template-hash": "7f9c6d"},
+			"name": "pod-7f9c6d", "namespace": "default", "uid": "8f8a3f5c-2d0c-4c58-9b57-2a6f7c5d1f10",
+			"resourceVersion": "123456",
+			"labels":          map[string]any{"app.kubernetes.io/name": "app", "pod-template-hash": "7f9c6d"},
 		},
-		"spec":   map[string]any{"containers": []any{container, container}, "nodeName": "node-1", "terminationGracePeriodSeconds": 30},
-		"status": map[string]any{"phase": "Running", "podIP": "10.0.0.1", "conditions": []any{map[string]any{"type": "Ready", "status": "True"}}},
+		"spec": map[string]any{"containers": []any{container, container}, "nodeName": "node-1",
+			"terminationGracePeriodSeconds": 30},
+		"status": map[string]any{"phase": "Running", "podIP": "10.0.0.1",
+			"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}},
 	}
 }

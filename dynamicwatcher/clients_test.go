@@ -37,7 +37,8 @@ func triggersOf(t *testing.T, o dynamicwatcher.Options, change func(name string)
 	var types []dynamicwatcher.TriggerType
 	synctest.Test(t, func(t *testing.T) {
 		o.Mapper = mapperOf()
-		o.Reconciler = dynamicwatcher.ReconcilerFunc(func(ctx context.Context, _ dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+		o.Reconciler = dynamicwatcher.ReconcilerFunc(func(ctx context.Context, _ dynamicwatcher.ObjectIdentifier) (
+			reconcile.Result, error) {
 			for _, trigger := range dynamicwatcher.TriggersFrom(ctx) {
 				types = append(types, trigger.Type)
 			}
@@ -72,7 +73,8 @@ func triggersOf(t *testing.T, o dynamicwatcher.Options, change func(name string)
 	return types
 }
 
-var wantTypes = []dynamicwatcher.TriggerType{dynamicwatcher.TriggerAdded, dynamicwatcher.TriggerModified, dynamicwatcher.TriggerDeleted}
+var wantTypes = []dynamicwatcher.TriggerType{dynamicwatcher.TriggerAdded, dynamicwatcher.TriggerModified,
+	dynamicwatcher.TriggerDeleted}
 
 // TestWatchesUseMetadataClient checks that watches use client-go's fake metadata client, and no
 // server.
@@ -89,7 +91,8 @@ func TestWatchesUseMetadataClient(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, ResourceVersion: version},
 		}
 	}
-	options := dynamicwatcher.Options{Metadata: client, Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 1}} // no effect
+	// no effect
+	options := dynamicwatcher.Options{Metadata: client, Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 1}}
 	got := triggersOf(t, options, func(name string) {
 		var err error
 		switch name {

@@ -79,9 +79,12 @@ func TestSharedWatchReconnects(t *testing.T) {
 		{"cut", func(x *fixture) { x.api.Disconnect() }, func(*fixture) {}},
 		{"unreachable", func(x *fixture) { x.api.Stop(); x.after(time.Minute) }, func(x *fixture) { x.api.Start() }},
 		{"compacted", func(x *fixture) { x.api.Compact(); x.api.Disconnect() }, func(*fixture) {}},
-		{"overloaded", func(x *fixture) { x.faulty("", fakeapi.Fault{Status: 429, RetryAfter: 2}); x.api.Disconnect() }, func(x *fixture) { x.after(3 * time.Second); x.api.Hook(nil) }},
-		{"failing", func(x *fixture) { x.faulty("", fakeapi.Fault{Status: 500}); x.api.Disconnect() }, func(x *fixture) { x.after(10 * time.Second); x.api.Hook(nil) }},
-		{"hanging", func(x *fixture) { x.faulty("", fakeapi.Fault{Hang: true}); x.api.Disconnect() }, func(x *fixture) { x.after(time.Minute); x.api.Hook(nil); x.api.Disconnect() }},
+		{"overloaded", func(x *fixture) { x.faulty("", fakeapi.Fault{Status: 429, RetryAfter: 2}); x.api.Disconnect() },
+			func(x *fixture) { x.after(3 * time.Second); x.api.Hook(nil) }},
+		{"failing", func(x *fixture) { x.faulty("", fakeapi.Fault{Status: 500}); x.api.Disconnect() },
+			func(x *fixture) { x.after(10 * time.Second); x.api.Hook(nil) }},
+		{"hanging", func(x *fixture) { x.faulty("", fakeapi.Fault{Hang: true}); x.api.Disconnect() },
+			func(x *fixture) { x.after(time.Minute); x.api.Hook(nil); x.api.Disconnect() }},
 	} {
 		for _, plain := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s watchList=%t", test.name, !plain), func(t *testing.T) {

@@ -21,7 +21,8 @@ import (
 )
 
 // consolidateEarly consolidates from four objects, so tests can easily have more.
-var consolidateEarly = dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 4, MaxRatio: 5}}
+var consolidateEarly = dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 4,
+	MaxRatio: 5}}
 
 func secret(i int) dynamicwatcher.ObjectIdentifier { return id(fakeapi.Secret, "ns", strconv.Itoa(i)) }
 
@@ -51,7 +52,8 @@ func (x *fixture) shared(reason string, objects, streams int) {
 		}
 	}
 	if c := x.api.Counts(); got != objects || c.Streams != streams {
-		x.t.Fatalf("%s: %d objects share a watch, and there are %d streams: want %d and %d", reason, got, c.Streams, objects, streams)
+		x.t.Fatalf("%s: %d objects share a watch, and there are %d streams: want %d and %d", reason, got, c.Streams, objects,
+			streams)
 	}
 }
 
@@ -64,7 +66,8 @@ func (x *fixture) exact(i int) {
 		x.expect("it was created", watcher)
 	}
 	version := x.put(o, "changed", "yes")
-	want := dynamicwatcher.Trigger{Watched: o, Type: dynamicwatcher.TriggerModified, Namespace: "ns", Name: o.Name, ResourceVersion: version}
+	want := dynamicwatcher.Trigger{Watched: o, Type: dynamicwatcher.TriggerModified, Namespace: "ns", Name: o.Name,
+		ResourceVersion: version}
 	if got := x.trigger(x.expect("it changed", watcher)); got != want {
 		x.t.Errorf("the trigger is %+v, not %+v", got, want)
 	}
@@ -113,7 +116,8 @@ func TestManyObjectsShareOneWatch(t *testing.T) {
 					t.Errorf("%d objects are watched", n)
 				}
 				for _, s := range x.Status() {
-					if s.State != dynamicwatcher.StateActive || s.Restarts != 0 || s.Err != nil || s.Watchers != 1 || s.ResourceVersion == "" {
+					if s.State != dynamicwatcher.StateActive || s.Restarts != 0 || s.Err != nil || s.Watchers != 1 ||
+						s.ResourceVersion == "" {
 						t.Errorf("the status is %+v", s)
 					}
 				}
@@ -135,13 +139,15 @@ func TestChangesDuringConsolidationAreReportedOnce(t *testing.T) {
 		x.remove(secret(3))
 	}
 	for _, slow := range []string{"none", "0", "1", "3", "wide", "single"} { // the watch with slow requests or events
-		for _, fault := range []fakeapi.Fault{{Delay: 20 * time.Millisecond}, {Lag: 20 * time.Millisecond}, {Lag: time.Second}} {
+		for _, fault := range []fakeapi.Fault{{Delay: 20 * time.Millisecond}, {Lag: 20 * time.Millisecond},
+			{Lag: time.Second}} {
 			plain := slow == "3" || slow == "0" && fault.Lag > 0
 			t.Run(fmt.Sprintf("slow=%s delay=%v lag=%v watchList=%t", slow, fault.Delay, fault.Lag, !plain), func(t *testing.T) {
 				script(t, consolidateEarly, func(x *fixture) {
 					x.api.Plain = plain
 					x.api.Hook(func(q fakeapi.Request) fakeapi.Fault {
-						if q.Verb != "discovery" && (q.Name == slow || q.Name == "" && slow == "wide" || q.Name != "" && slow == "single") {
+						if q.Verb != "discovery" && (q.Name == slow || q.Name == "" && slow == "wide" || q.Name != "" &&
+							slow == "single") {
 							return fault
 						}
 						return fakeapi.Fault{}
@@ -464,7 +470,8 @@ func TestConsolidateOptionsAreValidated(t *testing.T) {
 		"too small": {Consolidate: &dynamicwatcher.ConsolidateOptions{MaxRatio: -1}},
 		"cache":     {Consolidate: &dynamicwatcher.ConsolidateOptions{}, EnableCache: true},
 	} {
-		if _, err := dynamicwatcher.NewForConfig(&rest.Config{Host: "http://fake"}, &recorder{}, &options); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+		if _, err := dynamicwatcher.NewForConfig(&rest.Config{Host: "http://fake"}, &recorder{}, &options); !errors.Is(err,
+			dynamicwatcher.ErrInvalidInput) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -26,13 +26,15 @@ import (
 // the API server here: a program does not set Dynamic and Mapper.
 func ExampleNew() {
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"})
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{secrets: "SecretList"})
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
 
 	reconciled := make(chan string)
 	watcher, err := dynamicwatcher.New(&dynamicwatcher.Options{
-		Reconciler: dynamicwatcher.ReconcilerFunc(func(ctx context.Context, policy dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+		Reconciler: dynamicwatcher.ReconcilerFunc(func(ctx context.Context, policy dynamicwatcher.ObjectIdentifier) (
+			reconcile.Result, error) {
 			for _, t := range dynamicwatcher.TriggersFrom(ctx) {
 				reconciled <- fmt.Sprintf("%s %s: %s %s was %s", policy.Kind, policy.Name, t.Watched.Kind, t.Watched.Name, t.Type)
 			}
@@ -49,7 +51,8 @@ func ExampleNew() {
 	ended := make(chan error)
 	go func() { ended <- watcher.Start(ctx) }()
 
-	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "hub-templates"}
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns",
+		Name: "hub-templates"}
 	password := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}
 	if err := watcher.AddOrUpdateWatcher(policy, password); err != nil {
 		fmt.Println(err)
@@ -58,7 +61,8 @@ func ExampleNew() {
 		fmt.Println(err)
 	}
 	secret := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "ns", "name": "password", "resourceVersion": "1"},
+		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "ns", "name": "password",
+			"resourceVersion": "1"},
 	}}
 	if _, err := client.Resource(secrets).Namespace("ns").Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 		fmt.Println(err)
@@ -97,7 +101,8 @@ func ExampleNewForConfig() {
 	go func() { ended <- watcher.Start(ctx) }()
 	<-watcher.Started()
 
-	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns",
+		Name: "p"}
 	secret := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}
 	fmt.Println(watcher.AddOrUpdateWatcher(policy, secret), watcher.GetWatchCount())
 	api.Put(fakeapi.Object(fakeapi.Secret, "ns", "password"))
@@ -114,7 +119,8 @@ func ExampleNewForConfig() {
 // API server here.
 func ExampleNewWithClients() {
 	secrets := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{secrets: "SecretList"})
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{secrets: "SecretList"})
 	lookups := &discoveryfake.FakeDiscovery{Fake: &testing.Fake{Resources: []*metav1.APIResourceList{{
 		GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "secrets", Kind: "Secret", Namespaced: true}},
 	}}}}
@@ -127,7 +133,8 @@ func ExampleNewWithClients() {
 	go func() { ended <- watcher.Start(ctx) }()
 	<-watcher.Started()
 
-	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns",
+		Name: "p"}
 	err := watcher.QueryBatch(ctx, policy, func(q dynamicwatcher.Querier) error {
 		secret, err := q.Get(policy, schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, "ns", "password")
 		fmt.Println(secret == nil)
@@ -144,7 +151,8 @@ func ExampleNewWithClients() {
 
 // An ObjectCache stores the objects that are put into it.
 func ExampleNewObjectCache() {
-	cache := dynamicwatcher.NewObjectCache(&discoveryfake.FakeDiscovery{Fake: &testing.Fake{}}, dynamicwatcher.ObjectCacheOptions{})
+	cache := dynamicwatcher.NewObjectCache(&discoveryfake.FakeDiscovery{Fake: &testing.Fake{}},
+		dynamicwatcher.ObjectCacheOptions{})
 	kind := schema.GroupVersionKind{Version: "v1", Kind: "Secret"}
 	_, err := cache.Get(kind, "ns", "password")
 	fmt.Println(errors.Is(err, dynamicwatcher.ErrNoCacheEntry))

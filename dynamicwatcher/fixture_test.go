@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 
 // id returns the identifier of an object or a watcher.
 func id(gvk schema.GroupVersionKind, namespace, name string) dynamicwatcher.ObjectIdentifier {
-	return dynamicwatcher.ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace, Name: name}
+	return dynamicwatcher.ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace,
+		Name: name}
 }
 
 func matching(gvk schema.GroupVersionKind, namespace, selector string) dynamicwatcher.ObjectIdentifier {

@@ -57,7 +57,8 @@ func TestInvalidIdentifiersAreRejected(t *testing.T) {
 					"AddWatcherAt":       x.AddWatcherAt(p, test.object, "1"),
 				} {
 					var bad *dynamicwatcher.IdentifierError
-					if !errors.As(err, &bad) || bad.Field != test.field || bad.Reason == "" || len(bad.Error()) > 2048 || !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+					if !errors.As(err, &bad) || bad.Field != test.field || bad.Reason == "" || len(bad.Error()) > 2048 ||
+						!errors.Is(err, dynamicwatcher.ErrInvalidInput) {
 						t.Errorf("%s returned %.500v, not what is wrong with %s", call, err, test.field)
 					}
 				}
@@ -74,8 +75,10 @@ func TestInvalidIdentifiersAreRejected(t *testing.T) {
 
 func TestInvalidWatchersAreRejected(t *testing.T) {
 	script(t, dynamicwatcher.Options{}, func(x *fixture) {
-		for _, watcher := range []dynamicwatcher.ObjectIdentifier{{}, {Version: "v1", Kind: "Policy"}, {Version: "v1", Kind: "Policy", Selector: "a"}, {Version: "v1", Name: "n"}} {
-			for call, err := range map[string]error{"AddOrUpdateWatcher": x.AddOrUpdateWatcher(watcher, secretA), "RemoveWatcher": x.RemoveWatcher(watcher)} {
+		for _, watcher := range []dynamicwatcher.ObjectIdentifier{{}, {Version: "v1", Kind: "Policy"},
+			{Version: "v1", Kind: "Policy", Selector: "a"}, {Version: "v1", Name: "n"}} {
+			for call, err := range map[string]error{"AddOrUpdateWatcher": x.AddOrUpdateWatcher(watcher, secretA),
+				"RemoveWatcher": x.RemoveWatcher(watcher)} {
 				if !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
 					t.Errorf("%s of %s returned %v", call, watcher, err)
 				}
@@ -106,7 +109,8 @@ func TestUnknownKindsAreRejected(t *testing.T) {
 			}
 		}
 		x.faulty("discovery", fakeapi.Fault{Status: 503})
-		if err := x.AddWatcher(p, id(policy("x").GroupVersionKind(), "ns", "a")); err == nil || errors.Is(err, dynamicwatcher.ErrNoVersionedResource) {
+		if err := x.AddWatcher(p, id(policy("x").GroupVersionKind(), "ns", "a")); err == nil ||
+			errors.Is(err, dynamicwatcher.ErrNoVersionedResource) {
 			t.Errorf("a server that does not answer makes a kind unknown: %v", err)
 		}
 		if got := x.WatchesOf(p); len(got) != 1 || got[0] != secretA {
@@ -157,7 +161,8 @@ func queries(w dynamicwatcher.DynamicWatcher) map[string]error {
 	_, list := w.List(p, fakeapi.Secret, "ns", labels.Everything())
 	return map[string]error{
 		"StartQueryBatch": w.StartQueryBatch(p), "EndQueryBatch": w.EndQueryBatch(p), "AbortQueryBatch": w.AbortQueryBatch(p),
-		"Get": get, "List": list, "QueryBatch": w.QueryBatch(context.Background(), p, func(dynamicwatcher.Querier) error { return nil }),
+		"Get": get, "List": list,
+		"QueryBatch": w.QueryBatch(context.Background(), p, func(dynamicwatcher.Querier) error { return nil }),
 	}
 }
 
@@ -210,7 +215,8 @@ func TestCallsAfterShutdown(t *testing.T) {
 		if d := time.Since(began); d > 100*time.Millisecond {
 			t.Errorf("who waits was kept for %v", d)
 		}
-		calls["AddOrUpdateWatcher"], calls["AddWatcher"] = x.AddOrUpdateWatcher(p, id(fakeapi.Namespace, "", "n")), x.AddWatcher(p, widgetA)
+		calls["AddOrUpdateWatcher"], calls["AddWatcher"] = x.AddOrUpdateWatcher(p, id(fakeapi.Namespace, "", "n")),
+			x.AddWatcher(p, widgetA)
 		_, calls["GVKToGVR"] = x.GVKToGVR(fakeapi.ConfigMap)
 		for call, err := range calls {
 			if !errors.Is(err, dynamicwatcher.ErrNotStarted) {

@@ -55,7 +55,8 @@ func TestCRDDeletedAndRecreated(t *testing.T) {
 		for range 5 {
 			x.api.DeleteCRD(widget, "widgets")
 			x.after(time.Minute)
-			if got := x.trigger(x.expect("it was deleted with its kind; q has no object", p)); got.Type != dynamicwatcher.TriggerDeleted {
+			if got := x.trigger(x.expect("it was deleted with its kind; q has no object",
+				p)); got.Type != dynamicwatcher.TriggerDeleted {
 				t.Errorf("the trigger is %+v", got)
 			}
 			x.api.CreateCRD(widget, "widgets", true, 100*time.Millisecond)
@@ -167,46 +168,47 @@ func TestMissingKindDelaysNoOtherKind(t *testing.T) {
 // The given namespace is then ignored, as it is for a known kind.
 func TestMissingKindBecomesClusterScoped(t *testing.T) {
 	for _, exists := range []bool{true, false} {
-		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, DisableInitialReconcile: exists}, func(x *fixture) {
-			bare := id(widget, "", "a")
-			x.must(x.AddOrUpdateWatcher(p, widgetA))
-			x.must(x.AddOrUpdateWatcher(q, id(widget, "other", "a"), secretA))
-			x.after(time.Minute)
-			if got := x.WatchersOf(widgetA); len(got) != 1 || x.GetWatchCount() != 3 {
-				t.Fatalf("the watchers are %v", got)
-			}
-			x.api.CreateCRD(widget, "widgets", false, 10*time.Millisecond)
-			x.after(10 * time.Millisecond)
-			if exists {
-				x.put(bare)
-				x.after(time.Second)
-				for _, c := range x.expect("it has come with its kind", p, q) {
-					if got := c.Triggers[0]; got.Watched != bare || got.Namespace != "" || got.Type != dynamicwatcher.TriggerAdded {
-						t.Errorf("the trigger is %+v", got)
+		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, DisableInitialReconcile: exists},
+			func(x *fixture) {
+				bare := id(widget, "", "a")
+				x.must(x.AddOrUpdateWatcher(p, widgetA))
+				x.must(x.AddOrUpdateWatcher(q, id(widget, "other", "a"), secretA))
+				x.after(time.Minute)
+				if got := x.WatchersOf(widgetA); len(got) != 1 || x.GetWatchCount() != 3 {
+					t.Fatalf("the watchers are %v", got)
+				}
+				x.api.CreateCRD(widget, "widgets", false, 10*time.Millisecond)
+				x.after(10 * time.Millisecond)
+				if exists {
+					x.put(bare)
+					x.after(time.Second)
+					for _, c := range x.expect("it has come with its kind", p, q) {
+						if got := c.Triggers[0]; got.Watched != bare || got.Namespace != "" || got.Type != dynamicwatcher.TriggerAdded {
+							t.Errorf("the trigger is %+v", got)
+						}
 					}
 				}
-			}
-			x.after(time.Second)
-			for _, o := range []dynamicwatcher.ObjectIdentifier{bare, widgetA, id(widget, "any", "a")} {
-				if got := x.WatchersOf(o); len(got) != 2 || got[0] != p || got[1] != q {
-					t.Errorf("the watchers of %s are %v", o, got)
+				x.after(time.Second)
+				for _, o := range []dynamicwatcher.ObjectIdentifier{bare, widgetA, id(widget, "any", "a")} {
+					if got := x.WatchersOf(o); len(got) != 2 || got[0] != p || got[1] != q {
+						t.Errorf("the watchers of %s are %v", o, got)
+					}
 				}
-			}
-			if got := x.WatchesOf(p); len(got) != 1 || got[0] != bare || x.GetWatchCount() != 2 {
-				t.Errorf("p watches %v, of %d", got, x.GetWatchCount())
-			}
-			x.must(x.AddOrUpdateWatcher(p, widgetA)) // the same object
-			x.after(time.Second)
-			x.expect("nothing is new")
-			x.put(bare, "n", "1")
-			x.expect("it changed", p, q)
-			x.must(x.RemoveWatcher(q))
-			x.must(x.RemoveWatcher(p))
-			x.after(0)
-			if n := x.api.Counts().Streams; n != 0 {
-				t.Errorf("%d streams are left", n)
-			}
-		})
+				if got := x.WatchesOf(p); len(got) != 1 || got[0] != bare || x.GetWatchCount() != 2 {
+					t.Errorf("p watches %v, of %d", got, x.GetWatchCount())
+				}
+				x.must(x.AddOrUpdateWatcher(p, widgetA)) // the same object
+				x.after(time.Second)
+				x.expect("nothing is new")
+				x.put(bare, "n", "1")
+				x.expect("it changed", p, q)
+				x.must(x.RemoveWatcher(q))
+				x.must(x.RemoveWatcher(p))
+				x.after(0)
+				if n := x.api.Counts().Streams; n != 0 {
+					t.Errorf("%d streams are left", n)
+				}
+			})
 	}
 }
 
@@ -225,7 +227,8 @@ func TestTriggersSurviveChangeToClusterScope(t *testing.T) {
 		x.after(time.Minute)
 		x.api.CreateCRD(widget, "widgets", false, 0)
 		x.after(2 * time.Hour)
-		if got := x.trigger(x.expect("it was deleted", p)); got.Watched != id(widget, "", "a") || got.Type != dynamicwatcher.TriggerDeleted {
+		if got := x.trigger(x.expect("it was deleted", p)); got.Watched != id(widget, "", "a") ||
+			got.Type != dynamicwatcher.TriggerDeleted {
 			t.Errorf("the trigger is %+v", got)
 		}
 	})
@@ -327,15 +330,16 @@ func TestClusterScopedKindBecomesNamespaced(t *testing.T) {
 		})
 	})
 	t.Run("dropped", func(t *testing.T) {
-		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, AccessLost: dynamicwatcher.DropAndNotify}, func(x *fixture) {
-			x.must(x.AddOrUpdateWatcher(p, bare))
-			x.api.CreateCRD(widget, "widgets", true, 0)
-			x.after(time.Minute)
-			x.expect("it cannot be watched", p)
-			if n := x.GetWatchCount(); n != 0 {
-				t.Errorf("%d watches", n)
-			}
-		})
+		script(t, dynamicwatcher.Options{MissingKind: dynamicwatcher.Wait, AccessLost: dynamicwatcher.DropAndNotify},
+			func(x *fixture) {
+				x.must(x.AddOrUpdateWatcher(p, bare))
+				x.api.CreateCRD(widget, "widgets", true, 0)
+				x.after(time.Minute)
+				x.expect("it cannot be watched", p)
+				if n := x.GetWatchCount(); n != 0 {
+					t.Errorf("%d watches", n)
+				}
+			})
 	})
 }
 
@@ -353,7 +357,8 @@ func TestImpossibleKindIsRejectedWithoutRequest(t *testing.T) {
 			"a group above":          {Group: "..", Version: "v1", Kind: "Deployment"},
 		} {
 			var kind *dynamicwatcher.KindError
-			if _, err := x.GVKToGVR(gvk); !errors.As(err, &kind) || kind.Kind != gvk || !errors.Is(err, dynamicwatcher.ErrNoVersionedResource) {
+			if _, err := x.GVKToGVR(gvk); !errors.As(err, &kind) || kind.Kind != gvk ||
+				!errors.Is(err, dynamicwatcher.ErrNoVersionedResource) {
 				t.Errorf("%s: %v", reason, err)
 			}
 		}

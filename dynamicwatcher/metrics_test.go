@@ -71,7 +71,8 @@ func TestTwoWatchersOnOneRegistererNeedTwoNames(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	again := func(name string) error {
 		_, err := dynamicwatcher.New(&dynamicwatcher.Options{
-			Reconciler: &recorder{}, Mapper: mapperOf(), Config: &rest.Config{Host: "http://fake"}, MetricsRegisterer: registry, Name: name,
+			Reconciler: &recorder{}, Mapper: mapperOf(), Config: &rest.Config{Host: "http://fake"}, MetricsRegisterer: registry,
+			Name: name,
 		})
 		return err
 	}

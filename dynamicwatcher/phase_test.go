@@ -32,7 +32,8 @@ func TestStepsOfFirstList(t *testing.T) {
 		listDropped:   {listComplete, listDropped, listDropped},
 		listComplete:  {listComplete, listComplete, listComplete},
 	} {
-		for s, to := range map[listStep]listPhase{listSent: want.sent, refusalSent: want.refused, objectDropped: want.dropped} {
+		for s, to := range map[listStep]listPhase{listSent: want.sent, refusalSent: want.refused,
+			objectDropped: want.dropped} {
 			if got := from.after(s); got != to {
 				t.Errorf("step %d of phase %d leads to phase %d, want %d", s, from, got, to)
 			}

@@ -36,7 +36,8 @@ func TestQueryBatchReplacesWatches(t *testing.T) {
 			x.t.Fatalf("Get of what is not there returned %v, %v", none, err)
 		}
 		list, err := x.List(p, fakeapi.Secret, "ns", labels.SelectorFromSet(labels.Set{"app": "x"}))
-		if err != nil || len(list) != 2 || list[0].GetName() != "a" || list[1].GetName() != "b" || list[0].GetLabels()["app"] != "x" {
+		if err != nil || len(list) != 2 || list[0].GetName() != "a" || list[1].GetName() != "b" ||
+			list[0].GetLabels()["app"] != "x" {
 			x.t.Fatalf("List returned %v, %v", list, err)
 		}
 		if all, err := x.List(p, fakeapi.Secret, "", nil); err != nil || len(all) != 2 {
@@ -116,7 +117,8 @@ func TestAbortedQueryBatchRestoresWatches(t *testing.T) {
 				if got := x.WatchesOf(p); len(got) != 1 || got[0] != old || x.api.Counts().Streams != 1 {
 					t.Errorf("p watches %v, on %d streams", got, x.api.Counts().Streams)
 				}
-				for call, err := range map[string]error{"EndQueryBatch": x.EndQueryBatch(p), "AbortQueryBatch": x.AbortQueryBatch(p)} {
+				for call, err := range map[string]error{"EndQueryBatch": x.EndQueryBatch(p),
+					"AbortQueryBatch": x.AbortQueryBatch(p)} {
 					if !errors.Is(err, dynamicwatcher.ErrQueryBatchNotStarted) {
 						t.Errorf("without a batch %s returned %v", call, err)
 					}
@@ -152,7 +154,8 @@ func TestInvalidQueriesAreRejected(t *testing.T) {
 		_, get := x.GetFromCache(fakeapi.Secret, "ns", "a")
 		_, list := x.ListFromCache(fakeapi.Secret, "ns", nil)
 		_, watched := x.ListWatchedFromCache(p)
-		for call, err := range map[string]error{"StartQueryBatch": x.StartQueryBatch(p), "GetFromCache": get, "ListFromCache": list, "ListWatchedFromCache": watched} {
+		for call, err := range map[string]error{"StartQueryBatch": x.StartQueryBatch(p), "GetFromCache": get,
+			"ListFromCache": list, "ListWatchedFromCache": watched} {
 			if !errors.Is(err, dynamicwatcher.ErrCacheDisabled) {
 				t.Errorf("without a cache %s returned %v", call, err)
 			}
@@ -307,7 +310,8 @@ func TestQueryReturnsNoStaleObjects(t *testing.T) {
 	}{
 		"forbidden":    {fakeapi.Fault{Status: 403}, dynamicwatcher.StateNoAccess, apierrors.IsForbidden, 0},
 		"unauthorized": {fakeapi.Fault{Status: 401}, dynamicwatcher.StateNoAccess, apierrors.IsUnauthorized, 0},
-		"failing":      {fakeapi.Fault{Status: 500}, dynamicwatcher.StateBackoff, apierrors.IsInternalError, 10 * time.Second},
+		"failing": {fakeapi.Fault{Status: 500}, dynamicwatcher.StateBackoff, apierrors.IsInternalError,
+			10 * time.Second},
 		"hanging": {fakeapi.Fault{Hang: true}, dynamicwatcher.StateBackoff, func(err error) bool {
 			return errors.Is(err, context.DeadlineExceeded)
 		}, 10 * time.Second},

@@ -106,7 +106,8 @@ func TestTriggersFromReturnsReasons(t *testing.T) {
 		if len(calls) != 1 || len(calls[0].Triggers) != 2 {
 			x.t.Fatalf("the calls are %+v", calls)
 		}
-		if a, b := calls[0].Triggers[0], calls[0].Triggers[1]; a.Watched != secretA || a.Type != dynamicwatcher.TriggerDeleted || b.Watched != secretB || b.Type != dynamicwatcher.TriggerModified {
+		if a, b := calls[0].Triggers[0], calls[0].Triggers[1]; a.Watched != secretA ||
+			a.Type != dynamicwatcher.TriggerDeleted || b.Watched != secretB || b.Type != dynamicwatcher.TriggerModified {
 			t.Errorf("the triggers are %+v", calls[0].Triggers)
 		}
 	})
@@ -150,8 +151,10 @@ func TestReconcileResultsRequeue(t *testing.T) {
 		{"done", func() (reconcile.Result, error) { return reconcile.Result{}, nil }, time.Hour, 0, 0, 0},
 		{"an error", func() (reconcile.Result, error) { return reconcile.Result{}, failed }, time.Second, 7, 8, 1},
 		{"a panic", func() (reconcile.Result, error) { panic(failed) }, time.Second, 7, 8, 1},
-		{"a terminal error", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.TerminalError(failed) }, time.Hour, 0, 0, 0},
-		{"after a while", func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Minute}, nil }, time.Hour + time.Second, 60, 60, 0},
+		{"a terminal error", func() (reconcile.Result, error) { return reconcile.Result{}, reconcile.TerminalError(failed) },
+			time.Hour, 0, 0, 0},
+		{"after a while", func() (reconcile.Result, error) { return reconcile.Result{RequeueAfter: time.Minute}, nil },
+			time.Hour + time.Second, 60, 60, 0},
 		{"again", func() (reconcile.Result, error) { return reconcile.Result{Requeue: true}, nil }, time.Second, 7, 8, 0}, //nolint:staticcheck // reconcilers may still set it
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -176,7 +179,9 @@ func TestReconcileResultsRequeue(t *testing.T) {
 }
 
 func TestRateLimiterOption(t *testing.T) {
-	options := dynamicwatcher.Options{RateLimiter: workqueue.NewTypedItemFastSlowRateLimiter[dynamicwatcher.ObjectIdentifier](time.Minute, time.Minute, 1)}
+	options := dynamicwatcher.Options{
+		RateLimiter: workqueue.NewTypedItemFastSlowRateLimiter[dynamicwatcher.ObjectIdentifier](time.Minute, time.Minute, 1),
+	}
 	script(t, options, func(x *fixture) {
 		x.watch(secretA)
 		x.r.do = func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {

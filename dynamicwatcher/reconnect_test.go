@@ -56,7 +56,8 @@ func TestReconnectReportsOnlyChangedObjects(t *testing.T) {
 					x.put(secretA)
 					test.recovers(x)
 					x.after(time.Minute)
-					if got := x.trigger(x.expect("one has changed", p)); got.Watched != secretA || got.Type != dynamicwatcher.TriggerModified {
+					if got := x.trigger(x.expect("one has changed", p)); got.Watched != secretA ||
+						got.Type != dynamicwatcher.TriggerModified {
 						t.Errorf("the trigger is %+v", got)
 					}
 					test.breaks(x)
@@ -82,7 +83,8 @@ func TestObjectRecreatedDuringInterruption(t *testing.T) {
 		version := x.put(secretA)
 		x.api.Start()
 		x.after(time.Minute)
-		if got := x.trigger(x.expect("it is another", p)); got.Type != dynamicwatcher.TriggerAdded || got.ResourceVersion != version {
+		if got := x.trigger(x.expect("it is another", p)); got.Type != dynamicwatcher.TriggerAdded ||
+			got.ResourceVersion != version {
 			t.Errorf("the trigger of a recreated object is %+v", got)
 		}
 	})
@@ -112,7 +114,8 @@ func TestObjectCreatedAndDeletedDuringInterruption(t *testing.T) {
 		x.expect("another object has changed", p)
 		x.remove(secretA)
 		x.after(time.Minute)
-		if got := x.trigger(x.expect("p was reconciled meanwhile, q was not", p)); got.Watched != secretA || got.Type != dynamicwatcher.TriggerDeleted {
+		if got := x.trigger(x.expect("p was reconciled meanwhile, q was not", p)); got.Watched != secretA ||
+			got.Type != dynamicwatcher.TriggerDeleted {
 			t.Errorf("the trigger is %+v", got)
 		}
 	})
@@ -166,8 +169,10 @@ func TestDuplicateEventsAreIgnored(t *testing.T) {
 // all streams, or fails all requests.
 func TestBackoffOnFailingServer(t *testing.T) {
 	for name, fault := range map[string]fakeapi.Fault{
-		"ended": {Ending: fakeapi.End, After: 1}, "ended at once": {Ending: fakeapi.End}, "cut": {Ending: fakeapi.Cut, After: 1},
-		"aborted": {Abort: true}, "expired": {Ending: fakeapi.Expired}, "500": {Status: 500}, "403": {Status: 403}, "404": {Status: 404},
+		"ended": {Ending: fakeapi.End, After: 1}, "ended at once": {Ending: fakeapi.End},
+		"cut":     {Ending: fakeapi.Cut, After: 1},
+		"aborted": {Abort: true}, "expired": {Ending: fakeapi.Expired}, "500": {Status: 500}, "403": {Status: 403},
+		"404": {Status: 404},
 	} {
 		t.Run(name, func(t *testing.T) {
 			script(t, dynamicwatcher.Options{}, func(x *fixture) {
@@ -269,7 +274,8 @@ func TestDropAndNotifyRemovesObject(t *testing.T) {
 		})
 		x.api.Disconnect()
 		x.after(time.Minute)
-		if got := x.trigger(x.expect("access is lost", p)); got.Type != dynamicwatcher.TriggerAccessLost || got.Watched != secretA {
+		if got := x.trigger(x.expect("access is lost", p)); got.Type != dynamicwatcher.TriggerAccessLost ||
+			got.Watched != secretA {
 			t.Errorf("the trigger is %+v", got)
 		}
 		if got := x.WatchesOf(p); len(got) != 1 || got[0].Kind != "ConfigMap" || x.GetWatchCount() != 1 {

@@ -158,7 +158,8 @@ func TestServerWithoutInitialBookmarkIsListed(t *testing.T) {
 				x.expect("it has changed", p)
 				x.must(x.AddOrUpdateWatcher(q, secretB))
 				x.after(time.Second)
-				if s := x.Status(); s[0].State != dynamicwatcher.StateActive || s[1].State != dynamicwatcher.StateActive || lists != 2 {
+				if s := x.Status(); s[0].State != dynamicwatcher.StateActive || s[1].State != dynamicwatcher.StateActive ||
+					lists != 2 {
 					t.Errorf("%d lists, and the status is %+v", lists, s)
 				}
 			})

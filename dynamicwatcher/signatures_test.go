@@ -30,8 +30,10 @@ type peer interface { //nolint:interfacebloat // it is so
 	Started() <-chan struct{}
 	Get(watcher objectID, gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
 	GetFromCache(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
-	List(watcher objectID, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
-	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
+	List(watcher objectID, gvk schema.GroupVersionKind, namespace string, selector labels.Selector) (
+		[]unstructured.Unstructured, error)
+	ListFromCache(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured,
+		error)
 	ListWatchedFromCache(watcher objectID) ([]unstructured.Unstructured, error)
 	StartQueryBatch(watcher objectID) error
 	EndQueryBatch(watcher objectID) error
@@ -61,19 +63,22 @@ var (
 	_ interface{ Validate() error }                                  = objectID{}
 	_ func(*dynamicwatcher.Options) (*dynamicwatcher.Watcher, error) = dynamicwatcher.New
 
-	_ func(*rest.Config, dynamicwatcher.Reconciler, *dynamicwatcher.Options) (*dynamicwatcher.Watcher, error) = dynamicwatcher.NewForConfig
+	_ func(*rest.Config, dynamicwatcher.Reconciler, *dynamicwatcher.Options) (*dynamicwatcher.Watcher,
+		error) = dynamicwatcher.NewForConfig
 
 	_ = func(d dynamic.Interface, lookups discovery.DiscoveryInterface, r dynamicwatcher.Reconciler) {
 		var _ dynamicwatcher.DynamicWatcher = dynamicwatcher.NewWithClients(d, lookups, r, nil)
 	}
-	_ func(discovery.DiscoveryInterface, dynamicwatcher.ObjectCacheOptions) dynamicwatcher.ObjectCache = dynamicwatcher.NewObjectCache
+	_ func(discovery.DiscoveryInterface,
+		dynamicwatcher.ObjectCacheOptions) dynamicwatcher.ObjectCache = dynamicwatcher.NewObjectCache
 
 	_ peerCache = dynamicwatcher.ObjectCache(nil)
 
 	_ = dynamicwatcher.ScopedGVR{GroupVersionResource: schema.GroupVersionResource{}, Namespaced: true}
 	_ = objectID{Group: "", Version: "v1", Kind: "Secret", Namespace: "ns", Name: "", Selector: "a=b"}
 	_ = []error{
-		dynamicwatcher.ErrNotStarted, dynamicwatcher.ErrCacheDisabled, dynamicwatcher.ErrInvalidInput, dynamicwatcher.ErrNoVersionedResource,
+		dynamicwatcher.ErrNotStarted, dynamicwatcher.ErrCacheDisabled, dynamicwatcher.ErrInvalidInput,
+		dynamicwatcher.ErrNoVersionedResource,
 		dynamicwatcher.ErrQueryBatchInProgress, dynamicwatcher.ErrQueryBatchNotStarted, dynamicwatcher.ErrResourceUnwatchable,
 		dynamicwatcher.ErrWatchStopping, dynamicwatcher.ErrNoCacheEntry,
 	}

@@ -33,8 +33,9 @@ import (
 //	go test ./dynamicwatcher -run Simulation -dynamicwatcher.seed 17 -v   one run again
 
 var (
-	replay = flag.Uint64("dynamicwatcher.seed", 0, "the first seed of the simulations: the only one, unless -dynamicwatcher.seeds is set")
-	seeds  = flag.Uint64("dynamicwatcher.seeds", 0, "how many seeds TestSimulation runs, 200 by default")
+	replay = flag.Uint64("dynamicwatcher.seed", 0,
+		"the first seed of the simulations: the only one, unless -dynamicwatcher.seeds is set")
+	seeds = flag.Uint64("dynamicwatcher.seeds", 0, "how many seeds TestSimulation runs, 200 by default")
 )
 
 func TestSimulation(t *testing.T) {
@@ -65,7 +66,8 @@ func TestSimulation(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%.0f seeds a second, %d reconciles, %d objects on shared watches", float64(n)/time.Since(began).Seconds(), events.Load(), shared.Load())
+	t.Logf("%.0f seeds a second, %d reconciles, %d objects on shared watches", float64(n)/time.Since(began).Seconds(),
+		events.Load(), shared.Load())
 }
 
 // simulation is one run with one seed.
@@ -106,7 +108,8 @@ func newSimulation(t *testing.T, seed uint64) *simulation {
 		options.BatchWindow = time.Duration(s.rand.IntN(100)) * time.Millisecond
 	}
 	if s.rand.IntN(2) == 0 {
-		options.EnableCache, options.Consolidate = false, &dynamicwatcher.ConsolidateOptions{MinObjects: 1 + s.rand.IntN(3), MaxRatio: 1 + s.rand.IntN(4)}
+		options.EnableCache, options.Consolidate = false, &dynamicwatcher.ConsolidateOptions{MinObjects: 1 + s.rand.IntN(3),
+			MaxRatio: 1 + s.rand.IntN(4)}
 	}
 	w, err := dynamicwatcher.NewForConfig(s.api.Config(), s.r, &options)
 	s.must(err)
@@ -215,7 +218,9 @@ func (s *simulation) change(random *rand.Rand, watcher dynamicwatcher.ObjectIden
 
 // replaced records a change of the watched objects. It drops the states that were seen before an
 // object was watched.
-func (s *simulation) replaced(watcher dynamicwatcher.ObjectIdentifier, all bool, set ...dynamicwatcher.ObjectIdentifier) {
+func (s *simulation) replaced(
+	watcher dynamicwatcher.ObjectIdentifier, all bool, set ...dynamicwatcher.ObjectIdentifier,
+) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was, is := s.watches[watcher], map[dynamicwatcher.ObjectIdentifier]bool{}

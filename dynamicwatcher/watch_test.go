@@ -43,7 +43,8 @@ func TestCreateUpdateAndDeleteReachWatcher(t *testing.T) {
 				} {
 					version := step.do()
 					got := x.trigger(x.expect(string(step.want), p))
-					want := dynamicwatcher.Trigger{Watched: secretA, Type: step.want, Namespace: "ns", Name: "a", ResourceVersion: version}
+					want := dynamicwatcher.Trigger{Watched: secretA, Type: step.want, Namespace: "ns", Name: "a",
+						ResourceVersion: version}
 					if got != want {
 						t.Errorf("the trigger is %+v, not %+v", got, want)
 					}
@@ -68,7 +69,8 @@ func TestWatchSelectsOneObjectByName(t *testing.T) {
 			if q.Verb == "discovery" {
 				continue
 			}
-			if q.Verb != "watch" || q.Name != "a" || q.Namespace != "ns" || !q.Initial || q.Path != "/api/v1/namespaces/ns/secrets" {
+			if q.Verb != "watch" || q.Name != "a" || q.Namespace != "ns" || !q.Initial ||
+				q.Path != "/api/v1/namespaces/ns/secrets" {
 				t.Errorf("a request is %+v", q)
 			}
 		}
@@ -140,8 +142,10 @@ func TestAddWatcherAtReconcilesForOtherVersions(t *testing.T) {
 		want         []dynamicwatcher.ObjectIdentifier
 	}{
 		{"as seen", "nothing is new", func(x *fixture) string { return x.put(secretA) }, nil},
-		{"changed", "it is at another version", func(x *fixture) string { defer x.put(secretA); return x.put(secretA) }, []dynamicwatcher.ObjectIdentifier{p}},
-		{"deleted", "it was deleted", func(x *fixture) string { defer x.remove(secretA); return x.put(secretA) }, []dynamicwatcher.ObjectIdentifier{p}},
+		{"changed", "it is at another version", func(x *fixture) string { defer x.put(secretA); return x.put(secretA) },
+			[]dynamicwatcher.ObjectIdentifier{p}},
+		{"deleted", "it was deleted", func(x *fixture) string { defer x.remove(secretA); return x.put(secretA) },
+			[]dynamicwatcher.ObjectIdentifier{p}},
 		{"not seen", "there was none and is none", func(x *fixture) string { return "" }, nil},
 	} {
 		for _, joins := range []bool{false, true} {
@@ -245,7 +249,8 @@ func TestSelectorWatchesMatchingObjects(t *testing.T) {
 		}
 		x.put(secretB, "app", "y")
 		for _, c := range x.expect("it matches one only", p, q) {
-			want := map[string]dynamicwatcher.TriggerType{"p": dynamicwatcher.TriggerDeleted, "q": dynamicwatcher.TriggerModified}[c.Watcher.Name]
+			want := map[string]dynamicwatcher.TriggerType{"p": dynamicwatcher.TriggerDeleted,
+				"q": dynamicwatcher.TriggerModified}[c.Watcher.Name]
 			if got := c.Triggers[0]; got.Type != want {
 				t.Errorf("the trigger of %s is %+v", c.Watcher.Name, got)
 			}

@@ -40,7 +40,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 
 func newRequest(t testing.TB, body string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "https://webhook/w?timeout=10s", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "https://webhook/w?timeout=10s",
+		strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,8 @@ func body(t testing.TB, operation string) []byte {
 		t.Fatalf("the Deployment has %d bytes", n)
 	}
 	return []byte(`{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"75765249-c556-41ec-83e1-c16189ef87ed",` +
-		`"kind":{"group":"apps","version":"v1","kind":"Deployment"},"name":"web","namespace":"prod","operation":"` + operation + `","replicas":7,"object":` + string(object) + `}}`)
+		`"kind":{"group":"apps","version":"v1","kind":"Deployment"},"name":"web","namespace":"prod","operation":"` +
+		operation + `","replicas":7,"object":` + string(object) + `}}`)
 }
 
 // serving returns a function that serves one request, and the recorder of its answer.
@@ -149,7 +151,8 @@ func benchmark(b *testing.B, h interpreter.Handler, operation string) {
 	if err := json.Unmarshal(answer.body, &out); err != nil {
 		b.Fatal(err)
 	}
-	if operation == "ReviseReplica" && string(out.Response.Patch) != `[{"op":"replace","path":"/spec/replicas","value":7}]` {
+	if operation == "ReviseReplica" &&
+		string(out.Response.Patch) != `[{"op":"replace","path":"/spec/replicas","value":7}]` {
 		b.Errorf("the patch is %s", out.Response.Patch)
 	}
 }

@@ -93,7 +93,8 @@ func TestClientCertificates(t *testing.T) {
 	}
 	want := func(client *http.Client, code int, reason string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url("/w"), strings.NewReader(health(interpreter.ProtocolInterpret, workload)))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url("/w"),
+			strings.NewReader(health(interpreter.ProtocolInterpret, workload)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,9 +112,11 @@ func TestClientCertificates(t *testing.T) {
 	want(with(), http.StatusUnauthorized, "no certificate")
 	open := with(clients.Issue(t, "control-plane").Certificate)
 	want(open, http.StatusOK, "a certificate of the CA")
-	want(with(clients.IssueUntil(t, "control-plane", time.Now().Add(-time.Minute)).Certificate), http.StatusUnauthorized, "one that is too old")
+	want(with(clients.IssueUntil(t, "control-plane", time.Now().Add(-time.Minute)).Certificate), http.StatusUnauthorized,
+		"one that is too old")
 	others := certtest.New(t)
-	want(with(others.Issue(t, "control-plane").Certificate), http.StatusUnauthorized, "a certificate of another CA, of the same name")
+	want(with(others.Issue(t, "control-plane").Certificate), http.StatusUnauthorized,
+		"a certificate of another CA, of the same name")
 	others.Write(t, folder, "ca")
 	want(with(others.Issue(t, "control-plane").Certificate), http.StatusOK, "the CA was replaced")
 	want(with(clients.Issue(t, "control-plane").Certificate), http.StatusUnauthorized, "by the other one")
@@ -151,7 +154,8 @@ func TestFailedReloadIsCountedOnce(t *testing.T) {
 				t.Fatalf("%s: the server shows %q, %v", state, name, err)
 			}
 		}
-		if got := metertest.Values(t, registry)["spokewire_interpreter_server_certificate_reloads_total result=failure"]; got != failures {
+		if got := metertest.Values(t,
+			registry)["spokewire_interpreter_server_certificate_reloads_total result=failure"]; got != failures {
 			t.Errorf("%s: %v failures were counted, want %v", state, got, failures)
 		}
 	}

@@ -50,15 +50,19 @@ func TestJSONTextIsCheckedBeforeItIsSent(t *testing.T) {
 		{"patch that is not JSON", "Prune", patch("garbage"), noPatch, false},
 		{"patch that is cut off", "Prune", patch(`[{"op":"remove"`), noPatch, false},
 		{"merge patch", "Prune", patch(`{"status":null}`), noPatch, false},
-		{"status that is not JSON", "InterpretStatus", status(&runtime.RawExtension{Raw: []byte(`{"a":`)}), "response.rawStatus is not JSON", false},
-		{"empty status", "InterpretStatus", status(&runtime.RawExtension{}), "response.rawStatus is missing: the operation requires it", false},
+		{"status that is not JSON", "InterpretStatus", status(&runtime.RawExtension{Raw: []byte(`{"a":`)}),
+			"response.rawStatus is not JSON", false},
+		{"empty status", "InterpretStatus", status(&runtime.RawExtension{}),
+			"response.rawStatus is missing: the operation requires it", false},
 		{"status as an object", "InterpretStatus", status(&runtime.RawExtension{Object: &unstructured.Unstructured{
-			Object: map[string]any{"apiVersion": "v1", "kind": "Status", "ready": int64(1)}}}), `"rawStatus":{"apiVersion":"v1","kind":"Status","ready":1}`, true},
+			Object: map[string]any{"apiVersion": "v1", "kind": "Status", "ready": int64(1)}}}),
+			`"rawStatus":{"apiVersion":"v1","kind":"Status","ready":1}`, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			answer := httptest.NewRecorder()
 			interpreter.NewHandler(answering(test.answer), interpreter.HandlerOptions{}).
-				ServeHTTP(answer, newRequest(t, strings.Replace(health(interpreter.ProtocolInterpret, workload), "InterpretHealth", test.operation, 1)))
+				ServeHTTP(answer, newRequest(t, strings.Replace(health(interpreter.ProtocolInterpret, workload), "InterpretHealth",
+					test.operation, 1)))
 			if !test.ok {
 				wantFailure(t, answer.Code, answer.Body.String(), 500, "invalid answer of the handler: "+test.want)
 			} else if !strings.Contains(answer.Body.String(), test.want) {
@@ -76,11 +80,14 @@ func TestAnswersAreNotLogged(t *testing.T) {
 	h := interpreter.NewHandler(answering(func(r *interpreter.Response) {
 		r.Components = []interpreter.Component{{Name: "hunter2"}, {Name: "hunter2"}}
 	}), interpreter.HandlerOptions{})
-	r := newRequest(t, strings.Replace(health(interpreter.ProtocolInterpret, workload), "InterpretHealth", "InterpretComponent", 1))
+	r := newRequest(t, strings.Replace(health(interpreter.ProtocolInterpret, workload), "InterpretHealth",
+		"InterpretComponent", 1))
 	answer := httptest.NewRecorder()
 	h.ServeHTTP(answer, r.WithContext(klog.NewContext(t.Context(), logger)))
-	wantFailure(t, answer.Code, answer.Body.String(), 500, `invalid answer of the handler: response.components[1].name is a duplicate: "hunter2"`)
-	if !strings.Contains(log.String(), `field="response.components[1].name" problem="InvalidField"`) || strings.Contains(log.String(), "hunter2") {
+	wantFailure(t, answer.Code, answer.Body.String(), 500,
+		`invalid answer of the handler: response.components[1].name is a duplicate: "hunter2"`)
+	if !strings.Contains(log.String(), `field="response.components[1].name" problem="InvalidField"`) ||
+		strings.Contains(log.String(), "hunter2") {
 		t.Errorf("the log does not say what is wrong, or has what is in the answer:\n%s", &log)
 	}
 }

@@ -21,10 +21,12 @@ func TestErrorsDoNotQuoteObjects(t *testing.T) {
 	answer := httptest.NewRecorder()
 	interpreter.NewHandler(interpreter.HandlerFor[*unstructured.Unstructured]{
 		Health: func(context.Context, *unstructured.Unstructured) (bool, error) { return true, nil },
-	}, interpreter.HandlerOptions{}).ServeHTTP(answer, newRequest(t, health(interpreter.ProtocolInterpret, `{"data":"hunter2"}`)))
+	}, interpreter.HandlerOptions{}).ServeHTTP(answer,
+		newRequest(t, health(interpreter.ProtocolInterpret, `{"data":"hunter2"}`)))
 	wantFailure(t, answer.Code, answer.Body.String(), 400, "request.object has no kind")
 
-	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret", "data": map[string]any{"password": "hunter2"}}}
+	secret := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Secret",
+		"data": map[string]any{"password": "hunter2"}}}
 	q := interpreter.Query{Operation: v1alpha1.InterpreterOperationPrune, Object: secret}
 	for patch, want := range map[string]string{
 		`[{"op":"remove","path":"/kind"}]`:                         `response.patch changes kind from "Secret" to "": the answer would be another object`,

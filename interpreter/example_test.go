@@ -121,7 +121,8 @@ func ExampleFromHandler() {
 	answers := interpreter.FromHandler(interpreter.HandlerFor[*appsv1.Deployment]{
 		Health: func(_ context.Context, d *appsv1.Deployment) (bool, error) { return d.Status.ReadyReplicas > 0, nil },
 	})
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "status": map[string]any{"readyReplicas": int64(1)}}}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment",
+		"status": map[string]any{"readyReplicas": int64(1)}}}
 	fmt.Println(answers.Health(context.Background(), object))
 	_, err := answers.Dependencies(context.Background(), object)
 	fmt.Println(errors.Is(err, interpreter.ErrNotInterpreted))
@@ -138,10 +139,11 @@ func ExampleErrored() {
 
 // A caller decodes the answer to its request, in the protocol of the request.
 func ExampleDecodeResponse() {
-	request := &interpreter.Request{Protocol: interpreter.ProtocolInterpret, ResourceInterpreterRequest: v1alpha1.ResourceInterpreterRequest{
-		UID: "1", Operation: v1alpha1.InterpreterOperationInterpretHealth, Name: "web",
-		Kind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
-	}}
+	request := &interpreter.Request{Protocol: interpreter.ProtocolInterpret,
+		ResourceInterpreterRequest: v1alpha1.ResourceInterpreterRequest{
+			UID: "1", Operation: v1alpha1.InterpreterOperationInterpretHealth, Name: "web",
+			Kind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+		}}
 	response, err := interpreter.DecodeResponse(request, []byte(`{"kind": "ResourceInterpreterContext",
 		"apiVersion": "config.karmada.io/v1alpha1", "response": {"uid": "1", "successful": true, "healthy": false}}`))
 	fmt.Println(response.Successful, *response.Healthy, err)

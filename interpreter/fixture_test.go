@@ -82,7 +82,8 @@ var workloads = interpreter.HandlerFor[*Workload]{
 		return nil
 	},
 	Dependencies: func(_ context.Context, w *Workload) ([]interpreter.DependentObjectReference, error) {
-		d := interpreter.DependentObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.Namespace, Name: w.Spec.Config}
+		d := interpreter.DependentObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.Namespace,
+			Name: w.Spec.Config}
 		return []interpreter.DependentObjectReference{d, d}, nil
 	},
 	Status: func(_ context.Context, w *Workload) (any, error) { return w.Status, nil },
@@ -136,7 +137,8 @@ func start(t testing.TB, options interpreter.ServerOptions, handlers map[string]
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	w.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.ca.Pool()}, ForceAttemptHTTP2: true}}
+	w.client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: w.ca.Pool()},
+		ForceAttemptHTTP2: true}}
 	stopped := false
 	w.stop = func() error {
 		if stopped {

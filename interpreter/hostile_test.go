@@ -69,13 +69,16 @@ func TestHostileConnections(t *testing.T) {
 		code       int
 		message    string
 	}{
-		{"length and chunks", head + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400, "the body is empty"},
+		{"length and chunks", head + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400,
+			"the body is empty"},
 		{"two lengths", head + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef", 400, ""},
 		{"negative length", head + "Content-Length: -1\r\n\r\n", 400, ""},
-		{"large length", head + "Content-Length: 9223372036854775807\r\n\r\n", 413, "the body is over the limit of 1048576 bytes"},
+		{"large length", head + "Content-Length: 9223372036854775807\r\n\r\n", 413,
+			"the body is over the limit of 1048576 bytes"},
 		{"broken chunks", head + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "read body: "},
 		{"long header", head + "X-Long: " + strings.Repeat("x", 128<<10) + "\r\n\r\n", 431, ""},
-		{"byte order mark", head + fmt.Sprintf("Content-Length: %d\r\n\r\n\xef\xbb\xbf%s", len(good)+3, good), 400, "the body is not JSON: invalid character"},
+		{"byte order mark", head + fmt.Sprintf("Content-Length: %d\r\n\r\n\xef\xbb\xbf%s", len(good)+3, good), 400,
+			"the body is not JSON: invalid character"},
 		{"deeply nested", head + "Content-Length: 20000\r\n\r\n" + strings.Repeat("[", 20000), 400, "the body is not JSON: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -129,7 +132,8 @@ func TestCancelledRequests(t *testing.T) {
 	var calls sync.WaitGroup
 	for range streams {
 		calls.Go(func() {
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url("/wait"), strings.NewReader(health(interpreter.ProtocolInterpret, workload)))
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url("/wait"),
+				strings.NewReader(health(interpreter.ProtocolInterpret, workload)))
 			if err != nil {
 				t.Error(err)
 				return

@@ -39,7 +39,8 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 	const j = "application/json"
 	for _, p := range []interpreter.Protocol{interpreter.ProtocolExplore, interpreter.ProtocolInterpret} {
 		good := health(p, workload)
-		operation := map[interpreter.Protocol]string{interpreter.ProtocolExplore: "ExploreHealthy", interpreter.ProtocolInterpret: "InterpretHealth"}[p]
+		operation := map[interpreter.Protocol]string{interpreter.ProtocolExplore: "ExploreHealthy",
+			interpreter.ProtocolInterpret: "InterpretHealth"}[p]
 		tests := []struct {
 			name, method, contentType, body string
 			code                            int
@@ -48,18 +49,24 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 			failed                          bool   // the answer is a failed response, if the protocol has one
 		}{
 			{"GET", http.MethodGet, "", "", 405, "the method is GET: expected POST", "", false},
-			{"wrong content type", http.MethodPost, "text/plain", good, 415, `the content type is "text/plain": expected application/json`, "", false},
+			{"wrong content type", http.MethodPost, "text/plain", good, 415,
+				`the content type is "text/plain": expected application/json`, "", false},
 			{"empty body", http.MethodPost, j, "", 400, "the body is empty", "", false},
-			{"empty object", http.MethodPost, j, "{}", 400, "kind is missing: expected ExploreReview or ResourceInterpreterContext", "", false},
-			{"no request", http.MethodPost, j, fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1"}`, p.Kind()), 400, "request is missing: " + p.Kind() + " requires it", "", false},
+			{"empty object", http.MethodPost, j, "{}", 400,
+				"kind is missing: expected ExploreReview or ResourceInterpreterContext", "", false},
+			{"no request", http.MethodPost, j, fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1"}`, p.Kind()),
+				400, "request is missing: " + p.Kind() + " requires it", "", false},
 			{"unknown kind", http.MethodPost, j, strings.Replace(good, p.Kind(), "AdmissionReview", 1), 400,
 				`kind is "AdmissionReview": expected ExploreReview or ResourceInterpreterContext`, "u1", false},
-			{"unknown version", http.MethodPost, j, strings.Replace(good, "config.karmada.io/v1alpha1", "config.karmada.io/v2", 1), 400,
+			{"unknown version", http.MethodPost, j, strings.Replace(good, "config.karmada.io/v1alpha1", "config.karmada.io/v2",
+				1), 400,
 				`apiVersion is "config.karmada.io/v2": expected config.karmada.io/v1alpha1`, "u1", false},
 			{"unknown operation", http.MethodPost, j, strings.Replace(good, operation, "Guess", 1), 400,
 				fmt.Sprintf(`request.operation "Guess" is not an operation of the %s protocol`, p), "u1", true},
-			{"body over the limit", http.MethodPost, j, good + strings.Repeat(" ", 4096), 413, "the body is over the limit of 4096 bytes", "", false},
-			{"invalid JSON", http.MethodPost, j, good[:len(good)-1], 400, "the body is not JSON: unexpected end of JSON input", "", false},
+			{"body over the limit", http.MethodPost, j, good + strings.Repeat(" ", 4096), 413,
+				"the body is over the limit of 4096 bytes", "", false},
+			{"invalid JSON", http.MethodPost, j, good[:len(good)-1], 400, "the body is not JSON: unexpected end of JSON input",
+				"", false},
 			{"object of another type", http.MethodPost, j, health(p, strings.Replace(workload, "Workload", "Secret", 1)), 400,
 				"request.object is a example.com/v1 Secret: expected example.com/v1 Workload as in the request", "u1", true},
 			{"handler panic", http.MethodPost, j, health(p, strings.Replace(workload, `"w"`, `"panics"`, 1)), 500,
@@ -67,15 +74,24 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 
 			{"kind of another type", http.MethodPost, j, strings.ReplaceAll(good, "Workload", "Secret"), 400,
 				"request.object is a example.com/v1 Secret: the handler accepts the kind Workload", "u1", true},
-			{"object that does not fit", http.MethodPost, j, health(p, strings.Replace(workload, `"replicas":1`, `"replicas":"1"`, 1)), 400,
-				"request.object does not fit *interpreter_test.Workload: json: cannot unmarshal string into Go struct field WorkloadSpec.spec.replicas of type int32", "u1", true},
-			{"no object", http.MethodPost, j, health(p, "null"), 400, "request.object is missing or not a JSON object", "u1", true},
-			{"neither object nor kind", http.MethodPost, j, fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"u1","operation":%q}}`, p.Kind(), operation), 400,
+			{"object that does not fit", http.MethodPost, j,
+				health(p, strings.Replace(workload, `"replicas":1`, `"replicas":"1"`, 1)), 400,
+				"request.object does not fit *interpreter_test.Workload: json: cannot unmarshal string into Go struct field " +
+					"WorkloadSpec.spec.replicas of type int32", "u1", true},
+			{"no object", http.MethodPost, j, health(p, "null"), 400, "request.object is missing or not a JSON object", "u1",
+				true},
+			{"neither object nor kind", http.MethodPost, j,
+				fmt.Sprintf(`{"kind":%q,"apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"u1","operation":%q}}`, p.Kind(),
+					operation), 400,
 				"request.object is missing or not a JSON object", "u1", true},
-			{"handler error", http.MethodPost, j, health(p, strings.Replace(workload, `"w"`, `"fails"`, 1)), 500, "no idea", "u1", true},
-			{"no UID", http.MethodPost, j, strings.Replace(good, `"uid":"u1",`, "", 1), 400, "request.uid is missing", "", false},
+			{"handler error", http.MethodPost, j, health(p, strings.Replace(workload, `"w"`, `"fails"`, 1)), 500, "no idea",
+				"u1", true},
+			{"no UID", http.MethodPost, j, strings.Replace(good, `"uid":"u1",`, "", 1), 400, "request.uid is missing", "",
+				false},
 			{"replicas of another type", http.MethodPost, j, strings.Replace(good, `"name":"w"`, `"name":1`, 1), 400,
-				"request cannot be decoded: json: cannot unmarshal number into Go struct field " + map[interpreter.Protocol]string{interpreter.ProtocolExplore: "ExploreRequest", interpreter.ProtocolInterpret: "ResourceInterpreterRequest"}[p] + ".name of type string", "u1", false},
+				"request cannot be decoded: json: cannot unmarshal number into Go struct field " +
+					map[interpreter.Protocol]string{interpreter.ProtocolExplore: "ExploreRequest",
+						interpreter.ProtocolInterpret: "ResourceInterpreterRequest"}[p] + ".name of type string", "u1", false},
 		}
 		for _, test := range tests {
 			t.Run(string(p)+"/"+test.name, func(t *testing.T) {
@@ -119,10 +135,12 @@ func wantStatus(t *testing.T, code int, body string, wantCode int, message, uid 
 func wantFailure(t *testing.T, code int, body string, wantCode int, message string) {
 	t.Helper()
 	var c v1alpha1.ResourceInterpreterContext
-	if err := json.Unmarshal([]byte(body), &c); err != nil || code != 200 || c.Response == nil || c.Response.Status == nil {
+	if err := json.Unmarshal([]byte(body), &c); err != nil || code != 200 || c.Response == nil ||
+		c.Response.Status == nil {
 		t.Fatalf("HTTP %d %s: %v", code, body, err)
 	}
-	if c.Kind != "ResourceInterpreterContext" || c.Response.UID != "u1" || c.Response.Successful || c.Response.Status.Code != int32(wantCode) {
+	if c.Kind != "ResourceInterpreterContext" || c.Response.UID != "u1" || c.Response.Successful ||
+		c.Response.Status.Code != int32(wantCode) {
 		t.Errorf("%s, want the code %d and the UID u1", body, wantCode)
 	}
 	if c.Response.Status.Message != message {
@@ -144,11 +162,20 @@ func TestInvalidAnswersAreNotSent(t *testing.T) {
 		handler       interpreter.Handler
 	}{
 		{"empty response", "invalid answer of the handler: response.status is missing: a failed request needs a message or a code",
-			interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { return interpreter.Response{} })},
-		{"field of another operation", "invalid answer of the handler: response.healthy is missing: the operation requires it",
+			interpreter.HandlerFunc(func(context.Context,
+				interpreter.Request) interpreter.Response {
+				return interpreter.Response{}
+			})},
+		{"field of another operation",
+			"invalid answer of the handler: response.healthy is missing: the operation requires it",
 			answer(func(r *interpreter.Response) { r.Replicas = new(int32(1)) })},
-		{"denied", "not here", interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response { return interpreter.Denied("not here") })},
-		{"unsupported operation", "request.operation InterpretHealth is not implemented by the handler for Workload", interpreter.HandlerFor[*Workload]{}},
+		{"denied", "not here",
+			interpreter.HandlerFunc(func(context.Context,
+				interpreter.Request) interpreter.Response {
+				return interpreter.Denied("not here")
+			})},
+		{"unsupported operation", "request.operation InterpretHealth is not implemented by the handler for Workload",
+			interpreter.HandlerFor[*Workload]{}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -209,7 +236,8 @@ func TestCompressedBodyIsRejected(t *testing.T) {
 		r.Header.Set("Content-Encoding", coding)
 		interpreter.NewHandler(workloads, interpreter.HandlerOptions{}).ServeHTTP(answer, r)
 		if want == 415 {
-			wantStatus(t, answer.Code, answer.Body.String(), want, `the content encoding is "gzip": the body must not be compressed`, "")
+			wantStatus(t, answer.Code, answer.Body.String(), want,
+				`the content encoding is "gzip": the body must not be compressed`, "")
 		} else if answer.Code != want {
 			t.Errorf("%s: HTTP %d %s", coding, answer.Code, answer.Body)
 		}

@@ -43,7 +43,8 @@ func stall(t *testing.T, server *httptest.Server, length, sent int) net.Conn {
 	client := server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	client.NextProtos = nil
 	conn := dialTLS(t, server.Listener.Addr().String(), client)
-	text := fmt.Sprintf("POST /w HTTP/1.1\r\nHost: w\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", length, strings.Repeat(" ", sent))
+	text := fmt.Sprintf("POST /w HTTP/1.1\r\nHost: w\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		length, strings.Repeat(" ", sent))
 	if _, err := io.WriteString(conn, text); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +53,8 @@ func stall(t *testing.T, server *httptest.Server, length, sent int) net.Conn {
 
 func postTo(t *testing.T, server *httptest.Server, client *http.Client, query string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/w"+query, strings.NewReader(health(interpreter.ProtocolInterpret, workload)))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/w"+query,
+		strings.NewReader(health(interpreter.ProtocolInterpret, workload)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +85,8 @@ func until(t *testing.T, what string, ok func() bool) {
 // requests, on any server.
 func TestIncompleteBodiesDoNotBlockOthers(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	server := elsewhere(t, workloads, interpreter.HandlerOptions{MaxConcurrent: 2, Timeout: time.Hour, MetricsRegisterer: registry})
+	server := elsewhere(t, workloads, interpreter.HandlerOptions{MaxConcurrent: 2, Timeout: time.Hour,
+		MetricsRegisterer: registry})
 	const clients = 20
 	for range clients {
 		stall(t, server, 1000, 1)
@@ -138,7 +141,8 @@ func TestLateBodyIsRejected(t *testing.T) {
 	})
 
 	t.Run("the server's own, where it is shorter", func(t *testing.T) {
-		server := httptest.NewUnstartedServer(interpreter.NewHandler(workloads, interpreter.HandlerOptions{Timeout: time.Hour}))
+		server := httptest.NewUnstartedServer(interpreter.NewHandler(workloads,
+			interpreter.HandlerOptions{Timeout: time.Hour}))
 		server.Config.ReadTimeout = 50 * time.Millisecond
 		server.StartTLS()
 		defer server.Close()
@@ -220,13 +224,15 @@ func TestIncompleteBodiesStayWithinMemoryLimit(t *testing.T) {
 	}()
 	<-half.halts
 	answer := serve(strings.NewReader(large), largest)
-	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests, "the bodies of requests use 134217730 bytes, which is the limit: try again", "")
+	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests,
+		"the bodies of requests use 134217730 bytes, which is the limit: try again", "")
 	if answer.header.Get("Retry-After") == "" {
 		t.Error("nothing says when to try again")
 	}
 	medium := large[:largest/8]
 	answer = serve(strings.NewReader(medium), int64(len(medium)))
-	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests, "the bodies of requests use 134217730 bytes, which is the limit: try again", "")
+	wantStatus(t, answer.code, string(answer.body), http.StatusTooManyRequests,
+		"the bodies of requests use 134217730 bytes, which is the limit: try again", "")
 	from = "192.0.2.2:1"
 	if answer = serve(strings.NewReader(medium), int64(len(medium))); answer.code != http.StatusOK {
 		t.Errorf("a request of another address: HTTP %d %s", answer.code, answer.body)
@@ -268,7 +274,8 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	var sent sync.WaitGroup
 	for range clients {
 		sent.Go(func() {
-			response, err := server.Client().Post(server.URL+"/w", "application/json", strings.NewReader(health(interpreter.ProtocolInterpret, large)))
+			response, err := server.Client().Post(server.URL+"/w", "application/json",
+				strings.NewReader(health(interpreter.ProtocolInterpret, large)))
 			if err != nil {
 				t.Error(err)
 				return
@@ -282,16 +289,19 @@ func TestLargeRequestsTakeTurns(t *testing.T) {
 	until(t, "all have arrived", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
-		return running == 1 && metertest.Values(t, registry)["spokewire_interpreter_server_requests_in_flight handler=default"] == clients
+		return running == 1 &&
+			metertest.Values(t, registry)["spokewire_interpreter_server_requests_in_flight handler=default"] == clients
 	})
 	if code, body := postTo(t, server, server.Client(), ""); code != http.StatusOK {
 		t.Errorf("a small request: HTTP %d %s", code, body)
 	}
-	response, err := server.Client().Post(server.URL+"/w?timeout=5s", "application/json", strings.NewReader(health(interpreter.ProtocolInterpret, large)))
+	response, err := server.Client().Post(server.URL+"/w?timeout=5s", "application/json",
+		strings.NewReader(health(interpreter.ProtocolInterpret, large)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if response.Body.Close(); response.StatusCode != http.StatusTooManyRequests || response.Header.Get("Retry-After") == "" {
+	if response.Body.Close(); response.StatusCode != http.StatusTooManyRequests ||
+		response.Header.Get("Retry-After") == "" {
 		t.Errorf("a large request that waits for too long: HTTP %d", response.StatusCode)
 	}
 	close(goes)

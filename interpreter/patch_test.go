@@ -37,11 +37,13 @@ func TestExpensivePatchIsRejected(t *testing.T) {
 			q := interpreter.Query{Operation: v1alpha1.InterpreterOperationPrune, Object: &unstructured.Unstructured{
 				Object: map[string]any{"apiVersion": "v1", "kind": "List", "spec": map[string]any{"list": list}}}}
 			r := interpreter.Succeeded("")
-			r.Patch, r.PatchType = []byte("["+strings.TrimSuffix(strings.Repeat(test.operation+",", test.n), ",")+"]"), new(v1alpha1.PatchTypeJSONPatch)
+			r.Patch, r.PatchType = []byte("["+strings.TrimSuffix(strings.Repeat(test.operation+",", test.n), ",")+"]"),
+				new(v1alpha1.PatchTypeJSONPatch)
 			_, err := q.Answer(interpreter.ProtocolInterpret, &r)
 			var wrong *interpreter.AnswerError
 			want := "response.patch is too expensive for an object of this size: replace lists and deep values as a whole"
-			if test.ok && err != nil || !test.ok && (!errors.As(err, &wrong) || wrong.Problem != interpreter.ProblemTooLarge || err.Error() != want) {
+			if test.ok && err != nil || !test.ok && (!errors.As(err, &wrong) || wrong.Problem != interpreter.ProblemTooLarge ||
+				err.Error() != want) {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}
 		})
@@ -51,7 +53,8 @@ func TestExpensivePatchIsRejected(t *testing.T) {
 // TestObjectWithPlainInts checks an object that was made in Go with an int. JSON does not distinguish it from
 // an int64.
 func TestObjectWithPlainInts(t *testing.T) {
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Workload", "spec": map[string]any{"replicas": 3}}}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Workload",
+		"spec": map[string]any{"replicas": 3}}}
 	q := interpreter.Query{Operation: v1alpha1.InterpreterOperationPrune, Object: object}
 	r := interpreter.Succeeded("")
 	answer, err := q.Answer(interpreter.ProtocolInterpret, &r)

@@ -32,7 +32,8 @@ func TestEveryOperationOfBothProtocols(t *testing.T) {
 		interpretertest.RunFile(t, interpreter.FromHandler(workloads), "testdata/workload.yaml")
 	})
 	t.Run("Interpret", func(t *testing.T) {
-		interpretertest.RunFile(t, interpretertest.URL(t, interpreter.ProtocolInterpret, w.url("/w"), []byte(w.ca.PEM)), "testdata/workload.yaml")
+		interpretertest.RunFile(t, interpretertest.URL(t, interpreter.ProtocolInterpret, w.url("/w"), []byte(w.ca.PEM)),
+			"testdata/workload.yaml")
 	})
 	cases, err := interpretertest.Load("testdata/workload.yaml")
 	if err != nil {
@@ -175,17 +176,18 @@ func query(t *testing.T, r *interpreter.Request) *interpreter.Query {
 // vector's answer.
 func answers(t *testing.T, v vector, request *interpreter.Request) {
 	t.Helper()
-	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/foo": interpreter.HandlerFunc(func(_ context.Context, r interpreter.Request) interpreter.Response {
-		if diff := cmp.Diff(request, &r); diff != "" {
-			t.Errorf("the handler sees another request (-want +got):\n%s", diff)
-		}
-		response, err := interpreter.DecodeResponse(&r, v.Answer)
-		if err != nil {
-			t.Error(err)
-			return interpreter.Response{}
-		}
-		return *response
-	})})
+	w := start(t, interpreter.ServerOptions{},
+		map[string]interpreter.Handler{"/foo": interpreter.HandlerFunc(func(_ context.Context, r interpreter.Request) interpreter.Response {
+			if diff := cmp.Diff(request, &r); diff != "" {
+				t.Errorf("the handler sees another request (-want +got):\n%s", diff)
+			}
+			response, err := interpreter.DecodeResponse(&r, v.Answer)
+			if err != nil {
+				t.Error(err)
+				return interpreter.Response{}
+			}
+			return *response
+		})})
 	r, err := http.NewRequestWithContext(t.Context(), v.Method, w.url("/foo?"+v.Query), bytes.NewReader(v.Request))
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +204,8 @@ func answers(t *testing.T, v vector, request *interpreter.Request) {
 	if err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("HTTP %d %s: %v", response.StatusCode, body, err)
 	}
-	want := map[string]any{"kind": request.Protocol.Kind(), "apiVersion": v1alpha1.GroupVersion.String()} // Karmada's server omits them
+	// Karmada's server omits them
+	want := map[string]any{"kind": request.Protocol.Kind(), "apiVersion": v1alpha1.GroupVersion.String()}
 	if err := json.Unmarshal(v.Answer, &want); err != nil {
 		t.Fatal(err)
 	}
@@ -255,21 +258,33 @@ func TestExploreHasNoComponents(t *testing.T) {
 // TestAnswersOfKarmada checks that answers are accepted in the forms that Karmada's server sends
 // and Karmada's caller accepts. Other forms are rejected.
 func TestAnswersOfKarmada(t *testing.T) {
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}}}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]any{"name": "c"}}}
 	const head = `{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","response":`
 	for name, test := range map[string]struct {
 		operation    interpreter.Operation
 		answer, want string
 	}{
-		"neither kind nor apiVersion": {v1alpha1.InterpreterOperationInterpretHealth, `{"response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
-		"no apiVersion":               {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":"ResourceInterpreterContext","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
-		"no kind":                     {v1alpha1.InterpreterOperationInterpretHealth, `{"apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
-		"a number for a kind":         {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":1,"response":{"uid":"u","successful":true,"healthy":true}}`, "kind is missing"},
-		"another kind":                {v1alpha1.InterpreterOperationInterpretHealth, `{"kind":"ExploreReview","response":{"uid":"u","successful":true,"healthy":true}}`, "expected ResourceInterpreterContext as in the request"},
-		"another apiVersion":          {v1alpha1.InterpreterOperationInterpretHealth, `{"apiVersion":"v1","response":{"uid":"u","successful":true,"healthy":true}}`, `apiVersion is "v1"`},
-		"a failure without UID":       {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"","successful":false,"status":{"code":400,"message":"cannot read it"}}}`, "cannot read it"},
-		"a failure of another":        {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"v","successful":false,"status":{"code":400,"message":"m"}}}`, `response.uid is "v"`},
-		"a success without UID":       {v1alpha1.InterpreterOperationInterpretHealth, head + `{"uid":"","successful":true,"healthy":true}}`, `response.uid is ""`},
+		"neither kind nor apiVersion": {v1alpha1.InterpreterOperationInterpretHealth,
+			`{"response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"no apiVersion": {v1alpha1.InterpreterOperationInterpretHealth,
+			`{"kind":"ResourceInterpreterContext","response":{"uid":"u","successful":true,"healthy":true}}`, "{Healthy:true}"},
+		"no kind": {v1alpha1.InterpreterOperationInterpretHealth,
+			`{"apiVersion":"config.karmada.io/v1alpha1","response":{"uid":"u","successful":true,"healthy":true}}`,
+			"{Healthy:true}"},
+		"a number for a kind": {v1alpha1.InterpreterOperationInterpretHealth,
+			`{"kind":1,"response":{"uid":"u","successful":true,"healthy":true}}`, "kind is missing"},
+		"another kind": {v1alpha1.InterpreterOperationInterpretHealth,
+			`{"kind":"ExploreReview","response":{"uid":"u","successful":true,"healthy":true}}`,
+			"expected ResourceInterpreterContext as in the request"},
+		"another apiVersion": {v1alpha1.InterpreterOperationInterpretHealth,
+			`{"apiVersion":"v1","response":{"uid":"u","successful":true,"healthy":true}}`, `apiVersion is "v1"`},
+		"a failure without UID": {v1alpha1.InterpreterOperationInterpretHealth,
+			head + `{"uid":"","successful":false,"status":{"code":400,"message":"cannot read it"}}}`, "cannot read it"},
+		"a failure of another": {v1alpha1.InterpreterOperationInterpretHealth,
+			head + `{"uid":"v","successful":false,"status":{"code":400,"message":"m"}}}`, `response.uid is "v"`},
+		"a success without UID": {v1alpha1.InterpreterOperationInterpretHealth,
+			head + `{"uid":"","successful":true,"healthy":true}}`, `response.uid is ""`},
 		"duplicate dependencies": {v1alpha1.InterpreterOperationInterpretDependency, head + `{"uid":"u","successful":true,"dependencies":[
 			{"apiVersion":"v1","kind":"Secret","name":"a"},{"apiVersion":"v1","kind":"Secret","name":"a"},{"apiVersion":"v1","kind":"Secret","name":"b"}]}}`, "Secret a, Secret b"},
 		"a selector next to a name": {v1alpha1.InterpreterOperationInterpretDependency, head + `{"uid":"u","successful":true,"dependencies":[

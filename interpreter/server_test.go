@@ -43,7 +43,8 @@ func TestStartReturnsAfterRequestInProgress(t *testing.T) {
 	}
 	var group sync.WaitGroup
 	group.Go(func() {
-		if code, body := w.post(t, "/slow", health(interpreter.ProtocolInterpret, workload)); code != 200 || !strings.Contains(body, `"healthy":true`) {
+		if code, body := w.post(t, "/slow", health(interpreter.ProtocolInterpret, workload)); code != 200 ||
+			!strings.Contains(body, `"healthy":true`) {
 			t.Errorf("the request was cut off: HTTP %d %s", code, body)
 		}
 	})
@@ -67,10 +68,11 @@ func TestStartReturnsAfterRequestInProgress(t *testing.T) {
 
 // TestContextEndsAtTimeoutOfCaller checks that the handler's context ends at the timeout of the caller.
 func TestContextEndsAtTimeoutOfCaller(t *testing.T) {
-	w := start(t, interpreter.ServerOptions{}, map[string]interpreter.Handler{"/w": interpreter.HandlerFunc(func(ctx context.Context, _ interpreter.Request) interpreter.Response {
-		<-ctx.Done()
-		return interpreter.Errored(http.StatusGatewayTimeout, ctx.Err())
-	})})
+	w := start(t, interpreter.ServerOptions{},
+		map[string]interpreter.Handler{"/w": interpreter.HandlerFunc(func(ctx context.Context, _ interpreter.Request) interpreter.Response {
+			<-ctx.Done()
+			return interpreter.Errored(http.StatusGatewayTimeout, ctx.Err())
+		})})
 	code, body := w.post(t, "/w?timeout=500ms", health(interpreter.ProtocolInterpret, workload))
 	wantFailure(t, code, body, http.StatusGatewayTimeout, "the handler did not answer in time")
 }
@@ -84,7 +86,8 @@ func TestTimeoutIsAnsweredIfHandlerIgnoresContext(t *testing.T) {
 		objects <- string(r.Object.Raw)
 		return interpreter.Denied("too late")
 	})
-	w := start(t, interpreter.ServerOptions{MaxConcurrent: 1}, map[string]interpreter.Handler{"/stuck": stuck, "/w": workloads})
+	w := start(t, interpreter.ServerOptions{MaxConcurrent: 1},
+		map[string]interpreter.Handler{"/stuck": stuck, "/w": workloads})
 	for _, protocol := range []interpreter.Protocol{interpreter.ProtocolInterpret, interpreter.ProtocolExplore} {
 		if protocol == interpreter.ProtocolExplore {
 			leave <- struct{}{}
@@ -104,7 +107,8 @@ func TestTimeoutIsAnsweredIfHandlerIgnoresContext(t *testing.T) {
 		}
 		code, body = w.post(t, "/w", health(interpreter.ProtocolInterpret, workload))
 		wantStatus(t, code, body, http.StatusTooManyRequests,
-			"1 requests are in progress, which is the limit, and 1 of their handlers did not return at their timeout: try again", "")
+			"1 requests are in progress, which is the limit, and 1 of their handlers did not return at their timeout: try again",
+			"")
 	}
 	close(leave)
 }
@@ -119,7 +123,8 @@ func TestRequestsOverLimitAreRejected(t *testing.T) {
 		return interpreter.Denied("done")
 	})
 	registry := prometheus.NewRegistry()
-	w := start(t, interpreter.ServerOptions{MaxConcurrent: 2, MetricsRegisterer: registry}, map[string]interpreter.Handler{"/slow": slow, "/w": workloads})
+	w := start(t, interpreter.ServerOptions{MaxConcurrent: 2, MetricsRegisterer: registry},
+		map[string]interpreter.Handler{"/slow": slow, "/w": workloads})
 	var group sync.WaitGroup
 	for range 2 {
 		group.Go(func() {
@@ -138,7 +143,8 @@ func TestRequestsOverLimitAreRejected(t *testing.T) {
 	if code, body := w.post(t, "/w", health(interpreter.ProtocolInterpret, workload)); code != 200 {
 		t.Errorf("when there is a place: HTTP %d %s", code, body)
 	}
-	if n := metertest.Values(t, registry)["spokewire_interpreter_server_requests_total code=429 handler=/w operation=none"]; n != 1 {
+	if n := metertest.Values(t,
+		registry)["spokewire_interpreter_server_requests_total code=429 handler=/w operation=none"]; n != 1 {
 		t.Errorf("%v refused requests were counted: %v", n, metertest.Values(t, registry))
 	}
 }
@@ -150,10 +156,13 @@ func TestInvalidServerOptions(t *testing.T) {
 		want    string
 	}{
 		{interpreter.ServerOptions{}, "invalid ServerOptions.CertDir: required: callers use TLS"},
-		{interpreter.ServerOptions{CertDir: "x", Addr: "nowhere"}, `invalid ServerOptions.Addr: "nowhere": must be host:port: address nowhere: missing port in address`},
-		{interpreter.ServerOptions{CertDir: "x", CertName: "a/b"}, `invalid ServerOptions.CertName: "a/b": must be the name of a file in CertDir`},
+		{interpreter.ServerOptions{CertDir: "x", Addr: "nowhere"},
+			`invalid ServerOptions.Addr: "nowhere": must be host:port: address nowhere: missing port in address`},
+		{interpreter.ServerOptions{CertDir: "x", CertName: "a/b"},
+			`invalid ServerOptions.CertName: "a/b": must be the name of a file in CertDir`},
 		{interpreter.ServerOptions{CertDir: "x", MaxBytes: -1}, "invalid ServerOptions.MaxBytes: -1: must not be negative"},
-		{interpreter.ServerOptions{CertDir: "x", MaxConcurrent: -1}, "invalid ServerOptions.MaxConcurrent: -1: must not be negative"},
+		{interpreter.ServerOptions{CertDir: "x", MaxConcurrent: -1},
+			"invalid ServerOptions.MaxConcurrent: -1: must not be negative"},
 		{interpreter.ServerOptions{CertDir: "x", Timeout: -1}, "invalid ServerOptions.Timeout: -1ns: must not be negative"},
 	} {
 		if _, err := interpreter.NewServer(test.options); err == nil || err.Error() != test.want {
@@ -164,7 +173,8 @@ func TestInvalidServerOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate: open "+filepath.Join(folder, "tls.crt")) {
+	if err := s.Start(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "certificate: open "+filepath.Join(folder, "tls.crt")) {
 		t.Errorf("without a certificate: %v", err)
 	}
 	s, err = interpreter.NewServer(interpreter.ServerOptions{CertDir: folder})
@@ -179,7 +189,8 @@ func TestInvalidServerOptions(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if err := s.Start(t.Context()); err == nil || !strings.Contains(err.Error(), `register "/healthz": already registered`) {
+	if err := s.Start(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), `register "/healthz": already registered`) {
 		t.Errorf("Start does not return the error of Register: %v", err)
 	}
 }
@@ -247,8 +258,10 @@ func TestRegisterRejectsUnusableHandlers(t *testing.T) {
 		{"/./", good, `register "/./": not a clean path: use /`},
 		{"//", good, `register "//": not a clean path: use /`},
 		{"/nil", healthOf(nil), `register "/nil": the handler is nil`},
-		{"/value", healthOf(interpreter.HandlerFor[byValue]{}), `register "/value": invalid HandlerFor[interpreter_test.byValue]: the type must be a pointer to a struct`},
-		{"/interface", healthOf(&interpreter.HandlerFor[metav1.Object]{}), `register "/interface": invalid HandlerFor[v1.Object]: the type must be a pointer to a struct`},
+		{"/value", healthOf(interpreter.HandlerFor[byValue]{}),
+			`register "/value": invalid HandlerFor[interpreter_test.byValue]: the type must be a pointer to a struct`},
+		{"/interface", healthOf(&interpreter.HandlerFor[metav1.Object]{}),
+			`register "/interface": invalid HandlerFor[v1.Object]: the type must be a pointer to a struct`},
 		{"/", good, ""},
 		{"/below/", good, ""},
 		{"/é", good, ""},
@@ -263,7 +276,9 @@ func TestRegisterRejectsUnusableHandlers(t *testing.T) {
 		}
 	}
 	answer := httptest.NewRecorder()
-	interpreter.NewHandler(interpreter.HandlerFor[byValue]{}, interpreter.HandlerOptions{Name: "a\xff", MetricsRegisterer: prometheus.NewRegistry()}).
+	interpreter.NewHandler(interpreter.HandlerFor[byValue]{},
+		interpreter.HandlerOptions{Name: "a\xff", MetricsRegisterer: prometheus.NewRegistry()}).
 		ServeHTTP(answer, newRequest(t, health(interpreter.ProtocolInterpret, workload)))
-	wantFailure(t, answer.Code, answer.Body.String(), 500, "invalid HandlerFor[interpreter_test.byValue]: the type must be a pointer to a struct")
+	wantFailure(t, answer.Code, answer.Body.String(), 500,
+		"invalid HandlerFor[interpreter_test.byValue]: the type must be a pointer to a struct")
 }

@@ -112,7 +112,8 @@ func replaceObject[T metav1.Object](t *testing.T, raw, after []byte, drop bool) 
 		t.Fatal(err)
 	}
 	gvk := u.GroupVersionKind()
-	request.Operation, request.Object.Raw, request.Kind = v1alpha1.InterpreterOperationPrune, raw, metav1.GroupVersionKind(gvk)
+	request.Operation, request.Object.Raw, request.Kind = v1alpha1.InterpreterOperationPrune, raw,
+		metav1.GroupVersionKind(gvk)
 	response := handler.Handle(t.Context(), request)
 	if !response.Successful {
 		return nil, response.Status.Message

@@ -39,12 +39,13 @@ func TestConnectorFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters := fake.New()
 		calls := 0
-		engine, stop := startEngineWith(t, memstore.New(memstore.Options{}), connector.Func(func(ctx contextT, provider, name string) (connector.Connector, error) {
-			if calls++; calls < 4 {
-				return nil, errors.New("no credentials yet")
-			}
-			return clusters.Connector(ctx, provider, name)
-		}), rsync.Options{})
+		engine, stop := startEngineWith(t, memstore.New(memstore.Options{}),
+			connector.Func(func(ctx contextT, provider, name string) (connector.Connector, error) {
+				if calls++; calls < 4 {
+					return nil, errors.New("no credentials yet")
+				}
+				return clusters.Connector(ctx, provider, name)
+			}), rsync.Options{})
 		defer stop()
 		if err := engine.Create(t.Context(), parse(t, "a", "web@c1 x=1")); err != nil {
 			t.Fatal(err)

@@ -197,7 +197,8 @@ func TestCrashAtEveryWrite(t *testing.T) {
 		})
 	}
 	verdicts := map[string]storetest.Verdict{
-		"before": storetest.VerdictCrashBefore, "after": storetest.VerdictCrashAfter, "fail before": storetest.VerdictFailBefore, "fail after": storetest.VerdictFailAfter,
+		"before": storetest.VerdictCrashBefore, "after": storetest.VerdictCrashAfter,
+		"fail before": storetest.VerdictFailBefore, "fail after": storetest.VerdictFailAfter,
 	}
 	for n := 1; n <= writes && !t.Failed(); n++ {
 		for word, v := range verdicts {
@@ -205,7 +206,8 @@ func TestCrashAtEveryWrite(t *testing.T) {
 		}
 		for second := 1; second <= 6; second++ {
 			for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter} {
-				play(fmt.Sprintf("write %d, then %d", n, second), at(n, v), at(second, storetest.VerdictCrashAfter), at(second, storetest.VerdictCrashBefore))
+				play(fmt.Sprintf("write %d, then %d", n, second), at(n, v), at(second, storetest.VerdictCrashAfter),
+					at(second, storetest.VerdictCrashBefore))
 			}
 		}
 	}
@@ -225,7 +227,8 @@ func TestCrashInCreate(t *testing.T) {
 		c := parse(t, "a", text)
 		writes := 0
 		for n := 1; n == 1 || n <= writes; n++ {
-			for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
+			for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter,
+				storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
 				t.Run(fmt.Sprint(name, n, v), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { writes = max(writes, crashInCreate(t, c, n, v)) })
 				})

@@ -42,7 +42,10 @@ func TestDeletePolicies(t *testing.T) {
 			verbs: "Apply p, Apply q, Delete q, Delete p, Apply x", shows: "x=1"},
 		"a later weight fails": {text: "pre-install+hook-succeeded!-1/p=1 pre-install!q=1 x=1", fails: "q",
 			verbs: "Apply p, Apply q, Delete p", shows: "q=1"},
-		"one of a weight fails": {text: "pre-install+hook-succeeded!p=1 pre-install+hook-failed!q=1 pre-install+hook-failed!r=1", fails: "q", verbs: "Apply p, Apply q, Apply r, Delete q, Delete p", shows: "r=1"},
+		"one of a weight fails": {
+			text: "pre-install+hook-succeeded!p=1 pre-install+hook-failed!q=1 pre-install+hook-failed!r=1", fails: "q",
+			verbs: "Apply p, Apply q, Apply r, Delete q, Delete p", shows: "r=1",
+		},
 		"all policies": {text: "post-install+before-hook-creation+hook-succeeded+hook-failed!p=1 x=1",
 			verbs: "Apply x, Delete p, Apply p, Delete p", shows: "x=1"},
 		"at the end": {text: "pre-delete+before-hook-creation!p=1 post-delete+hook-succeeded!q=1 post-delete!r=1 x=1",

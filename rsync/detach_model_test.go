@@ -58,7 +58,8 @@ func drawDetachStep(n int) func(*rapid.T) step {
 	return func(t *rapid.T) step {
 		s := drawStep(n)(t)
 		s.What = rapid.SampledFrom([]string{
-			"instantiate", "instantiate", "terminate", "update", "update", "read", "crash", "crash at", "refuse", "slow", "work", "work",
+			"instantiate", "instantiate", "terminate", "update", "update", "read", "crash", "crash at", "refuse", "slow", "work",
+			"work",
 			"die", "die", "hang", "detach", "detach", "detach", "attach",
 		}).Draw(t, "what")
 		s.Write = rapid.IntRange(1, 12).Draw(t, "write")
@@ -177,9 +178,11 @@ func TestCrashAtEveryWriteOfDetach(t *testing.T) {
 			}
 		}
 		for n, last := 1, writes; n <= last && !t.Failed(); n++ {
-			for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
+			for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter,
+				storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
 				for second := 1; second <= 4; second++ {
-					if got := play(at(n, v), at(second, storetest.VerdictCrashAfter), at(second, storetest.VerdictCrashBefore)); got != want {
+					if got := play(at(n, v), at(second, storetest.VerdictCrashAfter),
+						at(second, storetest.VerdictCrashBefore)); got != want {
 						t.Errorf("%s: verdict %d at write %d, then %d: got %s, want %s", when, v, n, second, got, want)
 					}
 				}
@@ -197,7 +200,8 @@ func TestCrashInDetach(t *testing.T) {
 		text += fmt.Sprintf("app%d@c1 x%d=1;", i, i)
 	}
 	for n, writes := 1, 2; n <= writes; n++ {
-		for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailAfter} {
+		for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter,
+			storetest.VerdictFailAfter} {
 			synctest.Test(t, func(t *testing.T) {
 				s := newScene(t, nil, rsync.Options{})
 				s.create("a", text)

@@ -245,7 +245,8 @@ func TestDetachErrors(t *testing.T) {
 				c    appcontext.ClusterID
 				want error
 			}{
-				{"a", onEdge("c2"), rsync.ErrNotFound}, {"b", onEdge("c1"), rsync.ErrNotFound}, {"a/b", onEdge("c1"), rsync.ErrInvalidInput},
+				{"a", onEdge("c2"), rsync.ErrNotFound}, {"b", onEdge("c1"), rsync.ErrNotFound},
+				{"a/b", onEdge("c1"), rsync.ErrInvalidInput},
 			} {
 				if err := f(call.id, call.c); !errors.Is(err, call.want) {
 					t.Errorf("%s of %s on %s: %v", name, call.id, call.c, err)
@@ -363,16 +364,19 @@ func TestDiffSkipsDetachedClusters(t *testing.T) {
 			return out
 		}
 		s.detach("b", "c2") // an update deletes the objects of the replaced context there
-		if got, want := changes(rsync.Update, "b", "a"), fmt.Sprintf("c2 of a %s; ", connector.ChangeKindDelete); got != want {
+		if got, want := changes(rsync.Update, "b", "a"),
+			fmt.Sprintf("c2 of a %s; ", connector.ChangeKindDelete); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 		s.attach("b", "c2")
 		s.detach("a", "c2")
 		time.Sleep(time.Minute) // cleaned up
-		if got, want := changes(rsync.Update, "b", "a"), fmt.Sprintf("c2 of b %s; ", connector.ChangeKindCreate); got != want {
+		if got, want := changes(rsync.Update, "b", "a"),
+			fmt.Sprintf("c2 of b %s; ", connector.ChangeKindCreate); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if got, want := changes(rsync.Terminate, "a", ""), fmt.Sprintf("c1 of a %s; ", connector.ChangeKindDelete); got != want {
+		if got, want := changes(rsync.Terminate, "a", ""),
+			fmt.Sprintf("c1 of a %s; ", connector.ChangeKindDelete); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	})

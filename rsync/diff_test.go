@@ -87,7 +87,8 @@ func TestDiffKeepsSharedNamespaces(t *testing.T) {
 		namespace := []byte("{apiVersion: v1, kind: Namespace, metadata: {name: default}}")
 		for id, inside := range map[string]bool{"v1": true, "v2": true, "v3": false} {
 			b := appcontext.NewBuilder(id)
-			app := b.App("web").Cluster("edge", "c1").Resource("edge", "c1", []byte("{apiVersion: v1, kind: Node, metadata: {name: one}}"))
+			app := b.App("web").Cluster("edge", "c1").Resource("edge", "c1",
+				[]byte("{apiVersion: v1, kind: Node, metadata: {name: one}}"))
 			if id == "v1" {
 				app.Resource("edge", "c1", namespace)
 			}
@@ -103,7 +104,8 @@ func TestDiffKeepsSharedNamespaces(t *testing.T) {
 			}
 		}
 		s.done(s.engine.Instantiate(t.Context(), "v1"))
-		for to, want := range map[string]string{"v2": "= Namespace default: left for app web of app context v2", "v3": "- Namespace default\n"} {
+		for to, want := range map[string]string{"v2": "= Namespace default: left for app web of app context v2",
+			"v3": "- Namespace default\n"} {
 			diff, err := s.engine.Diff(t.Context(), rsync.Update, to, "v1")
 			if err != nil || !strings.Contains(diff.String(), want) {
 				t.Errorf("to %s: %s, %v, want %q", to, diff, err, want)
@@ -111,7 +113,8 @@ func TestDiffKeepsSharedNamespaces(t *testing.T) {
 		}
 		s.done(s.engine.Update(t.Context(), "v1", "v2"))
 		time.Sleep(time.Minute)
-		if _, there := s.clusters.Cluster("edge", "c1").Objects()[appcontext.Object{Kind: "Namespace", Name: "default"}]; !there {
+		if _, there := s.clusters.Cluster("edge",
+			"c1").Objects()[appcontext.Object{Kind: "Namespace", Name: "default"}]; !there {
 			t.Error("the update deleted the Namespace")
 		}
 	})
@@ -194,7 +197,8 @@ func TestDiffOfFaultyConnectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Create(t.Context(), parse(t, "v1", "a@plain x=1; a@panics x=1; a@short x=1; a@fails x=1; a@large x=1")); err != nil {
+	if err := engine.Create(t.Context(),
+		parse(t, "v1", "a@plain x=1; a@panics x=1; a@short x=1; a@fails x=1; a@large x=1")); err != nil {
 		t.Fatal(err)
 	}
 	diff, err := engine.Diff(t.Context(), rsync.Instantiate, "v1", "")

@@ -56,7 +56,8 @@ edge+c4
 		if got := diff.String(); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
-		if err := diff.Err(); !errors.Is(err, rsync.ErrUnreachable) || !errors.Is(err, rsync.ErrFailed) || !strings.Contains(err.Error(), "web on edge+c3") {
+		if err := diff.Err(); !errors.Is(err, rsync.ErrUnreachable) || !errors.Is(err, rsync.ErrFailed) ||
+			!strings.Contains(err.Error(), "web on edge+c3") {
 			t.Errorf("Err: %v", err)
 		}
 		if after := s.objects("c1") + s.objects("c2"); after != before {

@@ -72,7 +72,9 @@ func BenchmarkInstantiate(b *testing.B) {
 	}
 }
 
-func run(b *testing.B, engine *rsync.Engine, queue func(context.Context, string, ...rsync.CallOption) (rsync.EventRef, error)) {
+func run(
+	b *testing.B, engine *rsync.Engine, queue func(context.Context, string, ...rsync.CallOption) (rsync.EventRef, error),
+) {
 	b.Helper()
 	ref, err := queue(b.Context(), "id")
 	if err != nil {

@@ -60,7 +60,8 @@ func TestLifecycle(t *testing.T) {
 func TestResourceOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
-		s.create("a", "web<db:Ready@c1 w1=1 w2=1; db@c1 pre-install!pre=1 post-install!post=1 d1=1 d2=1 pre-delete!bye=1 post-delete!gone=1 crd-install!crd=1")
+		s.create("a", "web<db:Ready@c1 w1=1 w2=1; db@c1 pre-install!pre=1 post-install!post=1 d1=1 d2=1 pre-delete!bye=1 "+
+			"post-delete!gone=1 crd-install!crd=1")
 		c := s.clusters.Cluster("edge", "c1")
 		c.SetUnready(func(o appcontext.Object) bool { return o.Kind == "Job" || o.Name == "d2" })
 		ref := s.ref(s.engine.Instantiate(t.Context(), "a"))
@@ -80,7 +81,8 @@ func TestResourceOrder(t *testing.T) {
 		c.SetUnready(nil)
 		c.Forget()
 		s.done(s.engine.Terminate(t.Context(), "a"))
-		want := "Delete w2, Delete w1, Apply bye, Delete post, Delete d2, Delete d1, Delete pre, Apply gone, Delete gone, Delete bye"
+		want := "Delete w2, Delete w1, Apply bye, Delete post, Delete d2, Delete d1, Delete pre, Apply gone, Delete gone, " +
+			"Delete bye"
 		if got := s.verbs("c1"); got != want {
 			t.Errorf("deleted by %s, want %s", got, want)
 		}
@@ -101,7 +103,8 @@ func TestHookFails(t *testing.T) {
 		s.fails(rsync.ReasonHookFailed, ref, nil)
 		s.state("a", rsync.InstantiateFailed)
 		status, _ := s.engine.Status(t.Context(), "a")
-		if got := status.Cluster("web", appcontext.ClusterID{Provider: "edge", Name: "c1"}); got == nil || got.Reason != rsync.ReasonDependency {
+		if got := status.Cluster("web", appcontext.ClusterID{Provider: "edge", Name: "c1"}); got == nil ||
+			got.Reason != rsync.ReasonDependency {
 			t.Errorf("the app that depends on it: %+v", got)
 		}
 		s.shows("c1", "pre=1")

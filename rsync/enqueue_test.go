@@ -41,25 +41,31 @@ func TestInvalidInput(t *testing.T) {
 			got, want error
 		}{
 			"a cycle": {s.engine.Create(ctx, &appcontext.AppContext{ID: "cycle", Apps: []appcontext.App{
-				{Name: "a", DependsOn: []appcontext.Dependency{{App: "a", Status: appcontext.OpStatusReady}}}}}), appcontext.ErrInvalid},
-			"no ID":                     {s.engine.Create(ctx, &appcontext.AppContext{}), appcontext.ErrInvalid},
-			"an ID that exists":         {s.engine.Create(ctx, parse(t, "a", "web@c1 x=2")), rsync.ErrConflict},
-			"a value over the limit":    {s.engine.Create(ctx, tooLarge), store.ErrTooLarge},
-			"instantiate what is not":   {ref(s.engine.Instantiate(ctx, "b")), rsync.ErrNotFound},
-			"terminate what is not":     {ref(s.engine.Terminate(ctx, "b")), rsync.ErrNotFound},
-			"read what is not":          {ref(s.engine.Read(ctx, "b")), rsync.ErrNotFound},
-			"update to what is not":     {ref(s.engine.Update(ctx, "a", "b")), rsync.ErrNotFound},
-			"update from what is not":   {ref(s.engine.Update(ctx, "b", "a")), rsync.ErrNotFound},
-			"update to itself":          {ref(s.engine.Update(ctx, "a", "a")), rsync.ErrInvalidInput},
-			"an ID with a slash":        {ref(s.engine.Instantiate(ctx, "a/state")), rsync.ErrInvalidInput},
-			"an empty ID":               {ref(s.engine.Instantiate(ctx, "")), rsync.ErrInvalidInput},
-			"a key that is too long":    {ref(s.engine.Read(ctx, "a", rsync.IdempotencyKey(strings.Repeat("k", 300)))), rsync.ErrInvalidInput},
-			"a stopped context":         {ref(s.engine.Instantiate(ctx, "stopped")), rsync.ErrStopped},
-			"read of a stopped one":     {ref(s.engine.Read(ctx, "stopped")), rsync.ErrStopped},
-			"stop what is not":          {s.engine.Stop(ctx, "b"), rsync.ErrNotFound},
-			"clear what is not":         {s.engine.ClearStop(ctx, "b"), rsync.ErrNotFound},
-			"delete what is not":        {s.engine.Delete(ctx, "b"), rsync.ErrNotFound},
-			"wait for what is not":      {func() error { _, err := s.engine.Wait(ctx, rsync.EventRef{AppContextID: "a", Seq: 7}); return err }(), rsync.ErrNotFound},
+				{Name: "a", DependsOn: []appcontext.Dependency{{App: "a", Status: appcontext.OpStatusReady}}}}}),
+				appcontext.ErrInvalid},
+			"no ID":                   {s.engine.Create(ctx, &appcontext.AppContext{}), appcontext.ErrInvalid},
+			"an ID that exists":       {s.engine.Create(ctx, parse(t, "a", "web@c1 x=2")), rsync.ErrConflict},
+			"a value over the limit":  {s.engine.Create(ctx, tooLarge), store.ErrTooLarge},
+			"instantiate what is not": {ref(s.engine.Instantiate(ctx, "b")), rsync.ErrNotFound},
+			"terminate what is not":   {ref(s.engine.Terminate(ctx, "b")), rsync.ErrNotFound},
+			"read what is not":        {ref(s.engine.Read(ctx, "b")), rsync.ErrNotFound},
+			"update to what is not":   {ref(s.engine.Update(ctx, "a", "b")), rsync.ErrNotFound},
+			"update from what is not": {ref(s.engine.Update(ctx, "b", "a")), rsync.ErrNotFound},
+			"update to itself":        {ref(s.engine.Update(ctx, "a", "a")), rsync.ErrInvalidInput},
+			"an ID with a slash":      {ref(s.engine.Instantiate(ctx, "a/state")), rsync.ErrInvalidInput},
+			"an empty ID":             {ref(s.engine.Instantiate(ctx, "")), rsync.ErrInvalidInput},
+			"a key that is too long": {ref(s.engine.Read(ctx, "a", rsync.IdempotencyKey(strings.Repeat("k", 300)))),
+				rsync.ErrInvalidInput},
+			"a stopped context":     {ref(s.engine.Instantiate(ctx, "stopped")), rsync.ErrStopped},
+			"read of a stopped one": {ref(s.engine.Read(ctx, "stopped")), rsync.ErrStopped},
+			"stop what is not":      {s.engine.Stop(ctx, "b"), rsync.ErrNotFound},
+			"clear what is not":     {s.engine.ClearStop(ctx, "b"), rsync.ErrNotFound},
+			"delete what is not":    {s.engine.Delete(ctx, "b"), rsync.ErrNotFound},
+			"wait for what is not": {func() error {
+				_,
+					err := s.engine.Wait(ctx, rsync.EventRef{AppContextID: "a", Seq: 7})
+				return err
+			}(), rsync.ErrNotFound},
 			"the status of what is not": {func() error { _, err := s.engine.Status(ctx, "b"); return err }(), rsync.ErrNotFound},
 			"start a second time":       {s.engine.Start(ctx), rsync.ErrInvalidInput},
 		} {
@@ -122,7 +128,8 @@ func TestIdempotencyKeyOfAnotherCall(t *testing.T) {
 		}
 		refused := func(what string, ref rsync.EventRef, err error) {
 			t.Helper()
-			if !errors.Is(err, rsync.ErrInvalidInput) || ref != (rsync.EventRef{}) || !strings.Contains(fmt.Sprint(err), `"request-1"`) {
+			if !errors.Is(err, rsync.ErrInvalidInput) || ref != (rsync.EventRef{}) ||
+				!strings.Contains(fmt.Sprint(err), `"request-1"`) {
 				t.Errorf("%s: got %v, %v; want ErrInvalidInput with the key", what, ref, err)
 			}
 		}

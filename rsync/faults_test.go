@@ -56,13 +56,14 @@ func withHostile(t *testing.T, h *hostile, options rsync.Options) (*scene, func(
 	t.Helper()
 	s := &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}
 	var stop func()
-	s.engine, stop = startEngineWith(t, s.memory, connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
-		conn, err := s.clusters.Connector(ctx, provider, name)
-		if name != "c1" {
-			return conn, err
-		}
-		return &hostile{conn, h.get, h.apply, h.close}, err
-	}), options)
+	s.engine, stop = startEngineWith(t, s.memory,
+		connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
+			conn, err := s.clusters.Connector(ctx, provider, name)
+			if name != "c1" {
+				return conn, err
+			}
+			return &hostile{conn, h.get, h.apply, h.close}, err
+		}), options)
 	return s, stop
 }
 
@@ -93,7 +94,8 @@ func TestConnectorReturnsWrongStates(t *testing.T) {
 // error does not contain the value of the panic.
 func TestConnectorPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, stop := withHostile(t, &hostile{apply: func() error { panic("secret") }, close: func() { panic("secret") }}, rsync.Options{})
+		s, stop := withHostile(t, &hostile{apply: func() error { panic("secret") }, close: func() { panic("secret") }},
+			rsync.Options{})
 		defer stop()
 		s.create("a", "web@c1 x=1; web@c2 x=1")
 		failure := s.failure(rsync.ReasonRefused, s.ref(s.engine.Instantiate(t.Context(), "a")), nil)
@@ -129,12 +131,13 @@ func TestClusterIsNoLongerConfigured(t *testing.T) {
 				var removed atomic.Bool
 				s := &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}
 				var stop func()
-				s.engine, stop = startEngineWith(t, s.memory, connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
-					if removed.Load() && forgotten {
-						return nil, gone
-					}
-					return s.clusters.Connector(ctx, provider, name)
-				}), rsync.Options{})
+				s.engine, stop = startEngineWith(t, s.memory,
+					connector.Func(func(ctx context.Context, provider, name string) (connector.Connector, error) {
+						if removed.Load() && forgotten {
+							return nil, gone
+						}
+						return s.clusters.Connector(ctx, provider, name)
+					}), rsync.Options{})
 				defer stop()
 				c := s.clusters.Cluster("edge", "c1")
 				c.Intercept(func(fake.Verb, connector.Batch) error {
@@ -158,7 +161,8 @@ func TestClusterIsNoLongerConfigured(t *testing.T) {
 func TestCloseIsAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Bool
-		s, stop := withHostile(t, &hostile{close: func() { time.Sleep(10 * time.Second); closed.Store(true) }}, rsync.Options{ConnectorIdle: time.Second})
+		s, stop := withHostile(t, &hostile{close: func() { time.Sleep(10 * time.Second); closed.Store(true) }},
+			rsync.Options{ConnectorIdle: time.Second})
 		s.create("a", "web@c1 x=1")
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		time.Sleep(2 * time.Second)
@@ -314,7 +318,8 @@ func TestLongQueue(t *testing.T) {
 // context.
 func TestBrokenValues(t *testing.T) {
 	for _, key := range []string{
-		"/context/a/", "/context/a/state/", "/context/a/queue/", "/context/a/queue/0000000000000001/", "/context/a/status/web/edge+c1/",
+		"/context/a/", "/context/a/state/", "/context/a/queue/", "/context/a/queue/0000000000000001/",
+		"/context/a/status/web/edge+c1/",
 		"/rsync/index/a/",
 	} {
 		for _, op := range []store.Op{store.Put(key, []byte("\x00{")), store.Delete(key)} {
@@ -344,7 +349,8 @@ func broken(t *testing.T, key string, op store.Op) {
 	if after := memory.Counts(); after.Ranges-before.Ranges > 100 {
 		t.Errorf("it was read %d times in ten minutes", after.Ranges-before.Ranges)
 	}
-	harmless := op.Kind == store.OpKindDelete && strings.Contains(key, "/000") || strings.Contains(key, "/index/") || op.Kind == store.OpKindDelete && strings.Contains(key, "/status/")
+	harmless := op.Kind == store.OpKindDelete && strings.Contains(key, "/000") || strings.Contains(key, "/index/") ||
+		op.Kind == store.OpKindDelete && strings.Contains(key, "/status/")
 	switch _, err := s.engine.Status(t.Context(), "a"); {
 	case key == "/context/a/" && op.Kind == store.OpKindDelete:
 		if !errors.Is(err, rsync.ErrNotFound) {

@@ -60,7 +60,9 @@ func startEngine(t *testing.T, s store.Store, clusters *fake.Clusters, options r
 
 type contextT = context.Context
 
-func startEngineWith(t *testing.T, s store.Store, clusters connector.Connectors, options rsync.Options) (*rsync.Engine, func()) {
+func startEngineWith(
+	t *testing.T, s store.Store, clusters connector.Connectors, options rsync.Options,
+) (*rsync.Engine, func()) {
 	t.Helper()
 	engine, err := rsync.New(s, clusters, options)
 	if err != nil {
@@ -82,7 +84,8 @@ func startEngineWith(t *testing.T, s store.Store, clusters connector.Connectors,
 }
 
 func manifest(kind, name, value string) []byte {
-	return fmt.Appendf(nil, "apiVersion: v1\nkind: %s\nmetadata:\n  name: %q\n  namespace: default\nvalue: %s\n", kind, name, value)
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: %s\nmetadata:\n  name: %q\n  namespace: default\nvalue: %s\n", kind,
+		name, value)
 }
 
 func object(kind, name string) appcontext.Object {

@@ -153,7 +153,8 @@ func TestFleet(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	s.memory.Compact()
 	grown := float64(heap()) - float64(heapBase)
-	t.Logf("%d contexts in %s, goroutines %d before, at most %d, heap %.1f MiB, with the contexts stored %.1f MiB, and %.1f MiB more than before when they are deleted",
+	t.Logf("%d contexts in %s, goroutines %d before, at most %d, heap %.1f MiB, with the contexts stored %.1f MiB, and "+
+		"%.1f MiB more than before when they are deleted",
 		contexts, took, base, peak, float64(heapBase)/(1<<20), float64(loaded)/(1<<20), grown/(1<<20))
 	// A call that ends begins the next call, so both exist for a moment.
 	if limit := base + 10*(3*8+3) + 20; peak > limit {

@@ -22,7 +22,8 @@ import (
 // progress.
 func anywhere() rsync.Transitions {
 	settled := []rsync.State{
-		rsync.Created, rsync.Instantiated, rsync.InstantiateFailed, rsync.Updated, rsync.UpdateFailed, rsync.Terminated, rsync.TerminationFailed,
+		rsync.Created, rsync.Instantiated, rsync.InstantiateFailed, rsync.Updated, rsync.UpdateFailed, rsync.Terminated,
+		rsync.TerminationFailed,
 	}
 	out := slices.Clone(rsync.TransitionsDefault)
 	for i := range out {
@@ -75,10 +76,13 @@ func TestInterruptedHooks(t *testing.T) {
 			"db@c1 a=1 b=1; web@c2 x=1", "a=1 b=1", "Apply a, Apply b, Delete gone, Delete bye"},
 		"the app keeps its name": {
 			"web@c1 a=1 b=1", "a=1 b=1", "Apply a, Apply b, Delete gone, Delete bye"},
-		"and loses an object":            {"web@c1 a=1", "a=1", "Apply a, Delete b, Delete gone, Delete bye"},
-		"and has the hook still":         {"web@c1 a=1 b=1 pre-delete!bye=1", "a=1 b=1 bye=1", "Apply a, Apply b, Delete gone"},
-		"another app has the hook":       {"db@c1 a=1 b=1 post-delete!bye=1", "a=1 b=1 bye=1", "Apply a, Apply b, Delete gone"},
-		"the hook is one that comes now": {"web@c1 a=1 b=1 pre-install!bye=2", "a=1 b=1 bye=2", "Apply bye, Apply a, Apply b, Delete gone"},
+		"and loses an object": {"web@c1 a=1", "a=1", "Apply a, Delete b, Delete gone, Delete bye"},
+		"and has the hook still": {"web@c1 a=1 b=1 pre-delete!bye=1", "a=1 b=1 bye=1",
+			"Apply a, Apply b, Delete gone"},
+		"another app has the hook": {"db@c1 a=1 b=1 post-delete!bye=1", "a=1 b=1 bye=1",
+			"Apply a, Apply b, Delete gone"},
+		"the hook is one that comes now": {"web@c1 a=1 b=1 pre-install!bye=2", "a=1 b=1 bye=2",
+			"Apply bye, Apply a, Apply b, Delete gone"},
 		"the app leaves, and its hook runs": {
 			"db@c1 c=1", "c=1", "Apply c, Apply bye, Delete b, Delete a, Apply gone, Delete gone, Delete bye"},
 	} {
@@ -153,7 +157,8 @@ func TestInterruptedHooksLeaveNoObjects(t *testing.T) {
 		walk := rapid.SliceOfN(rapid.IntRange(0, n-1), 3, 6).Draw(rt, "walk")
 		ready := rapid.SliceOfN(rapid.IntRange(0, 3), len(walk), len(walk)).Draw(rt, "ready")
 		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t, nil, rsync.Options{Transitions: anywhere(), Comparer: func(_, _ *appcontext.Resource) bool { return true }})
+			s := newScene(t, nil,
+				rsync.Options{Transitions: anywhere(), Comparer: func(_, _ *appcontext.Resource) bool { return true }})
 			w := &interrupted{scene: s, texts: texts}
 			for i, text := range texts {
 				w.ids = append(w.ids, fmt.Sprint("id", i))

@@ -40,7 +40,8 @@ func TestMetrics(t *testing.T) {
 			}
 			return storetest.VerdictPass
 		})
-		engine, stop := startEngine(t, faults, r.clusters, rsync.Options{Name: "e", MetricsRegisterer: registry, LeaseTTL: 3 * time.Second})
+		engine, stop := startEngine(t, faults, r.clusters,
+			rsync.Options{Name: "e", MetricsRegisterer: registry, LeaseTTL: 3 * time.Second})
 		r.engine = engine
 		r.create("a", "web@c1 x=1; web@c2 x=1")
 		r.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable)

@@ -130,7 +130,8 @@ func TestObserversComeAndGo(t *testing.T) {
 // TestCrashWhileHealing: an engine crashes before or after each of its writes, or the write fails
 // or loses its answer. The next engine continues, and a single Heal heals the drift.
 func TestCrashWhileHealing(t *testing.T) {
-	for _, verdict := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
+	for _, verdict := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter,
+		storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
 		for at := 1; at <= 8; at++ {
 			synctest.Test(t, func(t *testing.T) {
 				s := &scene{t: t, memory: memstore.New(memstore.Options{}), clusters: fake.New()}

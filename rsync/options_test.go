@@ -28,7 +28,8 @@ func TestDependencyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		b := appcontext.NewBuilder("a")
-		b.App("web").DependsOn("db", appcontext.OpStatusDeployed, 30*time.Second).Resource("edge", "c1", manifest("ConfigMap", "w", "1"))
+		b.App("web").DependsOn("db", appcontext.OpStatusDeployed, 30*time.Second).Resource("edge", "c1",
+			manifest("ConfigMap", "w", "1"))
 		b.App("db").Resource("edge", "c1", manifest("ConfigMap", "d", "1"))
 		c, err := b.Build()
 		if err != nil {
@@ -87,7 +88,8 @@ func TestConnectorIdle(t *testing.T) {
 func TestMaxRetriesCounts(t *testing.T) {
 	for _, limit := range []int{1, 3} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newScene(t, nil, rsync.Options{MaxRetries: limit, Backoff: rsync.Backoff{Base: time.Second, Max: 4 * time.Second}})
+			s := newScene(t, nil,
+				rsync.Options{MaxRetries: limit, Backoff: rsync.Backoff{Base: time.Second, Max: 4 * time.Second}})
 			s.create("a", "web@c1 x=1")
 			c := s.clusters.Cluster("edge", "c1")
 			c.SetMode(fake.ModeFailing)
@@ -180,7 +182,8 @@ func TestComparerPanics(t *testing.T) {
 		s.done(s.engine.Instantiate(t.Context(), "a"))
 		failed := func(failure *rsync.EventError) {
 			t.Helper()
-			if text := failure.Error(); !strings.Contains(text, "ConfigMap") || !strings.Contains(text, "panicked with a string") || strings.Contains(text, "secret") {
+			if text := failure.Error(); !strings.Contains(text, "ConfigMap") ||
+				!strings.Contains(text, "panicked with a string") || strings.Contains(text, "secret") {
 				t.Errorf("the error must name the object and the type of the panic alone: %s", text)
 			}
 		}
@@ -199,8 +202,10 @@ func TestInvalidOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]rsync.Options{
-		"workers": {Workers: -1}, "lease": {LeaseTTL: time.Millisecond}, "order": {DeleteOrder: 7}, "table": {Transitions: rsync.Transitions{}},
-		"states": {Transitions: rsync.Transitions{{Event: rsync.Instantiate, Desired: "Lost"}}}, "metrics": {MetricsRegisterer: registry},
+		"workers": {Workers: -1}, "lease": {LeaseTTL: time.Millisecond}, "order": {DeleteOrder: 7},
+		"table":   {Transitions: rsync.Transitions{}},
+		"states":  {Transitions: rsync.Transitions{{Event: rsync.Instantiate, Desired: "Lost"}}},
+		"metrics": {MetricsRegisterer: registry},
 	} {
 		if _, err := rsync.New(s, c, o); !errors.Is(err, rsync.ErrInvalidInput) {
 			t.Errorf("%s: got %v", name, err)
@@ -215,7 +220,8 @@ func TestInvalidOptions(t *testing.T) {
 // event.
 func TestMaxRetries(t *testing.T) {
 	for mode, want := range map[fake.Mode]rsync.Reason{
-		fake.ModeFailing: rsync.ReasonRetriesExhausted, fake.ModeUnreachable: rsync.ReasonUnreachable, fake.ModeBlackHole: rsync.ReasonUnreachable,
+		fake.ModeFailing: rsync.ReasonRetriesExhausted, fake.ModeUnreachable: rsync.ReasonUnreachable,
+		fake.ModeBlackHole: rsync.ReasonUnreachable,
 	} {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -82,7 +82,8 @@ func drawStep(n int) func(*rapid.T) step {
 }
 
 // oneByOne is a rollout that continues cluster by cluster, and rolls itself back after a failure.
-var oneByOne = rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", ProgressDeadline: 30 * time.Second, RollbackOnFailure: true})
+var oneByOne = rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", ProgressDeadline: 30 * time.Second,
+	RollbackOnFailure: true})
 
 // world has contexts, clusters, a steady engine, and an engine that crashes and is replaced.
 type world struct {
@@ -157,7 +158,8 @@ func (w *world) step(s step) {
 		}
 	case "abort":
 		for _, e := range w.status(id).Queue {
-			if err := w.engine.Abort(w.t.Context(), rsync.EventRef{AppContextID: id, Seq: e.Seq}); e.Rollout && err != nil && !errors.Is(err, rsync.ErrInvalidState) {
+			if err := w.engine.Abort(w.t.Context(), rsync.EventRef{AppContextID: id, Seq: e.Seq}); e.Rollout && err != nil &&
+				!errors.Is(err, rsync.ErrInvalidState) {
 				w.t.Error(err)
 			}
 		}

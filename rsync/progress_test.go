@@ -50,7 +50,8 @@ func TestLargeBatchFinishes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.Count(fake.VerbApply) != 1 || c.Count(fake.VerbDelete) != 1 || len(c.Objects()) != 0 {
-			t.Errorf("%d calls of Apply and %d of Delete, %d objects are left", c.Count(fake.VerbApply), c.Count(fake.VerbDelete), len(c.Objects()))
+			t.Errorf("%d calls of Apply and %d of Delete, %d objects are left", c.Count(fake.VerbApply),
+				c.Count(fake.VerbDelete), len(c.Objects()))
 		}
 	})
 }
@@ -151,7 +152,8 @@ func TestCallWithoutProgress(t *testing.T) {
 		status, err := engine.Wait(ctx, ref)
 		var unfinished *rsync.UnfinishedError
 		if !errors.As(err, &unfinished) || !errors.Is(err, context.DeadlineExceeded) || status == nil ||
-			!strings.Contains(err.Error(), "web on edge+c1: Unreachable: the cluster does not answer: apply made no progress for 20s") {
+			!strings.Contains(err.Error(),
+				"web on edge+c1: Unreachable: the cluster does not answer: apply made no progress for 20s") {
 			t.Fatalf("Wait returned %v", err)
 		}
 		close(hang)
@@ -202,7 +204,9 @@ func TestManyResources(t *testing.T) {
 		s := newScene(t, nil, rsync.Options{})
 		b := appcontext.NewBuilder("a")
 		for i := range n {
-			b.App("web").Resource("edge", "c1", fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: o%d, namespace: default}\ndata: {k: %q}\n", i, strings.Repeat("v", 120)))
+			b.App("web").Resource("edge", "c1",
+				fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: o%d, namespace: default}\ndata: {k: %q}\n", i,
+					strings.Repeat("v", 120)))
 		}
 		want, err := b.Build()
 		if err != nil {
@@ -225,7 +229,8 @@ func TestManyResources(t *testing.T) {
 			}
 		}
 		if got := len(read.Resources) + read.ResourcesOmitted; got != n || read.ResourcesOmitted == 0 || unready != 1 {
-			t.Errorf("Read shows %d resources, of which %d are not ready, and omits %d", len(read.Resources), unready, read.ResourcesOmitted)
+			t.Errorf("Read shows %d resources, of which %d are not ready, and omits %d", len(read.Resources), unready,
+				read.ResourcesOmitted)
 		}
 		s.done(s.engine.Terminate(t.Context(), "a"))
 		if got := len(c.Objects()); got != 0 {

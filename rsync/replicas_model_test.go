@@ -61,7 +61,8 @@ type engineStep struct {
 func drawEngineStep(t *rapid.T) engineStep {
 	return engineStep{
 		What: rapid.SampledFrom([]string{
-			"instantiate", "instantiate", "instantiate", "read", "terminate", "stop", "join", "join", "leave", "crash", "freeze", "thaw", "dead", "works",
+			"instantiate", "instantiate", "instantiate", "read", "terminate", "stop", "join", "join", "leave", "crash", "freeze",
+			"thaw", "dead", "works",
 		}).Draw(t, "what"),
 		Engine:  rapid.IntRange(0, 7).Draw(t, "engine"),
 		Context: rapid.IntRange(0, flockContexts-1).Draw(t, "context"),
@@ -101,7 +102,8 @@ func (f *flock) join(delay time.Duration) {
 	m := &member{view: storetest.NewFaults(f.memory, nil), ended: make(chan error, 1)}
 	m.view.Delay = delay
 	f.joined++
-	engine, err := rsync.New(m.view, f.clusters, rsync.Options{Name: fmt.Sprint("engine", f.joined), LeaseTTL: flockLease, Workers: 2})
+	engine, err := rsync.New(m.view, f.clusters, rsync.Options{Name: fmt.Sprint("engine", f.joined), LeaseTTL: flockLease,
+		Workers: 2})
 	if err != nil {
 		f.t.Fatal(err)
 	}

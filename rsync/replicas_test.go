@@ -91,7 +91,8 @@ func TestEventCostsTheSameWithManyEngines(t *testing.T) {
 				one = got
 			}
 			for what, n := range map[string][2]int{
-				"reads": {got.Gets + got.Ranges, one.Gets + one.Ranges}, "keys read": {got.Keys, one.Keys}, "transactions": {got.Txns, one.Txns},
+				"reads": {got.Gets + got.Ranges, one.Gets + one.Ranges}, "keys read": {got.Keys, one.Keys},
+				"transactions": {got.Txns, one.Txns},
 			} {
 				if n[0]*10 > n[1]*11 || n[0]*10 < n[1]*9 {
 					t.Errorf("%d engines: %d %s, and one engine %d", engines, n[0], what, n[1])
@@ -363,7 +364,8 @@ func replicas(t *testing.T, how string, ttl time.Duration) {
 			t.Errorf("context %d: %+v, %v", i, status, err)
 		}
 	}
-	t.Logf("%s: shares %v, %d contexts taken over at last %s later, all done in %s, %d late writes", how, shares, len(claims), slices.Max(append(claims, 0)), took, late)
+	t.Logf("%s: shares %v, %d contexts taken over at last %s later, all done in %s, %d late writes", how, shares,
+		len(claims), slices.Max(append(claims, 0)), took, late)
 }
 
 func sessionStart(ops []store.Op) bool {
@@ -389,7 +391,8 @@ func TestOwnerEndsDuringScan(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := r.memory.Txn(t.Context(), nil, []store.Op{store.PutLeased("/rsync/engine/old/", nil, lease)}); err != nil {
+			if _, err := r.memory.Txn(t.Context(), nil,
+				[]store.Op{store.PutLeased("/rsync/engine/old/", nil, lease)}); err != nil {
 				t.Fatal(err)
 			}
 			slow := storetest.NewFaults(r.memory, nil)

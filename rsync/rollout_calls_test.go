@@ -22,26 +22,56 @@ func TestInvalidRollout(t *testing.T) {
 	s.create("v2", "web<db@c1 x=2; db@c2 y=2")
 	group := func(g rsync.RolloutGroup) rsync.Rollout { return rsync.Rollout{Groups: []rsync.RolloutGroup{g}} }
 	for want, r := range map[string]rsync.Rollout{
-		`Rollout.Until: "Applied": must be Deployed or Ready`:                                                {Until: "Applied"},
-		`Rollout.MinSuccessTime: -1s: must not be negative`:                                                  {MinSuccessTime: -time.Second},
-		`Rollout.ProgressDeadline: -1s: must not be negative`:                                                {ProgressDeadline: -time.Second},
-		`Rollout.MinSuccessTime: 1s: needs Until Ready`:                                                      {MinSuccessTime: time.Second, Until: appcontext.OpStatusDeployed},
-		`Rollout.MinSuccessTime: 1m0s: must be shorter than ProgressDeadline, which is 1m0s`:                 {MinSuccessTime: time.Minute, ProgressDeadline: time.Minute},
-		`Rollout.MaxConcurrency: "0": must be a number from 1, or a percentage from 1% to 100%`:              {MaxConcurrency: "0", MaxFailures: "0"},
-		`Rollout.MaxConcurrency: "0%": must be a number from 1, or a percentage from 1% to 100%`:             {MaxConcurrency: "0%"},
-		`Rollout.MaxConcurrency: "some": must be a number from 1, or a percentage from 1% to 100%`:           {MaxConcurrency: "some"},
-		`Rollout.MaxFailures: "-1": must be a number from 0, or a percentage from 0% to 100%`:                {MaxFailures: "-1"},
-		`Rollout.Groups[0].Name: must be set`:                                                                group(rsync.RolloutGroup{}),
-		`Rollout.Groups[0].Name: must have 253 bytes at most`:                                                group(rsync.RolloutGroup{Name: strings.Repeat("x", 254)}),
-		`Rollout.Groups[0].Name: "\xff": must be UTF-8`:                                                      group(rsync.RolloutGroup{Name: "\xff"}),
-		`Rollout.Groups: a rollout of 822535 bytes with all approvals: the limit is 524288`:                  manyGates(),
-		`Rollout.Groups[0].Wait: -1s: must not be negative`:                                                  group(rsync.RolloutGroup{Name: "a", Wait: -time.Second}),
-		`Rollout.Groups[0].MaxConcurrency: "101%": must be a number from 1, or a percentage from 1% to 100%`: group(rsync.RolloutGroup{Name: "a", MaxConcurrency: "101%"}),
-		`Rollout.Groups[0].MaxFailures: "x%": must be a number from 0, or a percentage from 0% to 100%`:      group(rsync.RolloutGroup{Name: "a", MaxFailures: "x%"}),
-		`Rollout.Groups[0].Clusters[1]: edge+c9: app context "v1" has no app on this cluster`:                group(rsync.RolloutGroup{Name: "a", Clusters: edge("c1", "c9")}),
-		`Rollout.Groups[0].Clusters[1]: edge+c1: is in group "a" already`:                                    group(rsync.RolloutGroup{Name: "a", Clusters: edge("c1", "c1")}),
-		`Rollout.Groups[1].Clusters[0]: edge+c2: is in group "a" already`:                                    {Groups: []rsync.RolloutGroup{{Name: "a", Clusters: edge("c2")}, {Name: "b", Clusters: edge("c2")}}},
-		`Rollout.Groups[1].Name: "a": is the name of an earlier group`:                                       {Groups: []rsync.RolloutGroup{{Name: "a"}, {Name: "a"}}},
+		`Rollout.Until: "Applied": must be Deployed or Ready`: {
+			Until: "Applied",
+		},
+		`Rollout.MinSuccessTime: -1s: must not be negative`: {
+			MinSuccessTime: -time.Second,
+		},
+		`Rollout.ProgressDeadline: -1s: must not be negative`: {
+			ProgressDeadline: -time.Second,
+		},
+		`Rollout.MinSuccessTime: 1s: needs Until Ready`: {
+			MinSuccessTime: time.Second, Until: appcontext.OpStatusDeployed,
+		},
+		`Rollout.MinSuccessTime: 1m0s: must be shorter than ProgressDeadline, which is 1m0s`: {
+			MinSuccessTime: time.Minute, ProgressDeadline: time.Minute,
+		},
+		`Rollout.MaxConcurrency: "0": must be a number from 1, or a percentage from 1% to 100%`: {
+			MaxConcurrency: "0", MaxFailures: "0",
+		},
+		`Rollout.MaxConcurrency: "0%": must be a number from 1, or a percentage from 1% to 100%`: {
+			MaxConcurrency: "0%",
+		},
+		`Rollout.MaxConcurrency: "some": must be a number from 1, or a percentage from 1% to 100%`: {
+			MaxConcurrency: "some",
+		},
+		`Rollout.MaxFailures: "-1": must be a number from 0, or a percentage from 0% to 100%`: {
+			MaxFailures: "-1",
+		},
+		`Rollout.Groups[0].Name: must be set`: group(
+			rsync.RolloutGroup{}),
+		`Rollout.Groups[0].Name: must have 253 bytes at most`: group(
+			rsync.RolloutGroup{Name: strings.Repeat("x", 254)}),
+		`Rollout.Groups[0].Name: "\xff": must be UTF-8`: group(
+			rsync.RolloutGroup{Name: "\xff"}),
+		`Rollout.Groups: a rollout of 822535 bytes with all approvals: the limit is 524288`: manyGates(),
+		`Rollout.Groups[0].Wait: -1s: must not be negative`: group(
+			rsync.RolloutGroup{Name: "a", Wait: -time.Second}),
+		`Rollout.Groups[0].MaxConcurrency: "101%": must be a number from 1, or a percentage from 1% to 100%`: group(
+			rsync.RolloutGroup{Name: "a", MaxConcurrency: "101%"}),
+		`Rollout.Groups[0].MaxFailures: "x%": must be a number from 0, or a percentage from 0% to 100%`: group(
+			rsync.RolloutGroup{Name: "a", MaxFailures: "x%"}),
+		`Rollout.Groups[0].Clusters[1]: edge+c9: app context "v1" has no app on this cluster`: group(
+			rsync.RolloutGroup{Name: "a", Clusters: edge("c1", "c9")}),
+		`Rollout.Groups[0].Clusters[1]: edge+c1: is in group "a" already`: group(
+			rsync.RolloutGroup{Name: "a", Clusters: edge("c1", "c1")}),
+		`Rollout.Groups[1].Clusters[0]: edge+c2: is in group "a" already`: {
+			Groups: []rsync.RolloutGroup{{Name: "a", Clusters: edge("c2")}, {Name: "b", Clusters: edge("c2")}},
+		},
+		`Rollout.Groups[1].Name: "a": is the name of an earlier group`: {
+			Groups: []rsync.RolloutGroup{{Name: "a"}, {Name: "a"}},
+		},
 	} {
 		_, err := s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(r))
 		if !errors.Is(err, rsync.ErrInvalidInput) || err.Error() != "invalid input: "+want {
@@ -64,19 +94,28 @@ func TestInvalidRollout(t *testing.T) {
 	}
 	// web on c1 waits for db, which is only on c2.
 	for want, r := range map[string]rsync.Rollout{
-		`Rollout.Groups: app "web" on edge+c1 waits for app "db", which must be on clusters of earlier groups only`:  group(rsync.RolloutGroup{Name: "a", Clusters: edge("c1")}),
-		`Rollout.Groups: app "web" on edge+c1 waits for app "db", which must be on clusters of earlier groups only `: {MaxConcurrency: "1"},
+		`Rollout.Groups: app "web" on edge+c1 waits for app "db", which must be on clusters of earlier groups only`: group(
+			rsync.RolloutGroup{Name: "a", Clusters: edge("c1")}),
+		`Rollout.Groups: app "web" on edge+c1 waits for app "db", which must be on clusters of earlier groups only `: {
+			MaxConcurrency: "1",
+		},
 	} {
-		if _, err := s.engine.Instantiate(t.Context(), "v2", rsync.WithRollout(r)); err == nil || err.Error() != "invalid input: "+strings.TrimSpace(want) {
+		if _, err := s.engine.Instantiate(t.Context(), "v2", rsync.WithRollout(r)); err == nil ||
+			err.Error() != "invalid input: "+strings.TrimSpace(want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	s.done(s.engine.Instantiate(t.Context(), "v2", rsync.WithRollout(group(rsync.RolloutGroup{Name: "a", Clusters: edge("c2")}))))
+	s.done(s.engine.Instantiate(t.Context(), "v2",
+		rsync.WithRollout(group(rsync.RolloutGroup{Name: "a", Clusters: edge("c2")}))))
 	for name, call := range map[string]func() error{
-		"Terminate": func() error { return ignore(s.engine.Terminate(t.Context(), "v2", rsync.WithRollout(rsync.Rollout{}))) },
-		"Read":      func() error { return ignore(s.engine.Read(t.Context(), "v2", rsync.WithRollout(rsync.Rollout{}))) },
+		"Terminate": func() error {
+			return ignore(s.engine.Terminate(t.Context(), "v2",
+				rsync.WithRollout(rsync.Rollout{})))
+		},
+		"Read": func() error { return ignore(s.engine.Read(t.Context(), "v2", rsync.WithRollout(rsync.Rollout{}))) },
 	} {
-		if err := call(); err == nil || err.Error() != "invalid input: "+name+" cannot have a rollout, only Instantiate and Update" {
+		if err := call(); err == nil ||
+			err.Error() != "invalid input: "+name+" cannot have a rollout, only Instantiate and Update" {
 			t.Errorf("%s returned %v", name, err)
 		}
 	}
@@ -103,7 +142,8 @@ func TestInvalidRolloutCalls(t *testing.T) {
 		}
 		r := rsync.Rollout{Groups: []rsync.RolloutGroup{{Name: "a", ApproveAfter: true}}}
 		ref := s.ref(s.engine.Update(ctx, "v1", "v2", rsync.WithRollout(r), rsync.IdempotencyKey("k")))
-		for _, a := range []rsync.Approval{{Group: "a", Gate: rsync.GateBeforeGroup}, {Group: "b", Gate: rsync.GateAfterGroup}, {Group: "a"}} {
+		for _, a := range []rsync.Approval{{Group: "a", Gate: rsync.GateBeforeGroup},
+			{Group: "b", Gate: rsync.GateAfterGroup}, {Group: "a"}} {
 			err := s.engine.Approve(ctx, ref, a)
 			if !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(err.Error(), "the gates of the group are") {
 				s.t.Errorf("approval %v returned %v", a, err)
@@ -129,7 +169,8 @@ func TestInvalidRolloutCalls(t *testing.T) {
 func manyGates() rsync.Rollout {
 	r := rsync.Rollout{}
 	for i := range 700 {
-		r.Groups = append(r.Groups, rsync.RolloutGroup{Name: fmt.Sprintf("%0250d", i), ApproveBefore: true, ApproveAfter: true})
+		r.Groups = append(r.Groups, rsync.RolloutGroup{Name: fmt.Sprintf("%0250d", i), ApproveBefore: true,
+			ApproveAfter: true})
 	}
 	return r
 }

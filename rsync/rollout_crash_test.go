@@ -98,7 +98,8 @@ func TestRolloutBeginOfSeveralTransactions(t *testing.T) {
 // TestPauseActsAtOnce: no cluster begins after Pause or Abort has returned, even if the engine had
 // decided to begin the cluster just before.
 func TestPauseActsAtOnce(t *testing.T) {
-	for name, act := range map[string]func(*rsync.Engine, context.Context, rsync.EventRef) error{"pause": (*rsync.Engine).Pause, "abort": (*rsync.Engine).Abort} {
+	for name, act := range map[string]func(*rsync.Engine, context.Context,
+		rsync.EventRef) error{"pause": (*rsync.Engine).Pause, "abort": (*rsync.Engine).Abort} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				memory, clusters := memstore.New(memstore.Options{}), fake.New()
@@ -194,7 +195,8 @@ func TestNoRollbackAfterTerminate(t *testing.T) {
 		s.create("v2", fleet(2, "2"))
 		s.done(s.engine.Instantiate(t.Context(), "v1"))
 		failing(s.clusters.Cluster("edge", "c1"), fake.VerbApply)
-		ref := s.ref(s.engine.Update(t.Context(), "v1", "v2", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", RollbackOnFailure: true})))
+		ref := s.ref(s.engine.Update(t.Context(), "v1", "v2",
+			rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", RollbackOnFailure: true})))
 		s.fails(rsync.ReasonRefused, ref, nil)
 		released.Store(true)
 		time.Sleep(10 * time.Minute)

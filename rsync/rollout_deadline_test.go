@@ -27,9 +27,10 @@ func TestRolloutDeadlineOfSlowRequests(t *testing.T) {
 		}
 		s.create("v1", "web@c1 "+strings.Join(objects, " ")+"; web@c2 x=1")
 		s.clusters.Cluster("edge", "c1").SetLatency(500 * time.Millisecond)
-		failure := s.failure(rsync.ReasonDeadline, s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(rsync.Rollout{
-			MaxConcurrency: "1", ProgressDeadline: time.Minute,
-		}))), nil)
+		failure := s.failure(rsync.ReasonDeadline,
+			s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(rsync.Rollout{
+				MaxConcurrency: "1", ProgressDeadline: time.Minute,
+			}))), nil)
 		if want := "web on edge+c1: DeadlineExceeded: it took longer than 1m0s"; !strings.Contains(failure.Message, want) {
 			t.Errorf("the message is %q, want %q", failure.Message, want)
 		}

@@ -112,7 +112,8 @@ func (w *watched) begins(cluster appcontext.ClusterID) {
 				running++
 			}
 		}
-		if most := max(count(cmp.Or(g.MaxConcurrency, w.spec.MaxConcurrency), len(g.Clusters), len(g.Clusters)), 1); running > most {
+		if most := max(count(cmp.Or(g.MaxConcurrency, w.spec.MaxConcurrency), len(g.Clusters), len(g.Clusters)),
+			1); running > most {
 			w.t.Errorf("%s begins, and %d clusters are in progress where %d may be", cluster, running, most)
 		}
 		return

@@ -56,15 +56,19 @@ func drawRollout(rt *rapid.T, n int) rsync.Rollout {
 	limits := rapid.SampledFrom([]string{"", "", "1", "2", "50%", "1%"})
 	failures := rapid.SampledFrom([]string{"", "0", "2", "50%", "100%"})
 	out := rsync.Rollout{
-		MaxConcurrency: limits.Draw(rt, "concurrency"), MaxFailures: failures.Draw(rt, "failures"), ProgressDeadline: time.Minute,
-		RollbackOnFailure: rapid.Bool().Draw(rt, "rollback"), MinSuccessTime: rapid.SampledFrom([]time.Duration{0, 5 * time.Second}).Draw(rt, "soak"),
+		MaxConcurrency: limits.Draw(rt, "concurrency"), MaxFailures: failures.Draw(rt, "failures"),
+		ProgressDeadline:  time.Minute,
+		RollbackOnFailure: rapid.Bool().Draw(rt, "rollback"),
+		MinSuccessTime:    rapid.SampledFrom([]time.Duration{0, 5 * time.Second}).Draw(rt, "soak"),
 	}
 	all := rapid.Permutation(edgeRange(n)).Draw(rt, "order")
 	for i := range rapid.IntRange(0, 3).Draw(rt, "groups") {
 		size := rapid.IntRange(0, len(all)).Draw(rt, "size")
 		g := rsync.RolloutGroup{
-			Name: fmt.Sprint("g", i), MaxConcurrency: limits.Draw(rt, "concurrency"), ApproveBefore: rapid.Bool().Draw(rt, "before"),
-			ApproveAfter: rapid.Bool().Draw(rt, "after"), Wait: rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(rt, "wait"),
+			Name: fmt.Sprint("g", i), MaxConcurrency: limits.Draw(rt, "concurrency"),
+			ApproveBefore: rapid.Bool().Draw(rt, "before"),
+			ApproveAfter:  rapid.Bool().Draw(rt, "after"), Wait: rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(rt,
+				"wait"),
 		}
 		g.Clusters, all = all[:size], all[size:]
 		out.Groups = append(out.Groups, g)
@@ -114,7 +118,8 @@ func newRolloutWorld(t *testing.T, apps, n int, spec rsync.Rollout, seed uint64)
 func fleetOf(apps, n int, value string) string {
 	out := fleet(n, value)
 	for a := 1; a < apps; a++ {
-		out += strings.ReplaceAll(strings.ReplaceAll("; "+fleet(n, value), "web@", fmt.Sprintf("web%d@", a)), " x=", fmt.Sprintf(" x%d=", a))
+		out += strings.ReplaceAll(strings.ReplaceAll("; "+fleet(n, value), "web@", fmt.Sprintf("web%d@", a)), " x=",
+			fmt.Sprintf(" x%d=", a))
 	}
 	return out
 }
@@ -204,7 +209,8 @@ func (w *rolloutWorld) plan(random *rand.Rand) func(int, []store.Op) storetest.V
 		case 1:
 			w.act(context.Background(), act)
 		default:
-			return []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailBefore}[what-2]
+			return []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter,
+				storetest.VerdictFailBefore}[what-2]
 		}
 		return storetest.VerdictPass
 	}

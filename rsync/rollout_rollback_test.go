@@ -26,7 +26,9 @@ import (
 
 // TestRolloutEndsWithTerminate: a Terminate or a Stop ends a rollout that waits.
 func TestRolloutEndsWithTerminate(t *testing.T) {
-	gated := rsync.WithRollout(rsync.Rollout{Groups: []rsync.RolloutGroup{{Name: "a", Clusters: edge("c1"), ApproveAfter: true}}, RollbackOnFailure: true})
+	gated := rsync.WithRollout(
+		rsync.Rollout{Groups: []rsync.RolloutGroup{{Name: "a", Clusters: edge("c1"), ApproveAfter: true}},
+			RollbackOnFailure: true})
 	rolloutTest(t, 2, func(s *scene) {
 		ref := s.ref(s.engine.Instantiate(s.t.Context(), "v1", gated))
 		s.expect(2, "1,")
@@ -241,7 +243,8 @@ func TestRollbackOfGroupCrashes(t *testing.T) {
 		t.Fatalf("the story has only %d writes", writes)
 	}
 	for n := 1; n <= writes && !t.Failed(); n++ {
-		for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailAfter} {
+		for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter,
+			storetest.VerdictFailAfter} {
 			t.Run(fmt.Sprint(n, v), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					newStory(t, func(i int, _ []store.Op) storetest.Verdict {
@@ -293,7 +296,8 @@ func (s *story) groupBack() {
 		}
 	}
 	rest := func() int {
-		return s.clusters.Cluster("edge", "c3").Count(fake.VerbApply) + s.clusters.Cluster("edge", "c4").Count(fake.VerbApply) +
+		return s.clusters.Cluster("edge", "c3").Count(fake.VerbApply) +
+			s.clusters.Cluster("edge", "c4").Count(fake.VerbApply) +
 			s.clusters.Cluster("edge", "c3").Count(fake.VerbDelete) + s.clusters.Cluster("edge", "c4").Count(fake.VerbDelete)
 	}
 	finishes(ref(s.user.Instantiate(ctx, "v1")), nil)
@@ -312,7 +316,8 @@ func (s *story) groupBack() {
 	if calls := rest() - before; calls > 0 {
 		t.Errorf("clusters outside the group got %d calls", calls)
 	}
-	for c, want := range map[string]string{"c1": "own1=1 own2=1 x=1", "c2": "own1=1 own2=1 x=1", "c3": "own1=1 own2=1 x=2", "c4": "own1=1 x=1"} {
+	for c, want := range map[string]string{"c1": "own1=1 own2=1 x=1", "c2": "own1=1 own2=1 x=1", "c3": "own1=1 own2=1 x=2",
+		"c4": "own1=1 x=1"} {
 		if got := objectsOn(s.clusters, c); got != want {
 			t.Errorf("%s has %s, want %s", c, got, want)
 		}

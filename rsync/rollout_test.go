@@ -75,7 +75,8 @@ func (s *scene) waitFails(ref rsync.EventRef, want string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Millisecond)
 	defer cancel()
-	if _, err := s.engine.Wait(ctx, ref); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), want) {
+	if _, err := s.engine.Wait(ctx, ref); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), want) {
 		s.t.Errorf("Wait returned %v, want %q", err, want)
 	}
 }
@@ -89,7 +90,8 @@ func (s *scene) unready(names ...string) {
 
 func (s *scene) becomes(ready bool, names ...string) {
 	for _, name := range names {
-		s.clusters.Cluster("edge", name).SetReady(appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: "x"}, ready, false)
+		s.clusters.Cluster("edge", name).SetReady(appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: "x"},
+			ready, false)
 	}
 	time.Sleep(10 * time.Second)
 }
@@ -111,7 +113,8 @@ func TestRolloutOrder(t *testing.T) {
 	rolloutTest(t, 6, func(s *scene) {
 		s.unready("c1", "c2", "c3", "c4", "c5", "c6")
 		ref := s.ref(s.engine.Instantiate(s.t.Context(), "v1", rsync.WithRollout(rsync.Rollout{
-			Groups:         []rsync.RolloutGroup{{Name: "canary", Clusters: edge("c5")}, {Name: "early", Clusters: edge("c4", "c2", "c3"), MaxConcurrency: "67%"}},
+			Groups: []rsync.RolloutGroup{{Name: "canary", Clusters: edge("c5")},
+				{Name: "early", Clusters: edge("c4", "c2", "c3"), MaxConcurrency: "67%"}},
 			MaxConcurrency: "1",
 		})))
 		s.expect(6, ",,,,1,")
@@ -121,7 +124,8 @@ func TestRolloutOrder(t *testing.T) {
 		s.expect(6, ",1,1,1,1,")
 		got := s.waits(ref, "").Groups
 		want := []rsync.RolloutGroupStatus{
-			{Name: "canary", Clusters: 1, Succeeded: 1}, {Name: "early", Clusters: 3, InProgress: 2, Succeeded: 1}, {Clusters: 2},
+			{Name: "canary", Clusters: 1, Succeeded: 1}, {Name: "early", Clusters: 3, InProgress: 2, Succeeded: 1},
+			{Clusters: 2},
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			s.t.Errorf("the groups are %+v, want %+v", got, want)
@@ -140,7 +144,8 @@ func TestRolloutOrder(t *testing.T) {
 func TestRolloutUntilDeployed(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
 		s.unready("c1", "c2", "c3")
-		s.done(s.engine.Instantiate(s.t.Context(), "v1", rsync.WithRollout(rsync.Rollout{Until: appcontext.OpStatusDeployed, MaxConcurrency: "1"})))
+		s.done(s.engine.Instantiate(s.t.Context(), "v1",
+			rsync.WithRollout(rsync.Rollout{Until: appcontext.OpStatusDeployed, MaxConcurrency: "1"})))
 		s.expect(3, "1,1,1")
 	})
 }
@@ -152,7 +157,8 @@ func TestRolloutDeadline(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
 		s.unready("c2")
 		began := time.Now()
-		ref := s.ref(s.engine.Instantiate(s.t.Context(), "v1", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", ProgressDeadline: time.Minute})))
+		ref := s.ref(s.engine.Instantiate(s.t.Context(), "v1",
+			rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", ProgressDeadline: time.Minute})))
 		time.Sleep(30 * time.Second)
 		s.stop()
 		time.Sleep(10 * time.Second)
@@ -161,7 +167,8 @@ func TestRolloutDeadline(t *testing.T) {
 		if took := time.Since(began); took < time.Minute || took > 61*time.Second {
 			s.t.Errorf("it failed after %s", took)
 		}
-		const want = "web on edge+c2: DeadlineExceeded: ConfigMap default/x is not ready yet; 1 clusters failed, and MaxFailures is 0"
+		const want = "web on edge+c2: DeadlineExceeded: ConfigMap default/x is not ready yet; 1 clusters failed, and " +
+			"MaxFailures is 0"
 		if !errors.Is(failure, rsync.ErrDeadline) || failure.Message != want {
 			s.t.Errorf("the error is %q, want %q", failure.Message, want)
 		}
@@ -193,7 +200,8 @@ func TestRolloutDeadlineOfDeadCluster(t *testing.T) {
 func TestRolloutMinSuccessTime(t *testing.T) {
 	rolloutTest(t, 2, func(s *scene) {
 		s.unready("c1")
-		ref := s.ref(s.engine.Instantiate(s.t.Context(), "v1", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", MinSuccessTime: time.Minute})))
+		ref := s.ref(s.engine.Instantiate(s.t.Context(), "v1",
+			rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", MinSuccessTime: time.Minute})))
 		s.becomes(false, "c1") // x is applied meanwhile
 		s.becomes(true, "c1")
 		time.Sleep(40 * time.Second)
@@ -215,10 +223,12 @@ func TestRolloutMaxFailures(t *testing.T) {
 		want    string
 		message string
 	}{
-		"none":       {rsync.Rollout{}, "1,,,,,", "1 clusters failed, and MaxFailures is 0"},
-		"one":        {rsync.Rollout{MaxFailures: "1"}, "1,,1,,,", "2 clusters failed, and MaxFailures is 1"},
-		"percent":    {rsync.Rollout{MaxFailures: "34%"}, "1,,1,,1,1", ""},
-		"of a group": {rsync.Rollout{MaxFailures: "5", Groups: []rsync.RolloutGroup{{Name: "g", Clusters: edge("c1", "c2"), MaxFailures: "0"}}}, "1,,,,,", "1 clusters of group \"g\" failed, and its MaxFailures is 0"},
+		"none":    {rsync.Rollout{}, "1,,,,,", "1 clusters failed, and MaxFailures is 0"},
+		"one":     {rsync.Rollout{MaxFailures: "1"}, "1,,1,,,", "2 clusters failed, and MaxFailures is 1"},
+		"percent": {rsync.Rollout{MaxFailures: "34%"}, "1,,1,,1,1", ""},
+		"of a group": {rsync.Rollout{MaxFailures: "5",
+			Groups: []rsync.RolloutGroup{{Name: "g", Clusters: edge("c1", "c2"), MaxFailures: "0"}}}, "1,,,,,",
+			"1 clusters of group \"g\" failed, and its MaxFailures is 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rolloutTest(t, 6, func(s *scene) {
@@ -229,7 +239,8 @@ func TestRolloutMaxFailures(t *testing.T) {
 				s.clusters.Cluster("edge", "c3").SetDelay(2 * time.Second)
 				s.clusters.Cluster("edge", "c5").SetDelay(time.Second)
 				c.rollout.MaxConcurrency = "2"
-				failure := s.failure(rsync.ReasonRefused, s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(c.rollout))), nil)
+				failure := s.failure(rsync.ReasonRefused,
+					s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(c.rollout))), nil)
 				if !strings.HasSuffix(failure.Message, c.message) || strings.HasSuffix(failure.Message, "; ") {
 					t.Errorf("the message is %q, want %q at its end", failure.Message, c.message)
 				}
@@ -327,7 +338,8 @@ func TestRolloutAbort(t *testing.T) {
 		s.expect(3, "1,,")
 		s.must(s.engine.Abort(s.t.Context(), ref))
 		failure := s.failure(rsync.ReasonAborted, ref, nil)
-		if !errors.Is(failure, rsync.ErrAborted) || !strings.Contains(failure.Message, "ConfigMap default/x is not ready yet") {
+		if !errors.Is(failure, rsync.ErrAborted) ||
+			!strings.Contains(failure.Message, "ConfigMap default/x is not ready yet") {
 			s.t.Errorf("the error is %v", failure)
 		}
 		s.expect(3, "1,,")
@@ -359,7 +371,8 @@ func TestRolloutSkipsUnchangedClusters(t *testing.T) {
 		s.create("v2", "web@c1 x=1; web@c2 x=2; web@c3 x=1")
 		s.done(s.engine.Instantiate(t.Context(), "v1"))
 		ref := s.ref(s.engine.Update(t.Context(), "v1", "v2", rsync.WithRollout(rsync.Rollout{
-			Until: appcontext.OpStatusDeployed, Groups: []rsync.RolloutGroup{{Name: "all", Clusters: edge("c1", "c2"), ApproveBefore: true}},
+			Until:  appcontext.OpStatusDeployed,
+			Groups: []rsync.RolloutGroup{{Name: "all", Clusters: edge("c1", "c2"), ApproveBefore: true}},
 		})))
 		synctest.Wait()
 		got := s.waits(ref, "approval before").Groups
@@ -377,7 +390,8 @@ func TestRolloutSkipsUnchangedClusters(t *testing.T) {
 func TestRolloutStatusAfterLaterEvents(t *testing.T) {
 	rolloutTest(t, 3, func(s *scene) {
 		failing(s.clusters.Cluster("edge", "c2"), fake.VerbApply)
-		ref := s.ref(s.engine.Instantiate(t.Context(), "v1", rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", RollbackOnFailure: true})))
+		ref := s.ref(s.engine.Instantiate(t.Context(), "v1",
+			rsync.WithRollout(rsync.Rollout{MaxConcurrency: "1", RollbackOnFailure: true})))
 		s.fails(rsync.ReasonRefused, ref, nil)
 		s.done(*s.rollback(ref), nil)
 		s.done(s.engine.Read(t.Context(), "v1"))

@@ -219,7 +219,8 @@ func TestHangingCallIsExplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := status.Cluster("web", appcontext.ClusterID{Provider: "edge", Name: "c1"})
-		if got == nil || got.Reason != rsync.ReasonUnreachable || got.Message != "the cluster does not answer: probe: no answer within 10s" {
+		if got == nil || got.Reason != rsync.ReasonUnreachable ||
+			got.Message != "the cluster does not answer: probe: no answer within 10s" {
 			t.Errorf("it shows %+v", got)
 		}
 		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeUnreachable) // with another message
@@ -227,7 +228,8 @@ func TestHangingCallIsExplained(t *testing.T) {
 		if status, err = s.engine.Status(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		if got := status.Clusters[0]; got.Reason != rsync.ReasonUnreachable || got.Message != "the cluster does not answer: the fake cluster is in this mode" {
+		if got := status.Clusters[0]; got.Reason != rsync.ReasonUnreachable ||
+			got.Message != "the cluster does not answer: the fake cluster is in this mode" {
 			t.Errorf("then it shows %+v", got)
 		}
 		s.clusters.Cluster("edge", "c1").SetMode(fake.ModeWorks)

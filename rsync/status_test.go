@@ -214,7 +214,8 @@ func TestWatchErrors(t *testing.T) {
 			id   string
 			from int64
 			want error
-		}{{"none", 1, rsync.ErrNotFound}, {"a", 1000, store.ErrCompacted}, {"a", -1, rsync.ErrInvalidInput}, {"none", 1000, rsync.ErrNotFound}} {
+		}{{"none", 1, rsync.ErrNotFound}, {"a", 1000, store.ErrCompacted}, {"a", -1, rsync.ErrInvalidInput},
+			{"none", 1000, rsync.ErrNotFound}} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			var last error
 			for _, err := range s.engine.Watch(ctx, test.id, test.from) {

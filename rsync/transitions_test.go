@@ -18,8 +18,10 @@ import (
 
 // seedRows is the table of the source document, in the spelling of the document.
 var seedRows = []struct{ event, from, desired, current, failed string }{
-	{"Instantiate", "Created, Terminated, TerminationFailed, Instantiated, Instantiating, InstantiationFailed, Update, Updating, UpdateFailed", "Instantiated", "Instantiating", "InstantiateFailed"},
-	{"Terminate", "Terminating, TerminationFailed, Instantiated, Instantiating, InstantiationFailed, Updated, Updating, UpdateFailed", "Terminated", "Terminating", "TerminationFailed"},
+	{"Instantiate", "Created, Terminated, TerminationFailed, Instantiated, Instantiating, InstantiationFailed, Update, " +
+		"Updating, UpdateFailed", "Instantiated", "Instantiating", "InstantiateFailed"},
+	{"Terminate", "Terminating, TerminationFailed, Instantiated, Instantiating, InstantiationFailed, Updated, Updating, " +
+		"UpdateFailed", "Terminated", "Terminating", "TerminationFailed"},
 	{"Update", "Created, Updated", "Updated", "Updating", "UpdateFailed"},
 	{"UpdateDelete", "Instantiated", "Instantiated", "Instantiating", "InstantiateFailed"},
 }
@@ -33,7 +35,8 @@ var eventTypes = []rsync.EventType{
 func TestTransitionsSeed(t *testing.T) {
 	for i, row := range seedRows {
 		got := rsync.TransitionsSeed[i]
-		if string(got.Event) != row.event || string(got.Desired) != row.desired || string(got.Current) != row.current || string(got.Error) != row.failed {
+		if string(got.Event) != row.event || string(got.Desired) != row.desired || string(got.Current) != row.current ||
+			string(got.Error) != row.failed {
 			t.Errorf("row %d is %+v, want %+v", i, got, row)
 		}
 		var from []rsync.State
@@ -53,7 +56,8 @@ func TestTransitionsSeed(t *testing.T) {
 			}
 		}
 	}
-	for word, want := range map[string]rsync.State{"TerminateFailed": rsync.TerminationFailed, "UpdatedFailed": rsync.UpdateFailed} {
+	for word, want := range map[string]rsync.State{"TerminateFailed": rsync.TerminationFailed,
+		"UpdatedFailed": rsync.UpdateFailed} {
 		if got, _ := rsync.ParseState(word); got != want {
 			t.Errorf("%s is read as %q", word, got)
 		}
@@ -66,7 +70,8 @@ func TestTransitionsSeed(t *testing.T) {
 // TestStateMachine checks each pair of a state and an event, in both tables, with events that
 // succeed and events that fail.
 func TestStateMachine(t *testing.T) {
-	for name, table := range map[string]rsync.Transitions{"seed": rsync.TransitionsSeed, "default": rsync.TransitionsDefault} {
+	for name, table := range map[string]rsync.Transitions{"seed": rsync.TransitionsSeed,
+		"default": rsync.TransitionsDefault} {
 		for _, state := range rsync.States() {
 			for _, event := range eventTypes {
 				for _, mode := range []fake.Mode{fake.ModeWorks, fake.ModeRefusing} {
@@ -127,7 +132,8 @@ func walk(t *testing.T, table rsync.Transitions, state rsync.State, event rsync.
 		}
 	}
 	if status.State != wantState || element.Status != wantStatus || (waitErr == nil) != (element.Status == rsync.Done) {
-		t.Errorf("the state is %s and the element %s (%v), want %s and %s", status.State, element.Status, waitErr, wantState, wantStatus)
+		t.Errorf("the state is %s and the element %s (%v), want %s and %s", status.State, element.Status, waitErr, wantState,
+			wantStatus)
 	}
 	s.stop()
 	if kv, _ := memory.Get(t.Context(), "/activecontext/a/"); kv.Exists() {
@@ -139,7 +145,8 @@ func walk(t *testing.T, table rsync.Transitions, state rsync.State, event rsync.
 func force(t *testing.T, memory *memstore.Store, id string, state rsync.State) {
 	t.Helper()
 	record := fmt.Sprintf(`{"state":%q,"version":1000}`, state)
-	if _, err := memory.Txn(t.Context(), nil, []store.Op{store.Put("/context/"+id+"/state/", []byte(record))}); err != nil {
+	if _, err := memory.Txn(t.Context(), nil,
+		[]store.Op{store.Put("/context/"+id+"/state/", []byte(record))}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -147,7 +154,8 @@ func force(t *testing.T, memory *memstore.Store, id string, state rsync.State) {
 // enqueueDelete queues an UpdateDelete, which only engines queue.
 func enqueueDelete(t *testing.T, memory *memstore.Store, id, other string) rsync.EventRef {
 	t.Helper()
-	return enqueueOwn(t, memory, id, fmt.Sprintf(`{"seq":1,"event":"UpdateDelete","uCID":%q,"status":"Pending","queued":"2000-01-01T00:00:00Z"}`, other))
+	return enqueueOwn(t, memory, id,
+		fmt.Sprintf(`{"seq":1,"event":"UpdateDelete","uCID":%q,"status":"Pending","queued":"2000-01-01T00:00:00Z"}`, other))
 }
 
 // enqueueHeal queues a Heal with drift of the first object.

@@ -183,7 +183,8 @@ func plain(text string) string {
 func (s *story) playWaves() told {
 	t := s.t
 	for id, text := range map[string]string{
-		"a": "web@c1 pre-install+before-hook-creation!1/q=1 pre-install+hook-succeeded!p=1 x=1 1/y=1 post-install+hook-succeeded!r=1",
+		"a": "web@c1 pre-install+before-hook-creation!1/q=1 pre-install+hook-succeeded!p=1 x=1 1/y=1 " +
+			"post-install+hook-succeeded!r=1",
 		"b": "web@c1 pre-install+before-hook-creation!1/q=2 pre-delete+before-hook-creation+hook-succeeded!d=1 x=2 2/z=1",
 	} {
 		if err := s.user.Create(t.Context(), parse(t, id, text)); err != nil {

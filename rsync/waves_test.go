@@ -84,7 +84,8 @@ func TestWavesAreAwaited(t *testing.T) {
 		c.SetFinalizer(true)
 		ref = s.ref(s.engine.Terminate(t.Context(), "a"))
 		want := ""
-		for _, next := range []string{"Delete d", ", Delete z", ", Delete y", ", Delete x2, Delete x1, Delete q", ", Delete p"} {
+		for _, next := range []string{"Delete d", ", Delete z", ", Delete y", ", Delete x2, Delete x1, Delete q",
+			", Delete p"} {
 			want += next
 			time.Sleep(time.Minute)
 			if got := s.verbs("c1"); got != want {

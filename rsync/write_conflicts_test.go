@@ -125,7 +125,8 @@ func TestEnqueueWritesActiveRecord(t *testing.T) {
 		r.create("a", "web@c1 x=1")
 		_, stop := startEngine(t, r.memory, r.clusters, rsync.Options{})
 		defer stop()
-		crashing, err := rsync.New(storetest.NewFaults(r.memory, func(int, []store.Op) storetest.Verdict { return storetest.VerdictCrashAfter }), r.clusters, rsync.Options{})
+		crashing, err := rsync.New(storetest.NewFaults(r.memory,
+			func(int, []store.Op) storetest.Verdict { return storetest.VerdictCrashAfter }), r.clusters, rsync.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +180,8 @@ func TestReplacedContextChangesWhileUpdateBegins(t *testing.T) {
 		r.create("b", "web@c1 x=2")
 		force(t, r.memory, "a", rsync.Instantiated)
 		r.ref(r.user.Update(t.Context(), "a", "b"))
-		r.before(has("/context/b/queue/", "InProgress"), func() { force(t, r.memory, "a", rsync.Terminating) }, storetest.VerdictPass)
+		r.before(has("/context/b/queue/", "InProgress"), func() { force(t, r.memory, "a", rsync.Terminating) },
+			storetest.VerdictPass)
 		r.wants("b", "Update Error InvalidState", rsync.Created)
 		r.shows("c1", "")
 	})
@@ -388,7 +390,8 @@ func TestTwoEnginesCompete(t *testing.T) {
 // Long waits cause no writes.
 func TestStatusShowsReasonOfWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScene(t, nil, rsync.Options{PollInterval: time.Second, Backoff: rsync.Backoff{Base: time.Second, Max: time.Second}})
+		s := newScene(t, nil,
+			rsync.Options{PollInterval: time.Second, Backoff: rsync.Backoff{Base: time.Second, Max: time.Second}})
 		c := s.clusters.Cluster("edge", "c1")
 		c.SetUnready(func(o appcontext.Object) bool { return o.Name == "y" })
 		s.create("a", "db@c1 x=1 y=1; web<db:Ready@c1 z=1")
@@ -400,7 +403,8 @@ func TestStatusShowsReasonOfWait(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := status.Cluster("db", appcontext.ClusterID{Provider: "edge", Name: "c1"})
-			if reason == "" && got != nil || reason != "" && (got == nil || got.Phase != rsync.PhaseRetrying || got.Reason != reason || !strings.Contains(got.Message, message)) {
+			if reason == "" && got != nil || reason != "" && (got == nil || got.Phase != rsync.PhaseRetrying ||
+				got.Reason != reason || !strings.Contains(got.Message, message)) {
 				t.Errorf("it shows %+v, want %s with %q", got, reason, message)
 			}
 		}
@@ -425,7 +429,8 @@ func TestStatusShowsReasonOfWait(t *testing.T) {
 		}
 		c.SetReady(object("ConfigMap", "y"), true, false)
 		status := s.done(ref, nil)
-		if got := status.Cluster("db", appcontext.ClusterID{Provider: "edge", Name: "c1"}); got.Phase != rsync.PhaseDone || got.Reason != "" || got.Message != "" {
+		if got := status.Cluster("db", appcontext.ClusterID{Provider: "edge", Name: "c1"}); got.Phase != rsync.PhaseDone ||
+			got.Reason != "" || got.Message != "" {
 			t.Errorf("in the end it shows %+v", got)
 		}
 		c.SetFinalizer(true)

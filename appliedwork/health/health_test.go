@@ -31,7 +31,8 @@ func TestOf(t *testing.T) {
 		message      string
 	}{
 		{"ConfigMap", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, health.StatusCurrent, "always ready"},
-		{"custom resource without a condition", `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"}}`, health.StatusCurrent, "Resource is current"},
+		{"custom resource without a condition", `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"}}`,
+			health.StatusCurrent, "Resource is current"},
 		{"generation not observed", `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a","generation":2},
 			"status":{"observedGeneration":1,"conditions":[{"type":"Ready","status":"True"}]}}`, health.StatusInProgress, "generation is 2"},
 		{"not ready", `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"},
@@ -42,15 +43,18 @@ func TestOf(t *testing.T) {
 			"status":{"conditions":[{"type":"Stalled","status":"True","message":"no such disk"}]}}`, health.StatusFailed, "no such disk"},
 		{"being deleted", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","deletionTimestamp":"2026-01-01T00:00:00Z"}}`,
 			health.StatusTerminating, "deletion"},
-		{"Job that is not started", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"}}`, health.StatusInProgress, "not started"},
+		{"Job that is not started", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"}}`, health.StatusInProgress,
+			"not started"},
 		{"Job that runs", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"},"status":{"startTime":"2026-01-01T00:00:00Z","active":1}}`,
 			health.StatusInProgress, "active: 1"},
 		{"Job that is complete", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"},"status":{"startTime":"2026-01-01T00:00:00Z",
 			"succeeded":1,"conditions":[{"type":"Complete","status":"True"}]}}`, health.StatusCurrent, "Completed"},
 		{"Job that has failed", `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"a"},"status":{"startTime":"2026-01-01T00:00:00Z",
 			"failed":1,"conditions":[{"type":"Failed","status":"True"}]}}`, health.StatusFailed, "Failed"},
-		{"Pod that has failed", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"status":{"phase":"Failed"}}`, health.StatusFailed, "not successfully"},
-		{"Pod that has succeeded", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"status":{"phase":"Succeeded"}}`, health.StatusCurrent, "successfully"},
+		{"Pod that has failed", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"status":{"phase":"Failed"}}`,
+			health.StatusFailed, "not successfully"},
+		{"Pod that has succeeded", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"status":{"phase":"Succeeded"}}`,
+			health.StatusCurrent, "successfully"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			result, err := health.Of(parsed(test.object))
@@ -67,7 +71,8 @@ func TestOfUnreadable(t *testing.T) {
 		"empty":   {},
 		"no name": parsed(`{"apiVersion":"v1","kind":"ConfigMap"}`),
 	} {
-		if result, err := health.Of(obj); !errors.Is(err, appliedwork.ErrInvalidObject) || result.Status != health.StatusUnknown {
+		if result, err := health.Of(obj); !errors.Is(err, appliedwork.ErrInvalidObject) ||
+			result.Status != health.StatusUnknown {
 			t.Errorf("%s: %+v, %v", name, result, err)
 		}
 	}
@@ -84,7 +89,8 @@ func TestOfUnreadable(t *testing.T) {
 			t.Fatal(err)
 		}
 		obj.Object["status"] = value
-		if result, err := health.Of(obj); err == nil || result.Status != health.StatusUnknown || result.Message != err.Error() {
+		if result, err := health.Of(obj); err == nil || result.Status != health.StatusUnknown ||
+			result.Message != err.Error() {
 			t.Errorf("%s: %+v, %v", name, result, err)
 		}
 	}

@@ -43,12 +43,15 @@ func (s *served) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList,
 	list := &metav1.APIGroupList{}
 	if s.served.Load() {
 		v := metav1.GroupVersionForDiscovery{GroupVersion: "example.com/v1", Version: "v1"}
-		list.Groups = append(list.Groups, metav1.APIGroup{Name: "example.com", PreferredVersion: v, Versions: []metav1.GroupVersionForDiscovery{v}})
+		list.Groups = append(list.Groups, metav1.APIGroup{Name: "example.com", PreferredVersion: v,
+			Versions: []metav1.GroupVersionForDiscovery{v}})
 	}
 	return list, nil
 }
 
-func (s *served) ServerResourcesForGroupVersionWithContext(_ context.Context, gv string) (*metav1.APIResourceList, error) {
+func (s *served) ServerResourcesForGroupVersionWithContext(
+	_ context.Context, gv string,
+) (*metav1.APIResourceList, error) {
 	if gv != "example.com/v1" || !s.served.Load() {
 		return nil, apierrors.NewNotFound(schema.GroupResource{}, gv)
 	}
@@ -202,7 +205,9 @@ func gadget(name, condition, message string) *unstructured.Unstructured {
 		return obj
 	}
 	kind, value, _ := strings.Cut(condition, "=")
-	obj.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": kind, "status": value, "message": message}}}
+	obj.Object["status"] = map[string]any{
+		"conditions": []any{map[string]any{"type": kind, "status": value, "message": message}},
+	}
 	return obj
 }
 
@@ -261,7 +266,8 @@ func TestWaitRefusesInvalidInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
 		c.wait(health.Options{Timeout: -time.Second}, ready("a"))
-		if err := c.result(); !errors.Is(err, appliedwork.ErrInvalidInput) || !strings.Contains(err.Error(), "Options.Timeout: -1s") {
+		if err := c.result(); !errors.Is(err, appliedwork.ErrInvalidInput) ||
+			!strings.Contains(err.Error(), "Options.Timeout: -1s") {
 			t.Error(err)
 		}
 		c.wait(health.Options{}, ready("a"), nil)
@@ -280,7 +286,8 @@ func TestWaitTimesOut(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begin) != time.Minute {
 			t.Errorf("%v after %v", err, time.Since(begin))
 		}
-		want := "context deadline exceeded\nGadget.example.com shop/b is InProgress: warming up\nGadget.example.com shop/a is NotFound: the object does not exist"
+		want := "context deadline exceeded\nGadget.example.com shop/b is InProgress: warming up\nGadget.example.com shop/a " +
+			"is NotFound: the object does not exist"
 		if err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
@@ -351,8 +358,9 @@ func TestDeletedObjectMayComeBack(t *testing.T) {
 
 func TestBrokenWatchStartsAgain(t *testing.T) {
 	for name, event := range map[string]*watch.Event{
-		"closed":  nil,
-		"expired": {Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: 410, Reason: metav1.StatusReasonExpired}},
+		"closed": nil,
+		"expired": {Type: watch.Error, Object: &metav1.Status{Status: metav1.StatusFailure, Code: 410,
+			Reason: metav1.StatusReasonExpired}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -473,7 +481,8 @@ func TestKindThatIsServedLater(t *testing.T) {
 		c.wait(health.Options{}, ready("a"))
 		time.Sleep(time.Minute)
 		c.waiting()
-		if events := c.take(); len(events) != 1 || !strings.Contains(events[0], "Unknown: the API server does not serve Gadget.example.com") {
+		if events := c.take(); len(events) != 1 ||
+			!strings.Contains(events[0], "Unknown: the API server does not serve Gadget.example.com") {
 			t.Error(events)
 		}
 		c.served.served.Store(true)

@@ -29,18 +29,22 @@ var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmap
 
 // cluster returns client-go's fakes, extended with UIDs, which these fakes do not set.
 func cluster() (dynamic.Interface, discovery.DiscoveryInterfaceWithContext) {
-	kinds := map[schema.GroupVersionResource]string{configMaps: "ConfigMapList", v1alpha1.GroupVersionResource: "AppliedWorkList"}
+	kinds := map[schema.GroupVersionResource]string{configMaps: "ConfigMapList",
+		v1alpha1.GroupVersionResource: "AppliedWorkList"}
 	client := fakedynamic.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), kinds)
 	made := 0
 	client.PrependReactor("create", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		made++
-		action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).SetUID(types.UID(fmt.Sprint("uid-", made)))
+		action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).SetUID(
+			types.UID(fmt.Sprint("uid-", made)))
 		return false, nil, nil // the fake's own reactor continues
 	})
 	verbs := metav1.Verbs{"get", "list", "create", "delete"}
 	return client, &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: []*metav1.APIResourceList{
-		{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: verbs}}},
-		{GroupVersion: v1alpha1.GroupVersion.String(), APIResources: []metav1.APIResource{{Name: "appliedworks", Kind: v1alpha1.Kind, Verbs: verbs}}},
+		{GroupVersion: "v1",
+			APIResources: []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap", Namespaced: true, Verbs: verbs}}},
+		{GroupVersion: v1alpha1.GroupVersion.String(),
+			APIResources: []metav1.APIResource{{Name: "appliedworks", Kind: v1alpha1.Kind, Verbs: verbs}}},
 	}}}
 }
 
@@ -48,20 +52,25 @@ func cluster() (dynamic.Interface, discovery.DiscoveryInterfaceWithContext) {
 func ExampleNew() {
 	client, disco := cluster()
 	settings := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "shop", "name": "settings"}, "data": map[string]any{"value": "1"},
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": "shop", "name": "settings"},
+		"data": map[string]any{"value": "1"},
 	}}
 	var hub func() (reconciler.Want, error) // stands for a hub
 	r, err := reconciler.New(reconciler.Options{
 		Options: appliedwork.Options{Client: client, Discovery: disco},
 		Hub:     "hub1",
-		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) { return hub() }),
+		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want,
+			error) {
+			return hub()
+		}),
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	ctx := context.Background()
-	work, err := r.Tracker().Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"), v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
+	work, err := r.Tracker().Ensure(ctx, appliedwork.NameFor("hub1", "cluster1", "shop"),
+		v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "shop"})
 	if err != nil {
 		fmt.Println(err)
 		return

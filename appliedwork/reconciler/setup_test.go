@@ -36,7 +36,8 @@ var runs atomic.Int32
 
 // TestTwoHubs runs a Reconciler for each of two hubs in one manager.
 func TestTwoHubs(t *testing.T) {
-	m, err := manager.New(&rest.Config{Host: "http://127.0.0.1:1"}, manager.Options{Metrics: server.Options{BindAddress: "0"}})
+	m, err := manager.New(&rest.Config{Host: "http://127.0.0.1:1"},
+		manager.Options{Metrics: server.Options{BindAddress: "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,8 @@ func TestTwoHubs(t *testing.T) {
 	if err := setup(""); err != nil && run == 1 {
 		t.Errorf("the default: %v", err)
 	}
-	if err := setup("appliedwork"); err == nil || !strings.Contains(err.Error(), "controller with name appliedwork already exists") {
+	if err := setup("appliedwork"); err == nil ||
+		!strings.Contains(err.Error(), "controller with name appliedwork already exists") {
 		t.Errorf("the default again: %v", err)
 	}
 }

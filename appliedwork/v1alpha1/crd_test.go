@@ -47,7 +47,9 @@ func (s *server) Get(context.Context, string, metav1.GetOptions, ...string) (*un
 	return s.crd.DeepCopy(), nil
 }
 
-func (s *server) Create(_ context.Context, obj *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string) (*unstructured.Unstructured, error) {
+func (s *server) Create(
+	_ context.Context, obj *unstructured.Unstructured, _ metav1.CreateOptions, _ ...string,
+) (*unstructured.Unstructured, error) {
 	if s.err != nil && time.Now().Before(s.since) {
 		return nil, s.err
 	}
@@ -60,7 +62,9 @@ func (s *server) Create(_ context.Context, obj *unstructured.Unstructured, _ met
 	return s.store(obj), nil
 }
 
-func (s *server) Update(_ context.Context, obj *unstructured.Unstructured, _ metav1.UpdateOptions, _ ...string) (*unstructured.Unstructured, error) {
+func (s *server) Update(
+	_ context.Context, obj *unstructured.Unstructured, _ metav1.UpdateOptions, _ ...string,
+) (*unstructured.Unstructured, error) {
 	return s.store(obj), nil
 }
 
@@ -111,7 +115,8 @@ func TestEnsureCRD(t *testing.T) {
 
 	richer := upstream(t)
 	versions, _, _ = unstructured.NestedSlice(richer.Object, "spec", "versions")
-	_ = unstructured.SetNestedField(versions[0].(map[string]any), map[string]any{"type": "string"}, "schema", "openAPIV3Schema", "properties", "status", "properties", "later")
+	_ = unstructured.SetNestedField(versions[0].(map[string]any), map[string]any{"type": "string"}, "schema",
+		"openAPIV3Schema", "properties", "status", "properties", "later")
 	_ = unstructured.SetNestedSlice(richer.Object, versions, "spec", "versions")
 
 	tests := []struct {
@@ -197,7 +202,8 @@ func TestEnsureCRDWaits(t *testing.T) {
 		}
 		refused := v1alpha1.CRD()
 		refused.Object["status"] = map[string]any{"conditions": []any{
-			map[string]any{"type": "NamesAccepted", "status": "False", "message": "AppliedWork is in use"}, map[string]any{"type": "Established", "status": "False"}}}
+			map[string]any{"type": "NamesAccepted", "status": "False", "message": "AppliedWork is in use"},
+			map[string]any{"type": "Established", "status": "False"}}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		err := v1alpha1.EnsureCRD(ctx, &server{crd: refused})
@@ -221,7 +227,8 @@ func TestEnsureCRDRetriesTemporaryErrors(t *testing.T) {
 	}{
 		{"overloaded", apierrors.NewTooManyRequests("slow down", 1), 5 * time.Second, 5 * time.Second, false},
 		{"starting", apierrors.NewServiceUnavailable("not ready"), 5 * time.Second, 5 * time.Second, false},
-		{"without CRDs yet", apierrors.NewGenericServerResponse(404, "get", crds, "", "404 page not found", 0, true), 5 * time.Second, 5 * time.Second, false},
+		{"without CRDs yet", apierrors.NewGenericServerResponse(404, "get", crds, "", "404 page not found", 0, true),
+			5 * time.Second, 5 * time.Second, false},
 		{"leader election of etcd", internal, 5 * time.Second, 5 * time.Second, false},
 		{"timeout", apierrors.NewServerTimeout(crds, "get", 1), 5 * time.Second, 5 * time.Second, false},
 		{"lost connection", &url.Error{Op: "Get", URL: "https://api", Err: io.EOF}, 5 * time.Second, 5 * time.Second, false},

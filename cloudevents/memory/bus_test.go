@@ -192,7 +192,8 @@ func TestDisconnect(t *testing.T) {
 		if len(results) != 2 || !errors.Is(results[0], cloudevents.ErrConnectionLost) {
 			t.Errorf("acknowledgements: %v, want two times ErrConnectionLost", results)
 		}
-		if _, err := f.bus.Transport().Connect(context.Background(), cloudevents.ConnectOptions{}); !errors.Is(err, memory.ErrDisconnected) {
+		if _, err := f.bus.Transport().Connect(context.Background(), cloudevents.ConnectOptions{}); !errors.Is(err,
+			memory.ErrDisconnected) {
 			t.Errorf("Connect returned %v, want ErrDisconnected", err)
 		}
 		f.bus.Resume()
@@ -225,7 +226,8 @@ func TestSlowReceiverDelaysAcknowledgements(t *testing.T) {
 		m := message("t", "x")
 		total := memory.QueueLength + memory.Window
 		for range total {
-			if err := publisher.Publish(context.Background(), m, func(err error) { results = append(results, err) }); err != nil {
+			if err := publisher.Publish(context.Background(), m,
+				func(err error) { results = append(results, err) }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -257,7 +259,8 @@ func TestClosedReceiverReleasesPublisher(t *testing.T) {
 		m := message("t", "x")
 		total := memory.QueueLength + 10
 		for range total {
-			if err := publisher.Publish(context.Background(), m, func(err error) { results = append(results, err) }); err != nil {
+			if err := publisher.Publish(context.Background(), m,
+				func(err error) { results = append(results, err) }); err != nil {
 				t.Fatal(err)
 			}
 		}

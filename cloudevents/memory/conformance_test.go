@@ -51,7 +51,8 @@ func (h harness) PublishRaw(t *testing.T, topic string, _ []byte) {
 	e.SetID("raw")
 	e.SetSource("test")
 	e.SetType("test")
-	if err := conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: &e}, func(err error) { acknowledged <- err }); err != nil {
+	if err := conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: &e},
+		func(err error) { acknowledged <- err }); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-acknowledged; err != nil {

@@ -69,14 +69,16 @@ func benchRaw(b *testing.B, addr string) {
 				return true, nil
 			}},
 		})
-		if _, err := client.Connect(ctx, &paho.Connect{ClientID: uuid.NewString(), CleanStart: true, KeepAlive: 30}); err != nil {
+		if _, err := client.Connect(ctx, &paho.Connect{ClientID: uuid.NewString(), CleanStart: true,
+			KeepAlive: 30}); err != nil {
 			b.Fatal(err)
 		}
 		b.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })
 		return client
 	}
 	subscriber := dial(func() { <-ahead })
-	if _, err := subscriber.Subscribe(ctx, &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: benchTopic, QoS: 1}}}); err != nil {
+	if _, err := subscriber.Subscribe(ctx,
+		&paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: benchTopic, QoS: 1}}}); err != nil {
 		b.Fatal(err)
 	}
 	publisher := dial(func() {})
@@ -88,13 +90,16 @@ func benchRaw(b *testing.B, addr string) {
 	benchLoop(b, ahead, publish)
 }
 
-func benchConnect(b *testing.B, addr string, binary bool, receive func(cloudevents.Message), filters ...string) cloudevents.Conn {
-	conn, err := newTransport(b, mqtt.Options{BrokerURL: "mqtt://" + addr}).Connect(b.Context(), cloudevents.ConnectOptions{
-		Filters: filters,
-		Binary:  binary,
-		Receive: receive,
-		Refuse:  func(_ string, err error) { b.Error(err) },
-	})
+func benchConnect(
+	b *testing.B, addr string, binary bool, receive func(cloudevents.Message), filters ...string,
+) cloudevents.Conn {
+	conn, err := newTransport(b, mqtt.Options{BrokerURL: "mqtt://" + addr}).Connect(b.Context(),
+		cloudevents.ConnectOptions{
+			Filters: filters,
+			Binary:  binary,
+			Receive: receive,
+			Refuse:  func(_ string, err error) { b.Error(err) },
+		})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -122,7 +127,8 @@ func benchWorkersPublish(b *testing.B, addr string, binary bool) {
 	e := benchEvent()
 	benchLoop(b, ahead, func() error {
 		result := make(chan error, 1)
-		if err := publisher.Publish(b.Context(), cloudevents.Message{Topic: benchTopic, Event: e}, func(err error) { result <- err }); err != nil {
+		if err := publisher.Publish(b.Context(), cloudevents.Message{Topic: benchTopic, Event: e},
+			func(err error) { result <- err }); err != nil {
 			return err
 		}
 		return <-result

@@ -41,7 +41,8 @@ func TestClearText(t *testing.T) {
 			proxy := tcpproxy.Start(t, addr)
 			var tapped strings.Builder // read after the link has ended
 			proxy.Tap(func(data []byte) { tapped.Write(data) })
-			options := mqtt.Options{BrokerURL: scheme + "://" + proxy.Addr(), ClientID: "cl1ent", Username: "u5er", Password: rightPassword}
+			options := mqtt.Options{BrokerURL: scheme + "://" + proxy.Addr(), ClientID: "cl1ent", Username: "u5er",
+				Password: rightPassword}
 			if strings.HasPrefix(scheme, "ws") {
 				options.BrokerURL += "/mqtt?token=t0ken"
 			}
@@ -54,7 +55,8 @@ func TestClearText(t *testing.T) {
 				found := strings.Contains(tapped.String(), word)
 				// A WebSocket masks the data from the client. The mask is not encryption, and the
 				// query is not masked.
-				if row.clear && !found && word != "t0ken" || options.CAFile != "" && found || scheme == "ws" && word == "t0ken" && !found {
+				if row.clear && !found && word != "t0ken" || options.CAFile != "" && found || scheme == "ws" && word == "t0ken" &&
+					!found {
 					t.Errorf("%q was transmitted in clear text: %v", word, found)
 				}
 			}
@@ -77,7 +79,8 @@ func TestNoRedirect(t *testing.T) {
 			w.Header().Set("Location", "ws://"+addr+r.URL.String())
 			w.WriteHeader(code)
 		}))
-		_, err := newTransport(t, mqtt.Options{BrokerURL: strings.Replace(server.URL, "https", "wss", 1) + "/mqtt", TLS: insecure("wss"),
+		_, err := newTransport(t, mqtt.Options{BrokerURL: strings.Replace(server.URL, "https", "wss", 1) + "/mqtt",
+			TLS:      insecure("wss"),
 			Username: "user", Password: "s3cret"}).Connect(t.Context(), connectOptions(t, nil))
 		wantError(t, err, "redirects are not followed")
 		server.Close()
@@ -90,7 +93,8 @@ func TestNoRedirect(t *testing.T) {
 				_, _ = conn.Write(connack)
 			}
 		})
-		_, err := newTransport(t, mqtt.Options{BrokerURL: "mqtt://" + broker, Username: "user", Password: "s3cret"}).Connect(t.Context(), connectOptions(t, nil))
+		_, err := newTransport(t, mqtt.Options{BrokerURL: "mqtt://" + broker, Username: "user", Password: "s3cret"}).Connect(
+			t.Context(), connectOptions(t, nil))
 		wantError(t, err, "server", "CONNACK 0x9")
 	}
 	if n := visits.Load(); n != 0 {
@@ -131,8 +135,10 @@ func TestEchoedSecrets(t *testing.T) {
 		wantError(t, err, want)
 		j.print(err)
 	}
-	for _, url := range []string{"wss://:1/mqtt?token=t0ken", "wss://host:99999/mqtt?token=t0ken", "host?token=t0ken", "wss://ho st/?token=t0ken",
-		"https://host/?token=t0ken", "mqtts://host/?token=t0ken", "ws://host/#t0ken", "wss://host/?token=t0ken\x7f", "ws://user:s3cret@host/?token=t0ken"} {
+	for _, url := range []string{"wss://:1/mqtt?token=t0ken", "wss://host:99999/mqtt?token=t0ken", "host?token=t0ken",
+		"wss://ho st/?token=t0ken",
+		"https://host/?token=t0ken", "mqtts://host/?token=t0ken", "ws://host/#t0ken", "wss://host/?token=t0ken\x7f",
+		"ws://user:s3cret@host/?token=t0ken"} {
 		o := mqtt.Options{BrokerURL: url}
 		_, err := mqtt.New(o)
 		if err == nil {
@@ -141,8 +147,10 @@ func TestEchoedSecrets(t *testing.T) {
 		j.print(err, o)
 	}
 	file := filepath.Join(t.TempDir(), "mqtt.yaml")
-	for _, content := range []string{"password: *s3cret", "password: &s3cret", "password: !s3cret x", "password: !!int s3cret", "password: [s3cret]", "password: {s3cret: 1}",
-		"{brokerURL: mqtt://b, password:s3cret}", "password=s3cret", "s3cret: x\npassword: x", "password: s3cret: x", "\"s3cret\nx", "password: 's3cret", "password: s3cret\npassword: s3cret", "brokerURL: wss://x:99999/?t=s3cret"} {
+	for _, content := range []string{"password: *s3cret", "password: &s3cret", "password: !s3cret x",
+		"password: !!int s3cret", "password: [s3cret]", "password: {s3cret: 1}",
+		"{brokerURL: mqtt://b, password:s3cret}", "password=s3cret", "s3cret: x\npassword: x", "password: s3cret: x",
+		"\"s3cret\nx", "password: 's3cret", "password: s3cret\npassword: s3cret", "brokerURL: wss://x:99999/?t=s3cret"} {
 		writeFile(t, file, content)
 		_, err := mqtt.LoadOptions(file)
 		if err == nil {

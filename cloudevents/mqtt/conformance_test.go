@@ -88,7 +88,8 @@ func publishRaw(t testing.TB, addr string, messages ...*paho.Publish) {
 		t.Fatal(err)
 	}
 	client := paho.NewClient(paho.ClientConfig{Conn: packets.NewThreadSafeConn(conn)})
-	if _, err := client.Connect(ctx, &paho.Connect{ClientID: uuid.NewString(), CleanStart: true, KeepAlive: 30}); err != nil {
+	if _, err := client.Connect(ctx, &paho.Connect{ClientID: uuid.NewString(), CleanStart: true,
+		KeepAlive: 30}); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = client.Disconnect(&paho.Disconnect{}) }()

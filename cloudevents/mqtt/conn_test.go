@@ -103,7 +103,8 @@ func TestUnknownAcknowledgementsAreIgnored(t *testing.T) {
 		stray = append(stray, 0x90, 4, id[0], id[1], 0, 1)
 	}
 	received := make(chan cloudevents.Message, 1)
-	conn := connectWith(t, mqtt.Options{BrokerURL: "mqtt://" + fake(t, saying(append(stray, publishPacket...)))}, received, "topic")
+	conn := connectWith(t, mqtt.Options{BrokerURL: "mqtt://" + fake(t, saying(append(stray, publishPacket...)))}, received,
+		"topic")
 	select {
 	case m := <-received:
 		if m.Event.ID() != "1" {
@@ -164,7 +165,8 @@ func TestMaxPacketSize(t *testing.T) {
 // TestFloodOfQoS0 checks that a flood of messages with QoS 0, which have no window, does not block
 // acknowledgements. Receive waits for these.
 func TestFloodOfQoS0(t *testing.T) {
-	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1}) // with a window of 1, each Publish waits for the previous acknowledgement
+	// with a window of 1, each Publish waits for the previous acknowledgement
+	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 1})
 	var answerer atomic.Value
 	var received, dropped atomic.Int64
 	var closing atomic.Bool
@@ -241,7 +243,8 @@ func BenchmarkConnection(b *testing.B) {
 		conns := make([]cloudevents.Conn, count)
 		for i := range conns {
 			received := make(chan cloudevents.Message, 1)
-			conns[i] = connectWith(b, mqtt.Options{BrokerURL: broker.URL()}, received, "/sources/+/clusters/"+fmt.Sprint(i)+"/manifests")
+			conns[i] = connectWith(b, mqtt.Options{BrokerURL: broker.URL()}, received, "/sources/+/clusters/"+fmt.Sprint(i)+
+				"/manifests")
 			publish(b, conns[i], "/sources/s/clusters/"+fmt.Sprint(i)+"/manifests", benchEvent())
 			<-received
 		}

@@ -132,13 +132,16 @@ func TestWebSocketRequest(t *testing.T) {
 		if !strings.HasPrefix(want, "/") {
 			want = "/" + want
 		}
-		if r.RequestURI != want || r.Host != addr || r.Header.Get("Sec-WebSocket-Protocol") != "mqtt" || r.Header.Get("Authorization") != "" {
-			t.Errorf("request for %q on %q with headers %v, want %q on %q and the subprotocol mqtt", r.RequestURI, r.Host, r.Header, want, addr)
+		if r.RequestURI != want || r.Host != addr || r.Header.Get("Sec-WebSocket-Protocol") != "mqtt" ||
+			r.Header.Get("Authorization") != "" {
+			t.Errorf("request for %q on %q with headers %v, want %q on %q and the subprotocol mqtt", r.RequestURI, r.Host,
+				r.Header, want, addr)
 		}
 	}
 	for url, want := range map[string]string{
-		"ws://host/mqtt": "ws://host/mqtt", "ws://host:80/": "ws://host/", "wss://host:443": "wss://host/", "wss://[::1]:443/x?": "wss://[::1]/x?",
-		"wss://host:80/": "wss://host:80/", "ws://[fe80::1%25eth0]:81/": "ws://[fe80::1%25eth0]:81/",
+		"ws://host/mqtt": "ws://host/mqtt", "ws://host:80/": "ws://host/", "wss://host:443": "wss://host/",
+		"wss://[::1]:443/x?": "wss://[::1]/x?",
+		"wss://host:80/":     "wss://host:80/", "ws://[fe80::1%25eth0]:81/": "ws://[fe80::1%25eth0]:81/",
 	} {
 		if got := newTransport(t, mqtt.Options{BrokerURL: url}).Target(); got != want {
 			t.Errorf("the handshake for %s asks for %s, want %s", url, got, want)
@@ -150,7 +153,8 @@ func TestWebSocketRequest(t *testing.T) {
 // packet. The reason why the server ended the connection is the error of the connection.
 func TestWebSocketControl(t *testing.T) {
 	pongs := make(chan string, 1)
-	packet := (&packets.Publish{Topic: "topic", Payload: []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t"}`), Properties: &packets.Properties{}})
+	packet := (&packets.Publish{Topic: "topic", Payload: []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t"}`),
+		Properties: &packets.Properties{}})
 	var encoded bytes.Buffer
 	if _, err := packet.WriteTo(&encoded); err != nil {
 		t.Fatal(err)
@@ -160,7 +164,8 @@ func TestWebSocketControl(t *testing.T) {
 		end  func(*websocket.Conn) error
 		want string
 	}{
-		{"text", func(ws *websocket.Conn) error { return ws.WriteMessage(websocket.TextMessage, []byte("s3cret")) }, "not binary"},
+		{"text", func(ws *websocket.Conn) error { return ws.WriteMessage(websocket.TextMessage, []byte("s3cret")) },
+			"not binary"},
 		{"policy", closing(websocket.ClosePolicyViolation), "(1008): a policy violation"},
 		{"too big", closing(websocket.CloseMessageTooBig), "(1009): a message was too big"},
 		{"error", closing(websocket.CloseInternalServerErr), "closed the WebSocket (1011)"},
@@ -206,7 +211,8 @@ func TestWebSocketControl(t *testing.T) {
 // reported.
 func closing(code int) func(*websocket.Conn) error {
 	return func(ws *websocket.Conn) error {
-		return ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, "s3cret"), time.Now().Add(time.Second))
+		return ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, "s3cret"),
+			time.Now().Add(time.Second))
 	}
 }
 
@@ -216,7 +222,8 @@ func TestWebSocketGateway(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	gateway := httptest.NewServer(bridge(broker.Addr()))
 	t.Cleanup(gateway.Close)
-	l := startLoop(t, &journal{}, mqtt.Options{BrokerURL: strings.Replace(gateway.URL, "http", "ws", 1) + "/mqtt"}, clock.RealClock{})
+	l := startLoop(t, &journal{}, mqtt.Options{BrokerURL: strings.Replace(gateway.URL, "http", "ws", 1) + "/mqtt"},
+		clock.RealClock{})
 	if err := l.attempts.next(t); err != nil {
 		t.Fatal(err)
 	}

@@ -140,7 +140,8 @@ func ExampleReasonError() {
 
 // New checks the options but does not connect: the broker may be unavailable.
 func ExampleNew() {
-	transport, err := mqtt.New(mqtt.Options{BrokerURL: "mqtts://broker.example.com", Username: "cluster1", Password: "do not tell"})
+	transport, err := mqtt.New(mqtt.Options{BrokerURL: "mqtts://broker.example.com", Username: "cluster1",
+		Password: "do not tell"})
 	fmt.Println(transport, err)
 	_, err = mqtt.New(mqtt.Options{BrokerURL: "https://broker.example.com"})
 	fmt.Println(err)

@@ -32,13 +32,16 @@ func connect(t testing.TB, o mqtt.Options) cloudevents.Conn {
 }
 
 // connectWith opens a connection that is closed at the end of the test.
-func connectWith(t testing.TB, o mqtt.Options, received chan<- cloudevents.Message, filters ...string) cloudevents.Conn {
+func connectWith(
+	t testing.TB, o mqtt.Options, received chan<- cloudevents.Message, filters ...string,
+) cloudevents.Conn {
 	t.Helper()
 	transport := newTransport(t, o)
 	if err := transport.Claim("test"); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := transport.Connect(t.Context(), connectOptions(t, func(m cloudevents.Message) { received <- m }, filters...))
+	conn, err := transport.Connect(t.Context(), connectOptions(t, func(m cloudevents.Message) { received <- m },
+		filters...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +69,8 @@ func publish(t testing.TB, conn cloudevents.Conn, topic string, e *ce.Event) {
 func publishResult(t testing.TB, conn cloudevents.Conn, topic string, e *ce.Event) error {
 	t.Helper()
 	result := make(chan error, 1)
-	if err := conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e}, func(err error) { result <- err }); err != nil {
+	if err := conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e},
+		func(err error) { result <- err }); err != nil {
 		t.Fatalf("Publish on %q: %v", topic, err)
 	}
 	select {
@@ -123,11 +127,13 @@ func subscribeRaw(t *testing.T, addr, filter string) <-chan *paho.Publish {
 			return true, nil
 		}},
 	})
-	if _, err := client.Connect(t.Context(), &paho.Connect{ClientID: uuid.NewString(), CleanStart: true, KeepAlive: 30}); err != nil {
+	if _, err := client.Connect(t.Context(), &paho.Connect{ClientID: uuid.NewString(), CleanStart: true,
+		KeepAlive: 30}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })
-	if _, err := client.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
+	if _, err := client.Subscribe(t.Context(),
+		&paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
 		t.Fatal(err)
 	}
 	return received

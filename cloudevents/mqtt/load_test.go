@@ -40,7 +40,8 @@ maxPacketSize: 1048576
 	want := mqtt.Options{
 		BrokerURL: "mqtts://broker.example.com:8884", ClientID: "cluster1-agent", Binary: true,
 		Username: "cluster1", PasswordFile: filepath.Join(folder, "password"),
-		CAFile: filepath.Join(folder, "tls", "ca.crt"), CertFile: "/absolute/tls.crt", KeyFile: filepath.Join(filepath.Dir(folder), "tls.key"),
+		CAFile: filepath.Join(folder, "tls", "ca.crt"), CertFile: "/absolute/tls.crt",
+		KeyFile:   filepath.Join(filepath.Dir(folder), "tls.key"),
 		KeepAlive: 45 * time.Second, ConnectTimeout: 90 * time.Second, SessionExpiry: time.Hour, MaxPacketSize: 1 << 20,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -63,7 +64,8 @@ func TestLoadOptionsErrors(t *testing.T) {
 		{"repeated key", "brokerURL: mqtt://b\nbrokerURL: mqtt://c", "already set"},
 		{"no YAML", "\t{", "yaml"},
 		{"password that YAML takes for a number", "brokerURL: mqtt://b\npassword: 0123498765", "write it in quotes"},
-		{"duration without unit", "brokerURL: mqtt://b\nkeepAlive: 30", "keepAlive: 30 is not a duration: write for example 30s"},
+		{"duration without unit", "brokerURL: mqtt://b\nkeepAlive: 30",
+			"keepAlive: 30 is not a duration: write for example 30s"},
 		{"invalid duration", "brokerURL: mqtt://b\nkeepAlive: soon", `"soon" is not a duration`},
 		{"invalid size", "brokerURL: mqtt://b\nmaxPacketSize: -1", "maxPacketSize"},
 		{"invalid options", "clientID: c", "BrokerURL is empty"},

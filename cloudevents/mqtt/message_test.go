@@ -31,8 +31,9 @@ func TestWireFormat(t *testing.T) {
 		publish(t, conn, "topic", sampleEvent())
 		p := <-received
 		var got map[string]string
-		contentType, payload := "application/cloudevents+json", `{"specversion":"1.0","id":"1","source":"hub","type":"io.spokewire.test",`+
-			`"time":"2026-01-02T03:04:05Z","datacontenttype":"application/json","resourceversion":"9007199254740993","data":{"a":1}}`
+		contentType, payload := "application/cloudevents+json",
+			`{"specversion":"1.0","id":"1","source":"hub","type":"io.spokewire.test",`+
+				`"time":"2026-01-02T03:04:05Z","datacontenttype":"application/json","resourceversion":"9007199254740993","data":{"a":1}}`
 		var want map[string]string
 		if mode.binary {
 			contentType, payload = "application/json", `{"a":1}`
@@ -44,7 +45,8 @@ func TestWireFormat(t *testing.T) {
 				got[u.Key] = u.Value
 			}
 		}
-		if p.QoS != 1 || p.Retain || p.Topic != "topic" || p.Properties.ContentType != contentType || string(p.Payload) != payload {
+		if p.QoS != 1 || p.Retain || p.Topic != "topic" || p.Properties.ContentType != contentType ||
+			string(p.Payload) != payload {
 			t.Errorf("%s: got %v", mode.name, p)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -54,7 +56,8 @@ func TestWireFormat(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: the binding of cloudevents/sdk-go cannot read it: %v", mode.name, err)
 		}
-		if e.ID() != "1" || e.Extensions()["resourceversion"] != "9007199254740993" || !bytes.Equal(e.Data(), []byte(`{"a":1}`)) {
+		if e.ID() != "1" || e.Extensions()["resourceversion"] != "9007199254740993" ||
+			!bytes.Equal(e.Data(), []byte(`{"a":1}`)) {
 			t.Errorf("%s: the binding of cloudevents/sdk-go reads %v", mode.name, e)
 		}
 	}
@@ -78,11 +81,16 @@ func TestReadEventsOfOtherClients(t *testing.T) {
 		name    string
 		message *paho.Publish
 	}{
-		{"prefixed", &paho.Publish{Payload: []byte(`{"a":1}`), Properties: user("ce-specversion", "1.0", "ce-id", "1", "ce-source", "hub",
-			"ce-type", "io.spokewire.test", "ce-time", "2026-01-02T03:04:05Z", "ce-resourceversion", "9007199254740993", "id", "not an attribute")}},
-		{"without prefix", &paho.Publish{Payload: []byte(`{"a":1}`), Properties: user("specversion", "1.0", "id", "1", "source", "hub",
-			"type", "io.spokewire.test", "time", "2026-01-02T03:04:05Z", "resourceversion", "9007199254740993", "User-Agent", "x")}},
-		{"structured", &paho.Publish{Payload: structured, Properties: &paho.PublishProperties{ContentType: "application/cloudevents+json; charset=utf-8"}}},
+		{"prefixed", &paho.Publish{Payload: []byte(`{"a":1}`),
+			Properties: user("ce-specversion", "1.0", "ce-id", "1", "ce-source", "hub",
+				"ce-type", "io.spokewire.test", "ce-time", "2026-01-02T03:04:05Z", "ce-resourceversion", "9007199254740993", "id",
+				"not an attribute")}},
+		{"without prefix", &paho.Publish{Payload: []byte(`{"a":1}`),
+			Properties: user("specversion", "1.0", "id", "1", "source", "hub",
+				"type", "io.spokewire.test", "time", "2026-01-02T03:04:05Z", "resourceversion", "9007199254740993", "User-Agent",
+				"x")}},
+		{"structured", &paho.Publish{Payload: structured,
+			Properties: &paho.PublishProperties{ContentType: "application/cloudevents+json; charset=utf-8"}}},
 		{"structured without content type", &paho.Publish{Payload: structured}},
 	}
 	binary := &paho.Publish{}
@@ -150,7 +158,8 @@ func TestPublishRejectsInvalidMessages(t *testing.T) {
 
 // FuzzDecode checks that Decode returns an event or an error for arbitrary input.
 func FuzzDecode(f *testing.F) {
-	f.Add("application/cloudevents+json", []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","data":{}}`), "", "", "", "")
+	f.Add("application/cloudevents+json", []byte(`{"specversion":"1.0","id":"1","source":"s","type":"t","data":{}}`), "",
+		"", "", "")
 	f.Add("", []byte(`{"specversion":"1.0"}`), "ce-id", "1", "ce-", "")
 	f.Add("application/json", []byte(`{}`), "ce-specversion", "1.0", "ce-id", "1")
 	f.Add("text/plain", []byte("\xff"), "specversion", "1.0", "time", "yesterday")

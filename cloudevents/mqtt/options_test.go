@@ -31,32 +31,44 @@ func TestNewValidates(t *testing.T) {
 		{"IPv6", mqtt.Options{BrokerURL: "mqtt://[::1]:1883"}, ""},
 		{"trailing slash", mqtt.Options{BrokerURL: "mqtt://broker/"}, ""},
 		{"CA alone", mqtt.Options{BrokerURL: "mqtts://broker", CAFile: "ca.crt"}, ""},
-		{"password without TLS is the URL's decision", mqtt.Options{BrokerURL: "mqtt://broker", Username: "u", Password: "p"}, ""},
+		{"password without TLS is the URL's decision", mqtt.Options{BrokerURL: "mqtt://broker", Username: "u", Password: "p"},
+			""},
 		{"session", mqtt.Options{BrokerURL: "mqtt://broker", ClientID: "c", SessionExpiry: time.Hour}, ""},
 
 		{"empty", mqtt.Options{}, "BrokerURL is empty: write mqtt://"},
 		{"no scheme", mqtt.Options{BrokerURL: "broker:1883"}, `"broker:1883" has no scheme: write mqtt://`},
-		{"another scheme", mqtt.Options{BrokerURL: "tcp://broker:1883"}, `scheme "tcp", which is not supported: write mqtt://`},
+		{"another scheme", mqtt.Options{BrokerURL: "tcp://broker:1883"},
+			`scheme "tcp", which is not supported: write mqtt://`},
 		{"no host", mqtt.Options{BrokerURL: "mqtt://:1883"}, "has no host"},
 		{"path on mqtt", mqtt.Options{BrokerURL: "mqtt://broker/path"}, "only ws and wss have a path"},
 		{"query on mqtt", mqtt.Options{BrokerURL: "mqtt://broker?x=y"}, "only ws and wss have a path"},
 		{"bad port", mqtt.Options{BrokerURL: "mqtt://broker:port"}, "is not a URL"},
-		{"user in URL", mqtt.Options{BrokerURL: "mqtt://user:s3cret@broker"}, "use Username and Password or PasswordFile instead"},
-		{"user without a URL", mqtt.Options{BrokerURL: "user:s3cret@broker:x"}, "use Username and Password or PasswordFile instead"},
+		{"user in URL", mqtt.Options{BrokerURL: "mqtt://user:s3cret@broker"},
+			"use Username and Password or PasswordFile instead"},
+		{"user without a URL", mqtt.Options{BrokerURL: "user:s3cret@broker:x"},
+			"use Username and Password or PasswordFile instead"},
 		{"TLS without encryption", mqtt.Options{BrokerURL: "mqtt://broker", TLS: &tls.Config{}}, "use mqtts:// or wss://"},
 		{"CA without encryption", mqtt.Options{BrokerURL: "ws://broker", CAFile: "ca.crt"}, "use mqtts:// or wss://"},
-		{"certificate without key", mqtt.Options{BrokerURL: "mqtts://broker", CertFile: "c"}, "only one of CertFile and KeyFile is set"},
-		{"key without certificate", mqtt.Options{BrokerURL: "mqtts://broker", KeyFile: "k"}, "only one of CertFile and KeyFile is set"},
+		{"certificate without key", mqtt.Options{BrokerURL: "mqtts://broker", CertFile: "c"},
+			"only one of CertFile and KeyFile is set"},
+		{"key without certificate", mqtt.Options{BrokerURL: "mqtts://broker", KeyFile: "k"},
+			"only one of CertFile and KeyFile is set"},
 		{"two certificates", mqtt.Options{BrokerURL: "mqtts://broker", CertFile: "c", KeyFile: "k",
 			TLS: &tls.Config{Certificates: make([]tls.Certificate, 1)}}, "set one of them"},
-		{"two CAs", mqtt.Options{BrokerURL: "mqtts://broker", CAFile: "c", TLS: &tls.Config{RootCAs: x509.NewCertPool()}}, "set one of them"},
-		{"two passwords", mqtt.Options{BrokerURL: "mqtts://broker", Password: "s3cret", PasswordFile: "f"}, "set one of them"},
-		{"session without a client ID", mqtt.Options{BrokerURL: "mqtt://broker", SessionExpiry: 1}, "SessionExpiry needs a ClientID"},
-		{"negative session", mqtt.Options{BrokerURL: "mqtt://broker", ClientID: "c", SessionExpiry: -1}, "must not be negative"},
+		{"two CAs", mqtt.Options{BrokerURL: "mqtts://broker", CAFile: "c", TLS: &tls.Config{RootCAs: x509.NewCertPool()}},
+			"set one of them"},
+		{"two passwords", mqtt.Options{BrokerURL: "mqtts://broker", Password: "s3cret", PasswordFile: "f"},
+			"set one of them"},
+		{"session without a client ID", mqtt.Options{BrokerURL: "mqtt://broker", SessionExpiry: 1},
+			"SessionExpiry needs a ClientID"},
+		{"negative session", mqtt.Options{BrokerURL: "mqtt://broker", ClientID: "c", SessionExpiry: -1},
+			"must not be negative"},
 		{"negative keep alive", mqtt.Options{BrokerURL: "mqtt://broker", KeepAlive: -1}, "invalid KeepAlive: -1ns: must be"},
 		{"long keep alive", mqtt.Options{BrokerURL: "mqtt://broker", KeepAlive: 20 * time.Hour}, "invalid KeepAlive: 20h"},
-		{"negative timeout", mqtt.Options{BrokerURL: "mqtt://broker", ConnectTimeout: -1}, "invalid ConnectTimeout: -1ns: must not be negative"},
-		{"control character", mqtt.Options{BrokerURL: "mqtt://broker", ClientID: "a\nb"}, "ClientID contains the character U+000A"},
+		{"negative timeout", mqtt.Options{BrokerURL: "mqtt://broker", ConnectTimeout: -1},
+			"invalid ConnectTimeout: -1ns: must not be negative"},
+		{"control character", mqtt.Options{BrokerURL: "mqtt://broker", ClientID: "a\nb"},
+			"ClientID contains the character U+000A"},
 		{"not UTF-8", mqtt.Options{BrokerURL: "mqtt://broker", Username: "a\xff"}, "Username is not UTF-8"},
 	}
 	for _, row := range table {
@@ -89,7 +101,8 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		Pointer *mqtt.Options
 	}
 	var printed []string
-	for _, value := range []any{options, &options, inURL, config{"c", options, &options}, []mqtt.Options{options}, transport, transport.Settings()} {
+	for _, value := range []any{options, &options, inURL, config{"c", options, &options}, []mqtt.Options{options},
+		transport, transport.Settings()} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
 			printed = append(printed, fmt.Sprintf(verb, value))
 		}

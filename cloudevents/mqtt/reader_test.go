@@ -74,7 +74,8 @@ func TestManyProperties(t *testing.T) {
 		t.Fatalf("the broker answers %v, %v", answer, err)
 	}
 	bytes, _ := alloctest.Cost(func() {
-		for _, m := range [][]byte{message("many/few", 1000), message("many/"+strings.Repeat("x", 5000), 500_000), message("many/more", 500_000)} {
+		for _, m := range [][]byte{message("many/few", 1000), message("many/"+strings.Repeat("x", 5000), 500_000),
+			message("many/more", 500_000)} {
 			if _, err := evil.Write(m); err != nil {
 				t.Fatal(err)
 			}

@@ -63,13 +63,14 @@ func TestSlowReceiveIsBounded(t *testing.T) {
 	var peak uint64
 	last := make(chan struct{})
 	n := 0
-	conn, err := newTransport(t, mqtt.Options{BrokerURL: broker.URL()}).Connect(t.Context(), connectOptions(t, func(cloudevents.Message) {
-		time.Sleep(mqtt.StuckAfter + 20*time.Millisecond)
-		peak = max(peak, inUse())
-		if n++; n == largeCount {
-			close(last)
-		}
-	}, "large"))
+	conn, err := newTransport(t, mqtt.Options{BrokerURL: broker.URL()}).Connect(t.Context(),
+		connectOptions(t, func(cloudevents.Message) {
+			time.Sleep(mqtt.StuckAfter + 20*time.Millisecond)
+			peak = max(peak, inUse())
+			if n++; n == largeCount {
+				close(last)
+			}
+		}, "large"))
 	if err != nil {
 		t.Fatal(err)
 	}

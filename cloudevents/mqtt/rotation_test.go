@@ -50,8 +50,9 @@ func newRotation(t *testing.T, g generation) *rotation {
 		CertFile: in(r.brokers, "tls.crt"), KeyFile: in(r.brokers, "tls.key"), ClientCAFile: in(r.brokers, "ca.crt"),
 		Lines: []string{"allow_anonymous false", "password_file " + in(r.brokers, "passwords")},
 	})
-	r.options = mqtt.Options{BrokerURL: r.broker.URL(), CAFile: in(r.clients, "ca.crt"), CertFile: in(r.clients, "tls.crt"),
-		KeyFile: in(r.clients, "tls.key"), Username: "user", PasswordFile: in(r.clients, "password")}
+	r.options = mqtt.Options{BrokerURL: r.broker.URL(), CAFile: in(r.clients, "ca.crt"),
+		CertFile: in(r.clients, "tls.crt"),
+		KeyFile:  in(r.clients, "tls.key"), Username: "user", PasswordFile: in(r.clients, "password")}
 	return r
 }
 
@@ -107,10 +108,13 @@ func TestRotation(t *testing.T) {
 		{"half a CA", "ca.crt", bundle[:len(bundle)-100], "ends within a certificate: is it being replaced?", false},
 		{"a CA that is not the broker's any more", "ca.crt", first.ca.PEM, "tls.crt", false},
 		{"old and new CA", "ca.crt", bundle, "failed to find any PEM data in certificate input", false},
-		{"half a certificate", "tls.crt", second.client.CertPEM[:300], "failed to find any PEM data in certificate input", false},
-		{"the certificate without its key", "tls.crt", second.client.CertPEM, "failed to find any PEM data in key input", false},
+		{"half a certificate", "tls.crt", second.client.CertPEM[:300], "failed to find any PEM data in certificate input",
+			false},
+		{"the certificate without its key", "tls.crt", second.client.CertPEM, "failed to find any PEM data in key input",
+			false},
 		{"the key of the one before", "tls.key", first.client.KeyPEM, "private key does not match public key", false},
-		{"the pair of the one before", "tls.crt", first.client.CertPEM, "the broker refused the handshake: check CertFile", true},
+		{"the pair of the one before", "tls.crt", first.client.CertPEM, "the broker refused the handshake: check CertFile",
+			true},
 		{"the new key too early", "tls.key", second.client.KeyPEM, "private key does not match public key", false},
 		{"all but the right password", "password", "pa55-0ne", "private key does not match public key", false},
 		{"the certificate", "tls.crt", second.client.CertPEM, "not authorized (CONNACK 0x87)", true},

@@ -50,7 +50,8 @@ func newSite(t *testing.T) *site {
 	s.clientCert, s.clientKey = client.Write(t, s.folder, "client")
 	s.strangerCert, s.strangerKey = stranger.Write(t, s.folder, "stranger")
 	s.expiredCert, s.expiredKey = expired.Write(t, s.folder, "expired")
-	s.passwordFile, s.wrongFile, s.none = filepath.Join(s.folder, "password"), filepath.Join(s.folder, "wrong"), filepath.Join(s.folder, "none")
+	s.passwordFile, s.wrongFile, s.none = filepath.Join(s.folder, "password"), filepath.Join(s.folder, "wrong"),
+		filepath.Join(s.folder, "none")
 	writeFile(t, s.passwordFile, rightPassword+"\n")
 	writeFile(t, s.wrongFile, wrongPassword+"\n")
 	s.secrets = []string{rightPassword, wrongPassword}
@@ -111,32 +112,50 @@ func (s *site) ways() []way {
 	return []way{
 		{name: "CA only", broker: "open", options: mqtt.Options{CAFile: ca}},
 		{name: "CA in TLS", broker: "open", options: mqtt.Options{TLS: &tls.Config{RootCAs: s.ca.Pool()}}},
-		{name: "unrequested certificate", broker: "open", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey}},
+		{name: "unrequested certificate", broker: "open", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert,
+			KeyFile: s.clientKey}},
 		{name: "mutual", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey}},
-		{name: "mutual in TLS", broker: "mutual", options: mqtt.Options{TLS: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{client}}}},
-		{name: "mutual with TLS 1.2", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey, TLS: &tls.Config{MaxVersion: tls.VersionTLS12}}},
+		{name: "mutual in TLS", broker: "mutual",
+			options: mqtt.Options{TLS: &tls.Config{RootCAs: s.ca.Pool(), Certificates: []tls.Certificate{client}}}},
+		{name: "mutual with TLS 1.2", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert,
+			KeyFile: s.clientKey, TLS: &tls.Config{MaxVersion: tls.VersionTLS12}}},
 		{name: "password", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user", Password: rightPassword}},
-		{name: "password file", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user", PasswordFile: s.passwordFile}},
-		{name: "mutual and password", broker: "both", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey, Username: "user", Password: rightPassword}},
-		{name: "the name in TLS", broker: "open", host: "localhost", options: mqtt.Options{CAFile: ca, TLS: &tls.Config{ServerName: "127.0.0.1"}}},
+		{name: "password file", broker: "password",
+			options: mqtt.Options{CAFile: ca, Username: "user", PasswordFile: s.passwordFile}},
+		{name: "mutual and password", broker: "both", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert,
+			KeyFile: s.clientKey, Username: "user", Password: rightPassword}},
+		{name: "the name in TLS", broker: "open", host: "localhost",
+			options: mqtt.Options{CAFile: ca, TLS: &tls.Config{ServerName: "127.0.0.1"}}},
 
 		{name: "wrong CA", broker: "open", options: mqtt.Options{CAFile: s.otherFile}, want: []string{unknown}},
 		{name: "no CA", broker: "open", want: []string{unknown}},
-		{name: "wrong host", broker: "open", host: "localhost", options: mqtt.Options{CAFile: ca}, want: []string{"certificate was not accepted: check the host in BrokerURL"}},
-		{name: "expired certificate of the broker", broker: "expired", options: mqtt.Options{CAFile: ca}, want: []string{"certificate was not accepted: renew it at the broker"}},
+		{name: "wrong host", broker: "open", host: "localhost", options: mqtt.Options{CAFile: ca},
+			want: []string{"certificate was not accepted: check the host in BrokerURL"}},
+		{name: "expired certificate of the broker", broker: "expired", options: mqtt.Options{CAFile: ca},
+			want: []string{"certificate was not accepted: renew it at the broker"}},
 		{name: "no certificate", broker: "mutual", options: mqtt.Options{CAFile: ca}, want: []string{refused}},
-		{name: "no certificate with TLS 1.2", broker: "mutual", options: mqtt.Options{CAFile: ca, TLS: &tls.Config{MaxVersion: tls.VersionTLS12}}, want: []string{refused}},
-		{name: "certificate of another CA", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.strangerCert, KeyFile: s.strangerKey}, want: []string{refused}},
-		{name: "expired certificate", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.expiredCert, KeyFile: s.expiredKey}, want: []string{"expired", refused}},
-		{name: "password but no certificate", broker: "both", options: mqtt.Options{CAFile: ca, Username: "user", Password: rightPassword}, want: []string{refused}},
-		{name: "certificate but no password", broker: "both", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.clientKey}, want: []string{"not authorized (CONNACK 0x87)", "check Username, Password and certificate"}},
-		{name: "wrong password", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user", Password: wrongPassword}, want: []string{"not authorized (CONNACK 0x87)", "check Username, Password"}},
-		{name: "wrong password file", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user", PasswordFile: s.wrongFile}, want: []string{"not authorized (CONNACK 0x87)"}},
+		{name: "no certificate with TLS 1.2", broker: "mutual",
+			options: mqtt.Options{CAFile: ca, TLS: &tls.Config{MaxVersion: tls.VersionTLS12}}, want: []string{refused}},
+		{name: "certificate of another CA", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.strangerCert,
+			KeyFile: s.strangerKey}, want: []string{refused}},
+		{name: "expired certificate", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.expiredCert,
+			KeyFile: s.expiredKey}, want: []string{"expired", refused}},
+		{name: "password but no certificate", broker: "both",
+			options: mqtt.Options{CAFile: ca, Username: "user", Password: rightPassword}, want: []string{refused}},
+		{name: "certificate but no password", broker: "both", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert,
+			KeyFile: s.clientKey}, want: []string{"not authorized (CONNACK 0x87)", "check Username, Password and certificate"}},
+		{name: "wrong password", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user",
+			Password: wrongPassword}, want: []string{"not authorized (CONNACK 0x87)", "check Username, Password"}},
+		{name: "wrong password file", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user",
+			PasswordFile: s.wrongFile}, want: []string{"not authorized (CONNACK 0x87)"}},
 
-		{name: "missing password file", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user", PasswordFile: s.none}, want: []string{"PasswordFile: open " + s.none}},
-		{name: "missing certificate", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.none, KeyFile: s.clientKey}, want: []string{"CertFile " + s.none}},
+		{name: "missing password file", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user",
+			PasswordFile: s.none}, want: []string{"PasswordFile: open " + s.none}},
+		{name: "missing certificate", broker: "mutual",
+			options: mqtt.Options{CAFile: ca, CertFile: s.none, KeyFile: s.clientKey}, want: []string{"CertFile " + s.none}},
 		{name: "missing CA", broker: "open", options: mqtt.Options{CAFile: s.none}, want: []string{"CAFile: open " + s.none}},
-		{name: "key of another certificate", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert, KeyFile: s.strangerKey},
+		{name: "key of another certificate", broker: "mutual", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert,
+			KeyFile: s.strangerKey},
 			want: []string{"KeyFile " + s.strangerKey, "private key does not match public key"}, quick: true},
 	}
 }

@@ -42,7 +42,8 @@ func TestTLS(t *testing.T) {
 	var client atomic.Value // the name in the last client's certificate
 	broker := startTLS(t, ca, &client)
 	folder := t.TempDir()
-	caFile, certFile, keyFile := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	caFile, certFile, keyFile := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "tls.crt"),
+		filepath.Join(folder, "tls.key")
 	options := mqtt.Options{BrokerURL: "mqtts://" + broker.addr, CAFile: caFile}
 	transport := newTransport(t, options)
 	open := func(transport *mqtt.Transport) error {
@@ -90,7 +91,8 @@ func TestTLS(t *testing.T) {
 	writeFile(t, keyFile, stranger.KeyPEM)
 	wantPermanent(open(transport), "refused the handshake: check CertFile")
 
-	wrongHost := newTransport(t, mqtt.Options{BrokerURL: "mqtts://" + broker.addr, CAFile: caFile, TLS: &tls.Config{ServerName: "another.example.com"}})
+	wrongHost := newTransport(t, mqtt.Options{BrokerURL: "mqtts://" + broker.addr, CAFile: caFile,
+		TLS: &tls.Config{ServerName: "another.example.com"}})
 	wantPermanent(open(wrongHost), "certificate was not accepted")
 }
 
@@ -132,7 +134,8 @@ func TestSchemes(t *testing.T) {
 	ca := certtest.New(t)
 	id := ca.Issue(t, "broker")
 	folder := t.TempDir()
-	caFile, certFile, keyFile := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
+	caFile, certFile, keyFile := filepath.Join(folder, "ca.crt"), filepath.Join(folder, "tls.crt"),
+		filepath.Join(folder, "tls.key")
 	writeFile(t, caFile, ca.PEM)
 	writeFile(t, certFile, id.CertPEM)
 	writeFile(t, keyFile, id.KeyPEM)

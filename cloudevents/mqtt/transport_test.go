@@ -93,7 +93,8 @@ func TestConnectErrors(t *testing.T) {
 	httpServer := httptest.NewServer(http.NotFoundHandler())
 	defer httpServer.Close()
 	httpAddr := strings.TrimPrefix(httpServer.URL, "http://")
-	overloaded := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	overloaded := httptest.NewServer(
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	defer overloaded.Close()
 	answer := func(packet ...byte) string {
 		return "mqtt://" + fake(t, func(conn net.Conn) {
@@ -111,20 +112,30 @@ func TestConnectErrors(t *testing.T) {
 	}{
 		{"no listener", mqtt.Options{BrokerURL: "mqtt://" + gone.Addr().String()}, []string{"connection refused"}, false},
 		{"hangs up", mqtt.Options{BrokerURL: "mqtt://" + hangUp}, []string{"is it an MQTT v5 broker?"}, false},
-		{"HTTP server", mqtt.Options{BrokerURL: "mqtt://" + httpAddr, ConnectTimeout: 200 * time.Millisecond}, []string{"connect to mqtt://"}, false},
+		{"HTTP server", mqtt.Options{BrokerURL: "mqtt://" + httpAddr, ConnectTimeout: 200 * time.Millisecond},
+			[]string{"connect to mqtt://"}, false},
 		{"no TLS there", mqtt.Options{BrokerURL: "mqtts://" + httpAddr}, []string{"does not speak TLS on this port"}, true},
-		{"no WebSocket there", mqtt.Options{BrokerURL: "ws://" + httpAddr + "/mqtt"}, []string{"HTTP 404", "check the path"}, true},
-		{"gateway without broker", mqtt.Options{BrokerURL: "ws://" + strings.TrimPrefix(overloaded.URL, "http://")}, []string{"HTTP 502"}, false},
-		{"bad client ID", mqtt.Options{BrokerURL: answer(0x20, 3, 0, 0x85, 0)}, []string{"client identifier not valid (CONNACK 0x85)", "check ClientID"}, true},
+		{"no WebSocket there", mqtt.Options{BrokerURL: "ws://" + httpAddr + "/mqtt"}, []string{"HTTP 404", "check the path"},
+			true},
+		{"gateway without broker", mqtt.Options{BrokerURL: "ws://" + strings.TrimPrefix(overloaded.URL, "http://")},
+			[]string{"HTTP 502"}, false},
+		{"bad client ID", mqtt.Options{BrokerURL: answer(0x20, 3, 0, 0x85, 0)},
+			[]string{"client identifier not valid (CONNACK 0x85)", "check ClientID"}, true},
 		{"old broker", mqtt.Options{BrokerURL: answer(0x20, 3, 0, 0x84, 0)}, []string{"must speak MQTT v5"}, true},
 		{"busy", mqtt.Options{BrokerURL: answer(0x20, 3, 0, 0x89, 0)}, []string{"server busy"}, false},
-		{"in its own words", mqtt.Options{BrokerURL: answer(0x20, 8, 0, 0x97, 5, 0x1f, 0, 2, 'n', 'o')}, []string{`quota exceeded (CONNACK 0x97), in the broker's words: "no"`}, false},
+		{"in its own words", mqtt.Options{BrokerURL: answer(0x20, 8, 0, 0x97, 5, 0x1f, 0, 2, 'n', 'o')},
+			[]string{`quota exceeded (CONNACK 0x97), in the broker's words: "no"`}, false},
 		{"QoS 0 only", mqtt.Options{BrokerURL: answer(0x20, 5, 0, 0, 2, 0x24, 0)}, []string{"needs QoS 1"}, true},
-		{"window of nothing", mqtt.Options{BrokerURL: answer(0x20, 6, 0, 0, 3, 0x21, 0, 0)}, []string{"Receive Maximum of 0"}, false},
-		{"no shared subscriptions", mqtt.Options{BrokerURL: answer(0x20, 5, 0, 0, 2, 0x2a, 0)}, []string{"does not support shared subscriptions"}, true},
-		{"password file missing", mqtt.Options{BrokerURL: "mqtt://" + hangUp, PasswordFile: missing}, []string{"PasswordFile: open " + missing}, true},
-		{"CA file missing", mqtt.Options{BrokerURL: "mqtts://" + hangUp, CAFile: missing}, []string{"CAFile: open " + missing}, true},
-		{"certificate missing", mqtt.Options{BrokerURL: "mqtts://" + hangUp, CertFile: missing, KeyFile: missing}, []string{"CertFile " + missing}, true},
+		{"window of nothing", mqtt.Options{BrokerURL: answer(0x20, 6, 0, 0, 3, 0x21, 0, 0)}, []string{"Receive Maximum of 0"},
+			false},
+		{"no shared subscriptions", mqtt.Options{BrokerURL: answer(0x20, 5, 0, 0, 2, 0x2a, 0)},
+			[]string{"does not support shared subscriptions"}, true},
+		{"password file missing", mqtt.Options{BrokerURL: "mqtt://" + hangUp, PasswordFile: missing},
+			[]string{"PasswordFile: open " + missing}, true},
+		{"CA file missing", mqtt.Options{BrokerURL: "mqtts://" + hangUp, CAFile: missing},
+			[]string{"CAFile: open " + missing}, true},
+		{"certificate missing", mqtt.Options{BrokerURL: "mqtts://" + hangUp, CertFile: missing, KeyFile: missing},
+			[]string{"CertFile " + missing}, true},
 	}
 	for _, row := range table {
 		t.Run(row.name, func(t *testing.T) {
@@ -141,7 +152,8 @@ func TestConnectErrors(t *testing.T) {
 // TestSubscriptionRefused checks that the error names the filter.
 func TestSubscriptionRefused(t *testing.T) {
 	broker := startEmbedded(t, embeddedOptions{denied: map[string]bool{"secret/#": true}})
-	_, err := newTransport(t, mqtt.Options{BrokerURL: broker.url()}).Connect(t.Context(), connectOptions(t, nil, "open", "secret/#", "other"))
+	_, err := newTransport(t, mqtt.Options{BrokerURL: broker.url()}).Connect(t.Context(),
+		connectOptions(t, nil, "open", "secret/#", "other"))
 	wantError(t, err, `topic filter "secret/#": not authorized (SUBACK 0x87)`, "access rules")
 	var permanent *cloudevents.PermanentError
 	var reason *mqtt.ReasonError
@@ -154,7 +166,8 @@ func TestSubscriptionRefused(t *testing.T) {
 			_, _ = conn.Write([]byte{0x90, 4, rest[0], rest[1], 0, 0})
 		}
 	})
-	_, err = newTransport(t, mqtt.Options{BrokerURL: "mqtt://" + qos0}).Connect(t.Context(), connectOptions(t, nil, "topic"))
+	_, err = newTransport(t, mqtt.Options{BrokerURL: "mqtt://" + qos0}).Connect(t.Context(),
+		connectOptions(t, nil, "topic"))
 	wantError(t, err, `topic filter "topic": granted only QoS 0`)
 }
 

@@ -35,15 +35,18 @@ func startStack(t *testing.T, sourceOptions, agentOptions mqtt.Options) *stack {
 	t.Helper()
 	s := &stack{t: t}
 	var err error
-	if s.source, err = work.NewSource(newTransport(t, sourceOptions), work.SourceOptions{SourceID: "hub", DrainTimeout: -1}); err != nil {
+	if s.source, err = work.NewSource(newTransport(t, sourceOptions),
+		work.SourceOptions{SourceID: "hub", DrainTimeout: -1}); err != nil {
 		t.Fatal(err)
 	}
-	if s.agent, err = work.NewAgent(newTransport(t, agentOptions), work.AgentOptions{ClusterName: "cluster1", DrainTimeout: -1}); err != nil {
+	if s.agent, err = work.NewAgent(newTransport(t, agentOptions),
+		work.AgentOptions{ClusterName: "cluster1", DrainTimeout: -1}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.ctx = ctx
-	if s.arriving, err = s.agent.Clientset().WorkV1().ManifestWorks("cluster1").Watch(ctx, metav1.ListOptions{}); err != nil {
+	if s.arriving, err = s.agent.Clientset().WorkV1().ManifestWorks("cluster1").Watch(ctx,
+		metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error)
@@ -67,9 +70,11 @@ func (s *stack) create(cluster, name, text string) {
 	s.t.Helper()
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	w.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
-		Raw: fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"},"data":{"text":%q}}`, text),
+		Raw: fmt.Appendf(nil,
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"},"data":{"text":%q}}`, text),
 	}}}
-	if _, err := s.source.Clientset().WorkV1().ManifestWorks(cluster).Create(s.ctx, w, metav1.CreateOptions{}); err != nil {
+	if _, err := s.source.Clientset().WorkV1().ManifestWorks(cluster).Create(s.ctx, w,
+		metav1.CreateOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
 }

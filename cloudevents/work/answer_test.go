@@ -125,7 +125,8 @@ func TestAnswerWaitsForStore(t *testing.T) {
 				informer := s.informer(workinformers.NewSharedInformerFactory(a.Clientset(), 0))
 				s.settle()
 				if n := early(); n != 0 || informer.HasSynced() {
-					s.t.Fatalf("before the work is stored, %d events of it are out, the agent's informer is synced: %t", n, informer.HasSynced())
+					s.t.Fatalf("before the work is stored, %d events of it are out, the agent's informer is synced: %t", n,
+						informer.HasSynced())
 				}
 				tc.script(s, h, release)
 				release()

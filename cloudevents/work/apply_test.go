@@ -20,9 +20,12 @@ import (
 
 const appHead = "apiVersion: work.open-cluster-management.io/v1\nkind: ManifestWork\nmetadata: {name: app"
 
-func apply(t *testing.T, works worktyped.ManifestWorkInterface, manager, rest string, subresources ...string) (*workv1.ManifestWork, error) {
+func apply(
+	t *testing.T, works worktyped.ManifestWorkInterface, manager, rest string, subresources ...string,
+) (*workv1.ManifestWork, error) {
 	t.Helper()
-	return works.Patch(t.Context(), "app", types.ApplyPatchType, []byte(appHead+rest), metav1.PatchOptions{FieldManager: manager}, subresources...)
+	return works.Patch(t.Context(), "app", types.ApplyPatchType, []byte(appHead+rest),
+		metav1.PatchOptions{FieldManager: manager}, subresources...)
 }
 
 // managersOf lists the managers in the managedFields of an object.
@@ -45,7 +48,8 @@ spec: {workload: {manifests: [{kind: ConfigMap, apiVersion: v1, metadata: {name:
 		if err != nil {
 			t.Fatal(err)
 		}
-		if created.UID == "" || created.Generation != 1 || created.Spec.DeleteOption.PropagationPolicy != workv1.DeletePropagationPolicyTypeForeground {
+		if created.UID == "" || created.Generation != 1 ||
+			created.Spec.DeleteOption.PropagationPolicy != workv1.DeletePropagationPolicyTypeForeground {
 			t.Errorf("created: %+v", created)
 		}
 		s.settle()
@@ -91,11 +95,14 @@ func TestAgentCannotApplySpec(t *testing.T) {
 		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{})
 		h.create("cluster1", newWork("app", "1"))
 		s.settle()
-		if _, err := apply(t, a.works(), "agent", "}\nspec: {deleteOption: {propagationPolicy: Orphan}}"); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "belongs to the work's source") {
+		if _, err := apply(t, a.works(), "agent",
+			"}\nspec: {deleteOption: {propagationPolicy: Orphan}}"); !apierrors.IsInvalid(err) ||
+			!strings.Contains(err.Error(), "belongs to the work's source") {
 			t.Errorf("apply of a spec: %v", err)
 		}
 		data := []byte(strings.Replace(appHead, "app", "none", 1) + "}")
-		if _, err := a.works().Patch(s.t.Context(), "none", types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "agent"}); !apierrors.IsNotFound(err) {
+		if _, err := a.works().Patch(s.t.Context(), "none", types.ApplyPatchType, data,
+			metav1.PatchOptions{FieldManager: "agent"}); !apierrors.IsNotFound(err) {
 			t.Errorf("apply of a missing work: %v", err)
 		}
 		if _, err := apply(t, h.works("cluster1"), "hub", "}\nstatus: {}", "status"); !apierrors.IsMethodNotSupported(err) {

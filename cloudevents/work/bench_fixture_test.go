@@ -98,18 +98,21 @@ func (c *crowd) addAgent(options mqtt.Options, i int) {
 		if w.DeletionTimestamp != nil || observed(w) == w.Generation {
 			return
 		}
-		if _, err := works.Patch(context.Background(), w.Name, types.MergePatchType, reportOn(w.Generation), metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := works.Patch(context.Background(), w.Name, types.MergePatchType, reportOn(w.Generation),
+			metav1.PatchOptions{}, "status"); err != nil {
 			c.tb.Error(err)
 		}
 	}
-	benchInformer(c.tb, agent.Clientset(), cache.ResourceEventHandlerFuncs{AddFunc: report, UpdateFunc: func(_, obj any) { report(obj) }})
+	benchInformer(c.tb, agent.Clientset(),
+		cache.ResourceEventHandlerFuncs{AddFunc: report, UpdateFunc: func(_, obj any) { report(obj) }})
 }
 
 func clusterName(i int) string { return fmt.Sprintf("cluster%d", i) }
 
 func reportOn(generation int64) []byte {
-	return fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete","message":"Apply manifest work complete","observedGeneration":%d,"lastTransitionTime":"2026-01-01T00:00:00Z"},`+
-		`{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, generation)
+	return fmt.Appendf(nil,
+		`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete","message":"Apply manifest work complete","observedGeneration":%d,"lastTransitionTime":"2026-01-01T00:00:00Z"},`+
+			`{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, generation)
 }
 
 func observed(w *workv1.ManifestWork) int64 {
@@ -216,7 +219,8 @@ func (c *meteredConn) Publish(ctx context.Context, m cloudevents.Message, done f
 		c.meter.specs.Add(1)
 	}
 	size := int64(len(m.Event.DataEncoded))
-	for was := c.meter.largest.Load(); size > was && !c.meter.largest.CompareAndSwap(was, size); was = c.meter.largest.Load() {
+	for was := c.meter.largest.Load(); size > was &&
+		!c.meter.largest.CompareAndSwap(was, size); was = c.meter.largest.Load() {
 	}
 	c.meter.last.Store(time.Now().UnixNano())
 	return c.Conn.Publish(ctx, m, done)

@@ -84,14 +84,17 @@ func TestBundleEventsFromCreateToRemoval(t *testing.T) {
 		created := h.create("cluster1", obj)
 		s.settle()
 		spec := take[*codec.Spec](wire)[0]
-		if spec.Action != codec.ActionCreate || spec.Version != 1 || created.Generation != 1 || len(spec.Work.Finalizers) != 0 {
-			t.Errorf("created as %s, version %d, generation %d, finalizers %v", spec.Action, spec.Version, created.Generation, spec.Work.Finalizers)
+		if spec.Action != codec.ActionCreate || spec.Version != 1 || created.Generation != 1 ||
+			len(spec.Work.Finalizers) != 0 {
+			t.Errorf("created as %s, version %d, generation %d, finalizers %v", spec.Action, spec.Version, created.Generation,
+				spec.Work.Finalizers)
 		}
 		a.setFinalizers("app", workv1.ManifestWorkFinalizer)
 		a.report("app", "one")
 		s.settle()
 		status := take[*codec.Status](wire)[0]
-		if status.Version != 1 || status.Metadata.UID != "" && string(status.Metadata.UID) != status.ResourceID || !slices.Contains(status.Metadata.Finalizers, workv1.ManifestWorkFinalizer) {
+		if status.Version != 1 || status.Metadata.UID != "" && string(status.Metadata.UID) != status.ResourceID ||
+			!slices.Contains(status.Metadata.Finalizers, workv1.ManifestWorkFinalizer) {
 			t.Errorf("reported as version %d with %+v", status.Version, status.Metadata)
 		}
 		if hash, err := codec.ManifestBundle.StatusHash(status.Status); err != nil || hash != status.Hash {
@@ -102,7 +105,8 @@ func TestBundleEventsFromCreateToRemoval(t *testing.T) {
 		spec = take[*codec.Spec](wire)[0]
 		if spec.Action != codec.ActionUpdate || spec.Version != 2 || spec.StatusSeq != status.SequenceID ||
 			!slices.Equal(spec.Work.Finalizers, []string{workv1.ManifestWorkFinalizer}) {
-			t.Errorf("updated as %s, version %d, sequence %d, finalizers %v", spec.Action, spec.Version, spec.StatusSeq, spec.Work.Finalizers)
+			t.Errorf("updated as %s, version %d, sequence %d, finalizers %v", spec.Action, spec.Version, spec.StatusSeq,
+				spec.Work.Finalizers)
 		}
 		h.delete("cluster1", "app")
 		s.settle()
@@ -112,7 +116,8 @@ func TestBundleEventsFromCreateToRemoval(t *testing.T) {
 		a.setFinalizers("app")
 		s.settle()
 		gone := take[*codec.Status](wire)[0]
-		if !gone.Gone() || gone.Version != 3 || gone.SequenceID <= status.SequenceID || len(gone.Metadata.Finalizers) != 0 || gone.Metadata.DeletionTimestamp == nil {
+		if !gone.Gone() || gone.Version != 3 || gone.SequenceID <= status.SequenceID || len(gone.Metadata.Finalizers) != 0 ||
+			gone.Metadata.DeletionTimestamp == nil {
 			t.Errorf("gone as %+v", gone)
 		}
 		if got := h.get("cluster1", "app").Finalizers; !slices.Equal(got, []string{"hub.example.com/own"}) {
@@ -192,7 +197,8 @@ func TestBundleUnreportedWork(t *testing.T) {
 	for name, tt := range map[string]struct {
 		lost  int
 		later time.Duration
-	}{"no loss": {0, time.Minute}, "specs and statuses are lost": {3, time.Minute}, "in one second": {0, 100 * time.Millisecond}} {
+	}{"no loss": {0, time.Minute}, "specs and statuses are lost": {3, time.Minute},
+		"in one second": {0, 100 * time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
 				l, options := &link{Transport: s.bus.Transport()}, bundleAgent
@@ -255,7 +261,8 @@ func TestBundleVersionsRiseAboveAgent(t *testing.T) {
 		publish(s, cloudevents.Message{Topic: topic, Event: event})
 		s.settle()
 		specs := take[*codec.Spec](wire)
-		if len(specs) != 1 || specs[0].Version <= 5 || specs[0].Work.Annotations[codec.AnnotationResourceVersion] != strconv.FormatInt(specs[0].Version, 10) {
+		if len(specs) != 1 || specs[0].Version <= 5 ||
+			specs[0].Work.Annotations[codec.AnnotationResourceVersion] != strconv.FormatInt(specs[0].Version, 10) {
 			t.Fatalf("sent %d specs, want one above version 5", len(specs))
 		}
 		if got := h.get("cluster1", "app").Generation; got != specs[0].Version {
@@ -297,10 +304,12 @@ func TestBundleLateStatus(t *testing.T) {
 					status := &workv1.ManifestWorkStatus{}
 					if gone {
 						meta.DeletionTimestamp = &meta.CreationTimestamp
-						status.Conditions = []metav1.Condition{{Type: "Deleted", Status: metav1.ConditionTrue, Reason: "ManifestsDeleted"}}
+						status.Conditions = []metav1.Condition{{Type: "Deleted", Status: metav1.ConditionTrue,
+							Reason: "ManifestsDeleted"}}
 					}
 					topic, event, err := codec.ManifestBundle.Encode(&codec.Status{
-						Header:     codec.Header{ID: strconv.FormatInt(seq, 10), Source: "hub", Cluster: "cluster1", Agent: "agent", Time: time.Now()},
+						Header: codec.Header{ID: strconv.FormatInt(seq, 10), Source: "hub", Cluster: "cluster1", Agent: "agent",
+							Time: time.Now()},
 						WorkRef:    codec.WorkRef{ResourceID: spec.ResourceID, Version: version, Name: "app"},
 						SequenceID: seq, Metadata: &meta, Status: status,
 					})
@@ -389,7 +398,8 @@ func TestBundleUnversioned(t *testing.T) {
 		obj.Annotations = map[string]string{codec.AnnotationResourceVersion: "0"}
 		h.create("cluster1", obj)
 		s.settle()
-		if spec := take[*codec.Spec](wire)[0]; spec.Version != 0 || spec.Work.Annotations[codec.AnnotationResourceVersion] != "" {
+		if spec := take[*codec.Spec](wire)[0]; spec.Version != 0 ||
+			spec.Work.Annotations[codec.AnnotationResourceVersion] != "" {
 			t.Errorf("version %d, annotations %v", spec.Version, spec.Work.Annotations)
 		}
 		a.report("app", "one")
@@ -419,7 +429,8 @@ func TestBundleLargeMetadata(t *testing.T) {
 		h := s.source(bundleSource)
 		obj := newWork("app", "1")
 		obj.Annotations = map[string]string{"note": strings.Repeat("x", 1<<16)}
-		if _, err := h.works("cluster1").Create(t.Context(), obj, metav1.CreateOptions{}); !apierrors.IsRequestEntityTooLargeError(err) {
+		if _, err := h.works("cluster1").Create(t.Context(), obj,
+			metav1.CreateOptions{}); !apierrors.IsRequestEntityTooLargeError(err) {
 			t.Errorf("Create: %v", err)
 		}
 		obj.Annotations["note"] = strings.Repeat("x", 1<<15)
@@ -433,7 +444,8 @@ func TestBundleInvalidSpec(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h, _ := s.source(bundleSource), s.agent(bundleAgent)
 		s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
-			if strings.Contains(m.Event.Type(), ".spec.") && len(m.Event.Data()) > 0 && !strings.HasSuffix(m.Event.Type(), ".resync_request") {
+			if strings.Contains(m.Event.Type(), ".spec.") && len(m.Event.Data()) > 0 &&
+				!strings.HasSuffix(m.Event.Type(), ".resync_request") {
 				broken := m.Event.Clone()
 				broken.DataEncoded = []byte(`{"manifests":7}`)
 				m.Event = &broken

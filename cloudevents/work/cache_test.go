@@ -73,7 +73,8 @@ func TestListsByNameDoNotDelayWrites(t *testing.T) {
 // sourceWith returns a source that is not started, with works in one namespace.
 func sourceWith(t *testing.T, works int) *work.Source {
 	t.Helper()
-	source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub", Outbox: work.Outbox(2 * works)})
+	source, err := work.NewSource(memory.New().Transport(),
+		work.SourceOptions{SourceID: "hub", Outbox: work.Outbox(2 * works)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,10 @@ package work_test
 
 // Reasons of the differences. API.md lists them too.
 const (
-	newer       = "the metadata is checked by the functions of apimachinery 0.37, the oracle's by those of 0.36"
-	namespaces  = "a namespace is a cluster's name and always exists"
-	agentDone   = "when its agent is done, the clean-up finalizer goes; another finalizer keeps the object, which is a change of its own"
+	newer      = "the metadata is checked by the functions of apimachinery 0.37, the oracle's by those of 0.36"
+	namespaces = "a namespace is a cluster's name and always exists"
+	agentDone  = "when its agent is done, the clean-up finalizer goes; another finalizer keeps the object, which is a " +
+		"change of its own"
 	future      = "a version from the future is an error, where the API server waits for it in silence"
 	noCollector = "a source's works have no dependents, so no finalizer for the garbage collector comes and goes"
 	goValues    = "objects are Go values: null, missing and empty are one"
@@ -41,7 +42,8 @@ var differences = map[string]difference{
 	"create/2 MiB":             {`ok`, sizes},
 	"create/4 MiB":             {`ok`, sizes},
 
-	"bad patches/json of a bad status": {`ns/app uid=1 version=same generation=1 created=true labels={"a":"1"} spec=` + simpleSpec, managed},
+	"bad patches/json of a bad status": {`ns/app uid=1 version=same generation=1 created=true labels={"a":"1"} spec=` +
+		simpleSpec, managed},
 
 	"null patches/json of the workload of no spec, 2": {`ns/n8 uid=1 version=same generation=2 created=true`, goValues},
 	"null patches/json without the spec, twice, 2":    {`ns/n9 uid=1 version=same generation=2 created=true`, goValues},
@@ -54,8 +56,10 @@ var differences = map[string]difference{
 	"deletion/step 2, foreground again, then": {`ns/app uid=1 version=same ` + appHeld, noCollector},
 	"deletion/step 3, orphan now, then":       {`ns/app uid=1 version=same ` + appHeld, noCollector},
 
-	"watch/deletion by label": {`MODIFIED ns/one map[x:2], MODIFIED ns/one map[x:2] deleting, MODIFIED ns/one map[x:2] deleting`, agentDone},
-	"watch/from the future":   {`ERROR Timeout code=504, closed`, future},
+	"watch/deletion by label": {
+		`MODIFIED ns/one map[x:2], MODIFIED ns/one map[x:2] deleting, MODIFIED ns/one map[x:2] deleting`, agentDone,
+	},
+	"watch/from the future": {`ERROR Timeout code=504, closed`, future},
 
 	"status from the hub/update":                                 {noStatus, statuses},
 	"status from the hub/update of nothing":                      {noStatus, statuses},
@@ -64,15 +68,17 @@ var differences = map[string]difference{
 	"status from the hub/application/apply-patch+yaml":           {noStatus, statuses},
 	"status from the hub/application/strategic-merge-patch+json": {noStatus, statuses},
 
-	"spoke list/every namespace":         {`[] version=true`, oneCluster},
-	"spoke watch/from the future":        {`ERROR Timeout code=504, closed`, future},
-	"spoke status patches/apply nothing": {`ns/app uid=1 version=same generation=1 created=true spec=` + simpleSpec, goValues},
+	"spoke list/every namespace":  {`[] version=true`, oneCluster},
+	"spoke watch/from the future": {`ERROR Timeout code=504, closed`, future},
+	"spoke status patches/apply nothing": {`ns/app uid=1 version=same generation=1 created=true spec=` + simpleSpec,
+		goValues},
 	"spoke status bodies/json, manifests of no resourceStatus": {`ns/app uid=1 version=same generation=1 created=true spec=` + simpleSpec +
 		` status={"conditions":[{"lastTransitionTime":"2026-01-01T00:00:00Z","message":"","reason":"R","status":"True","type":"A"}]}`, goValues},
 	"spoke metadata patches/apply, conflict": {
 		`error Conflict code=409 details=/ "" cause=FieldManagerConflict .metadata.labels.a "conflict with \"before-first-apply\" using work.open-cluster-management.io/v1"`,
 		managed},
-	"spoke metadata patches/on the hub": {`{"labels":{"both":"hub","hub":"2"},"spec":` + simpleSpec + `,"status":{}}`, stays},
+	"spoke metadata patches/on the hub": {`{"labels":{"both":"hub","hub":"2"},"spec":` + simpleSpec + `,"status":{}}`,
+		stays},
 
 	"travel/on the spoke": {`ns/app uid=2 version=new generation=1 created=true ` + travelled, sidesOwn},
 	"travel/the same uid": {`false`, sidesOwn},
@@ -81,10 +87,12 @@ var differences = map[string]difference{
 	"travel/on the hub": {`ns/app uid=1 version=same generation=1 created=true generateName="app-" labels={"a":"1"} annotations={"a":"1"} ` +
 		`finalizers=["example.com/hub"] ` + owned, stays},
 
-	"spoke writes/create":                         {noMethod, sources},
-	"spoke writes/create of what exists":          {noMethod, sources},
-	"spoke writes/create, dry run":                {noMethod, sources},
-	"spoke writes/create by apply":                {`error NotFound code=404 details=work.open-cluster-management.io/manifestworks "applied"`, sources},
+	"spoke writes/create":                {noMethod, sources},
+	"spoke writes/create of what exists": {noMethod, sources},
+	"spoke writes/create, dry run":       {noMethod, sources},
+	"spoke writes/create by apply": {
+		`error NotFound code=404 details=work.open-cluster-management.io/manifestworks "applied"`, sources,
+	},
 	"spoke writes/delete":                         {noMethod, sources},
 	"spoke writes/delete of nothing":              {noMethod, sources},
 	"spoke writes/collection":                     {noMethod, sources},

@@ -113,7 +113,8 @@ func (a *agentsOf) ManifestWorks(namespace string) worktyped.ManifestWorkInterfa
 func (a *agentsOf) clean() {
 	for _, spoke := range a.spokes {
 		for _, name := range spoke.names() {
-			if w := spoke.get(name); w.DeletionTimestamp != nil && slices.Equal(w.Finalizers, []string{workv1.ManifestWorkFinalizer}) {
+			if w := spoke.get(name); w.DeletionTimestamp != nil &&
+				slices.Equal(w.Finalizers, []string{workv1.ManifestWorkFinalizer}) {
 				spoke.setFinalizers(name)
 			}
 		}

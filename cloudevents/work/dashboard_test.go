@@ -84,7 +84,8 @@ func TestDashboardPanels(t *testing.T) {
 		if p.Type == "row" {
 			continue
 		}
-		if p.Title == "" || !strings.HasSuffix(p.Description, ".") || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 {
+		if p.Title == "" || !strings.HasSuffix(p.Description, ".") || p.FieldConfig.Defaults.Unit == "" ||
+			len(p.Targets) == 0 {
 			t.Errorf("%q lacks a title, a sentence, a unit or a query", p.Title)
 		}
 		if p.Datasource.UID != "${datasource}" {
@@ -159,7 +160,8 @@ func TestMetricsAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
-	for _, m := range regexp.MustCompile(`(?m)^\| .(\w+). \| (counter|gauge|histogram) \| ([-\w]+) \|`).FindAllStringSubmatch(string(doc), -1) {
+	for _, m := range regexp.MustCompile(
+		`(?m)^\| .(\w+). \| (counter|gauge|histogram) \| ([-\w]+) \|`).FindAllStringSubmatch(string(doc), -1) {
 		documented["spokewire_cloudevents_"+m[1]] = m[2] + " " + m[3]
 	}
 	exist := map[string]string{}
@@ -224,7 +226,8 @@ func existingMetrics(t *testing.T) map[string]*family {
 type query struct{ metrics, labels []string }
 
 var (
-	promToken = regexp.MustCompile(`^(\s+|"[^"]*"|\[[$\w:]+\]|[a-zA-Z_:][\w:]*|[0-9.]+|=~|!=|!~|==|>=|<=|[-+*/%^<>=(){},])`)
+	promToken = regexp.MustCompile(
+		`^(\s+|"[^"]*"|\[[$\w:]+\]|[a-zA-Z_:][\w:]*|[0-9.]+|=~|!=|!~|==|>=|<=|[-+*/%^<>=(){},])`)
 	// promWords are the operators and functions of the dashboard. They may stand outside of braces
 	// and lists of labels.
 	promWords = []string{"sum", "max", "min", "count", "topk", "rate", "histogram_quantile", "time", "by", "on", "and"}

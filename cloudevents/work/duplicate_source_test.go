@@ -173,7 +173,8 @@ func TestOutrankedSourceDropsLists(t *testing.T) {
 		if work.StateOf(h.Source).Bytes <= before {
 			t.Fatal("the list is not charged")
 		}
-		send(&codec.Presence{Header: codec.Header{ID: "p", Source: "hub"}, Session: "newer", Started: time.Now().Add(time.Hour)})
+		send(&codec.Presence{Header: codec.Header{ID: "p", Source: "hub"}, Session: "newer",
+			Started: time.Now().Add(time.Hour)})
 		expectProbes(t, "outranked", h, isOlder, "", isOlder)
 		if lists := work.StateOf(h.Source).Lists; lists != 0 {
 			t.Errorf("the source has %d lists", lists)

@@ -44,7 +44,8 @@ func strictReport(name string, version int64, at time.Time, message string) *cod
 
 func appliedStatus(message string) *workv1.ManifestWorkStatus {
 	return &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{
-		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Applied", Message: message, LastTransitionTime: metav1.Now(),
+		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Applied", Message: message,
+		LastTransitionTime: metav1.Now(),
 	}}}
 }
 

@@ -20,7 +20,8 @@ func Example_metrics() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	registry := prometheus.NewRegistry()
-	source := must(work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub", MetricsRegisterer: registry}))
+	source := must(work.NewSource(memory.New().Transport(),
+		work.SourceOptions{SourceID: "hub", MetricsRegisterer: registry}))
 	go run(ctx, source)
 	<-source.Ready()
 	must(source.Clientset().WorkV1().ManifestWorks("cluster1").Create(ctx, newWork("app", "1"), metav1.CreateOptions{}))

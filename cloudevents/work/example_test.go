@@ -145,7 +145,8 @@ kind: ManifestWork
 metadata: {name: app}
 spec:
   deleteOption: {propagationPolicy: ` + policy + `}`)
-		_, err := works.Patch(context.Background(), "app", types.ApplyPatchType, config, metav1.PatchOptions{FieldManager: manager})
+		_, err := works.Patch(context.Background(), "app", types.ApplyPatchType, config,
+			metav1.PatchOptions{FieldManager: manager})
 		return err
 	}
 	fmt.Println(apply("rollouts", "Orphan"))

@@ -43,7 +43,8 @@ func SourceRecords(s *Source) map[string]Record {
 func AgentRecords(a *Agent) map[string]Record {
 	out := map[string]Record{}
 	for id, r := range StateOfAgent(a).Records {
-		out[id] = Record{UID: r.UID, Version: r.Version, Leaving: r.Phase != protocol.Held, Tombstone: r.Phase == protocol.Tombstone}
+		out[id] = Record{UID: r.UID, Version: r.Version, Leaving: r.Phase != protocol.Held,
+			Tombstone: r.Phase == protocol.Tombstone}
 	}
 	return out
 }

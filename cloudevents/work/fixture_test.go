@@ -292,7 +292,8 @@ func (a *spoke) names() []string {
 // report sets the condition Applied of a work, with a message.
 func (a *spoke) report(name, message string) {
 	a.t.Helper()
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, message)
+	patch := fmt.Sprintf(
+		`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, message)
 	a.patch(name, []byte(patch), "status")
 }
 
@@ -332,7 +333,9 @@ func (s *scene) informer(factory workinformers.SharedInformerFactory) cache.Shar
 }
 
 // held returns the value and the report of each work of a list, by name.
-func held(t *testing.T, list func(context.Context, metav1.ListOptions) (*workv1.ManifestWorkList, error)) map[string]string {
+func held(
+	t *testing.T, list func(context.Context, metav1.ListOptions) (*workv1.ManifestWorkList, error),
+) map[string]string {
 	t.Helper()
 	works, err := list(t.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -182,7 +182,8 @@ func TestForget(t *testing.T) {
 		if h.get("cluster1", "live").DeletionTimestamp != nil {
 			t.Error("a live work was deleted")
 		}
-		if _, err := h.works("cluster1").Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := h.works("cluster1").Patch(t.Context(), "held", types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := h.works("cluster1").Get(t.Context(), "held", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

@@ -33,7 +33,8 @@ func (c *counting) serve() {
 		return
 	}
 	c.served, c.of = w.Generation, string(w.UID)
-	about := fmt.Sprintf(`"status":"True","reason":"Tested","message":%q,"observedGeneration":%d,"lastTransitionTime":"2026-01-01T00:00:00Z"`,
+	about := fmt.Sprintf(
+		`"status":"True","reason":"Tested","message":%q,"observedGeneration":%d,"lastTransitionTime":"2026-01-01T00:00:00Z"`,
 		valueOf(c.t, w), w.Generation)
 	c.spoke.patch("app", fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Applied",%[1]s}],
 		"resourceStatus":{"manifests":[{"resourceMeta":{"ordinal":0},"conditions":[{"type":"Applied",%[1]s}]}]}}}`, about), "status")

@@ -63,7 +63,8 @@ func TestHostileClusterIsBounded(t *testing.T) {
 		"unknown works": func(s *scene, uid types.UID, head codec.Header, i int) {
 			list := &codec.SpecResync{Header: head, Scope: codec.ScopeListed, TargetSource: "hub", AgentSession: "evil"}
 			for j := range 1000 {
-				list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: fmt.Sprint("id-", i*1000+j), Version: 1, UID: "u", Source: "hub"})
+				list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: fmt.Sprint("id-", i*1000+j), Version: 1, UID: "u",
+					Source: "hub"})
 			}
 			s.sends(codec.ManifestWork, list)
 		},
@@ -73,7 +74,8 @@ func TestHostileClusterIsBounded(t *testing.T) {
 				Header: head, TargetSource: "hub", AgentSession: "evil", Chunk: codec.Chunk{Index: 0, Count: 2},
 			}
 			for j := range 1000 {
-				list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: fmt.Sprint("id-", i*1000+j), Version: 0, UID: "u", Source: "hub"})
+				list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: fmt.Sprint("id-", i*1000+j), Version: 0, UID: "u",
+					Source: "hub"})
 			}
 			s.sends(codec.ManifestWork, list)
 		},
@@ -271,11 +273,13 @@ func TestUnknownWorksAreBounded(t *testing.T) {
 		h.delete("cluster1", "app")
 		s.settle()
 		list := &codec.SpecResync{
-			Header: codec.Header{ID: "x", Time: time.Now().UTC(), Source: "hub", Cluster: "cluster1", Agent: "evil-agent", ResyncID: "x"},
-			Scope:  codec.ScopeListed, TargetSource: "hub", AgentSession: "evil",
+			Header: codec.Header{ID: "x", Time: time.Now().UTC(), Source: "hub", Cluster: "cluster1", Agent: "evil-agent",
+				ResyncID: "x"},
+			Scope: codec.ScopeListed, TargetSource: "hub", AgentSession: "evil",
 		}
 		for i := range listed {
-			list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: fmt.Sprint("id-", i), Version: 1, UID: "u", Source: "hub"})
+			list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: fmt.Sprint("id-", i), Version: 1, UID: "u",
+				Source: "hub"})
 		}
 		topic, event, err := codec.ManifestWork.Encode(list)
 		if err != nil {
@@ -301,7 +305,8 @@ func TestUnknownWorksAreBounded(t *testing.T) {
 		}
 		const overBudget = "events_refused_total reason=over_budget"
 		refused := metertest.Values(t, registry)[overBudget]
-		if least := float64(listed + 1 - tombstones); refused < least || refused > least+1 { // the answer to the agent may count too
+		// the answer to the agent may count too
+		if least := float64(listed + 1 - tombstones); refused < least || refused > least+1 {
 			t.Errorf("%v were refused, want %v", refused, least)
 		}
 		most := tombstones

@@ -31,8 +31,10 @@ func evilSpec(a *spoke, name string, version int64, n int) *codec.Spec {
 	obj.Spec.Workload.Manifests = []workv1.Manifest{{}}
 	obj.Spec.Workload.Manifests[0].Raw = []byte(raw)
 	return &codec.Spec{
-		Header:       codec.Header{ID: fmt.Sprint(name, version), Source: "evil", Cluster: "cluster1", Time: time.Now().UTC()},
-		WorkRef:      codec.WorkRef{ResourceID: codec.ResourceID("evil", "cluster1", name), Version: version, UID: types.UID("uid-" + name), Name: name},
+		Header: codec.Header{ID: fmt.Sprint(name, version), Source: "evil", Cluster: "cluster1",
+			Time: time.Now().UTC()},
+		WorkRef: codec.WorkRef{ResourceID: codec.ResourceID("evil", "cluster1", name), Version: version,
+			UID: types.UID("uid-" + name), Name: name},
 		AgentSession: work.StateOfAgent(a.Agent).Session,
 		Work:         obj,
 	}
@@ -105,7 +107,8 @@ func TestHostileSourceIsBounded(t *testing.T) {
 			}
 			for j := range 20 {
 				s.sends(codec.ManifestWork, &codec.StatusResync{
-					Header: codec.Header{ID: "x", Source: "evil", Cluster: "cluster1", ResyncID: fmt.Sprint(i, "-", j)}, Scope: codec.ScopeLists,
+					Header: codec.Header{ID: "x", Source: "evil", Cluster: "cluster1", ResyncID: fmt.Sprint(i, "-", j)},
+					Scope:  codec.ScopeLists,
 				})
 			}
 		},
@@ -114,7 +117,8 @@ func TestHostileSourceIsBounded(t *testing.T) {
 		for _, stored := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/stored=%t", name, stored), func(t *testing.T) {
 				inScene(t, func(s *scene) {
-					o := work.AgentOptions{MaxSourceBytes: fewSourceBytes, MaxBytes: fewAgentBytes, TombstoneTTL: time.Minute, WatchCacheBytes: 1 << 18}
+					o := work.AgentOptions{MaxSourceBytes: fewSourceBytes, MaxBytes: fewAgentBytes, TombstoneTTL: time.Minute,
+						WatchCacheBytes: 1 << 18}
 					if stored {
 						o.Store = work.NewMemoryStore()
 					}

@@ -17,7 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-var idleClusters = flag.Int("work.idle-clusters", 500, "how many clusters TestIdleClustersAreCheap has; the promise is for 10000")
+var idleClusters = flag.Int("work.idle-clusters", 500,
+	"how many clusters TestIdleClustersAreCheap has; the promise is for 10000")
 
 const (
 	idleBefore = 10 * time.Minute
@@ -46,7 +47,8 @@ func (m *idleMeter) take(t *testing.T, message cloudevents.Message) {
 		t.Error(err)
 	}
 	sender, size := "source", len(message.Topic)+len(data)
-	if _, ok := message.Event.Extensions()["agentsession"]; ok || strings.Contains(message.Topic, "clusters/cluster") && strings.HasSuffix(message.Topic, "presence") {
+	if _, ok := message.Event.Extensions()["agentsession"]; ok || strings.Contains(message.Topic, "clusters/cluster") &&
+		strings.HasSuffix(message.Topic, "presence") {
 		sender = "agent"
 	}
 	m.mu.Lock()
@@ -128,7 +130,8 @@ func TestIdleClustersAreCheap(t *testing.T) {
 		defer mu.Unlock()
 		seconds := idleFor.Seconds()
 		rate, processor := float64(messages)/seconds, used.Seconds()/seconds
-		t.Logf("%d clusters: %.1f messages a second, %.3f %% of a processor for source and agents", *idleClusters, rate, 100*processor)
+		t.Logf("%d clusters: %.1f messages a second, %.3f %% of a processor for source and agents", *idleClusters, rate,
+			100*processor)
 		if limit := messagesPerCluster * float64(*idleClusters); rate > limit {
 			t.Errorf("%.1f messages a second, more than %.1f", rate, limit)
 		}

@@ -33,15 +33,23 @@ func TestInitialSync(t *testing.T) {
 		want    time.Duration
 	}{
 		{"all sources answer", work.AgentOptions{Sources: []string{"hub"}}, 50, false, 0},
-		{"one source is silent", work.AgentOptions{Sources: []string{"hub", "absent"}, PartialSyncTimeout: 5 * time.Second}, 50, false, 5 * time.Second},
-		{"one source may lack works", work.AgentOptions{Sources: []string{"hub"}, PartialSyncTimeout: 5 * time.Second}, 50, true, 5 * time.Second},
-		{"one source may lack works, without PartialSyncTimeout", work.AgentOptions{Sources: []string{"hub"}}, 50, true, never},
-		{"one source has no works", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, 0, false, 0},
-		{"one source has no works and may lack some", work.AgentOptions{Sources: []string{"hub"}, PartialSyncTimeout: 5 * time.Second}, 0, true, 5 * time.Second},
-		{"one source is silent, without PartialSyncTimeout", work.AgentOptions{Sources: []string{"hub", "absent"}}, 50, false, never},
-		{"one source has no works and may lack some, without PartialSyncTimeout", work.AgentOptions{Sources: []string{"hub"}}, 0, true, never},
+		{"one source is silent", work.AgentOptions{Sources: []string{"hub", "absent"}, PartialSyncTimeout: 5 * time.Second},
+			50, false, 5 * time.Second},
+		{"one source may lack works", work.AgentOptions{Sources: []string{"hub"}, PartialSyncTimeout: 5 * time.Second}, 50,
+			true, 5 * time.Second},
+		{"one source may lack works, without PartialSyncTimeout", work.AgentOptions{Sources: []string{"hub"}}, 50, true,
+			never},
+		{"one source has no works", work.AgentOptions{Sources: []string{"hub"}, InitialSyncTimeout: 5 * time.Second}, 0,
+			false, 0},
+		{"one source has no works and may lack some",
+			work.AgentOptions{Sources: []string{"hub"}, PartialSyncTimeout: 5 * time.Second}, 0, true, 5 * time.Second},
+		{"one source is silent, without PartialSyncTimeout", work.AgentOptions{Sources: []string{"hub", "absent"}}, 50, false,
+			never},
+		{"one source has no works and may lack some, without PartialSyncTimeout", work.AgentOptions{Sources: []string{"hub"}},
+			0, true, never},
 		{"any source", work.AgentOptions{}, 50, false, work.DefaultInitialSyncTimeout},
-		{"any source, which may lack works", work.AgentOptions{}, 50, true, 3 * work.DefaultInitialSyncTimeout}, // requested twice
+		// requested twice
+		{"any source, which may lack works", work.AgentOptions{}, 50, true, 3 * work.DefaultInitialSyncTimeout},
 		{"InitialSyncTimeout is negative", work.AgentOptions{InitialSyncTimeout: -1}, 50, false, 0},
 	}
 	for _, tc := range tests {

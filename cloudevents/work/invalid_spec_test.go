@@ -27,7 +27,8 @@ func TestInvalidSpecOutlastsReports(t *testing.T) {
 		s.settle()
 		a.report("app", "late")
 		s.settle()
-		if got := h.get("cluster1", "app"); applied(got) != "late" || conditionOf(got, workv1.WorkDegraded) != "True InvalidSpec" {
+		if got := h.get("cluster1", "app"); applied(got) != "late" ||
+			conditionOf(got, workv1.WorkDegraded) != "True InvalidSpec" {
 			t.Errorf("the hub sees %+v", got.Status)
 		}
 		s.bus.Intercept(nil)

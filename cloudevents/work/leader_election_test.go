@@ -111,7 +111,9 @@ type pod struct {
 	end    context.CancelFunc
 }
 
-func (s *scene) pod(lease *memoryLease, name string, o work.SourceOptions, add func(ctrl.Manager, *work.Source) error) *pod {
+func (s *scene) pod(
+	lease *memoryLease, name string, o work.SourceOptions, add func(ctrl.Manager, *work.Source) error,
+) *pod {
 	s.t.Helper()
 	mgr, err := newManager(lease, name)
 	if err != nil {

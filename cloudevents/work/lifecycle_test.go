@@ -27,14 +27,16 @@ func TestWorkFromCreateToRemoval(t *testing.T) {
 		h.complete()
 		a := s.agent(work.AgentOptions{Sources: []string{"hub"}})
 		onHub := s.informer(workinformers.NewSharedInformerFactory(h.Clientset(), 0))
-		onSpoke := s.informer(workinformers.NewSharedInformerFactoryWithOptions(a.Clientset(), 0, workinformers.WithNamespace("cluster1")))
+		onSpoke := s.informer(workinformers.NewSharedInformerFactoryWithOptions(a.Clientset(), 0,
+			workinformers.WithNamespace("cluster1")))
 		s.settle()
 		if !onHub.HasSynced() || !onSpoke.HasSynced() {
 			t.Fatalf("informers did not sync: hub %t, spoke %t", onHub.HasSynced(), onSpoke.HasSynced())
 		}
 
 		created := h.create("cluster1", newWork("app", "1"))
-		if created.UID == "" || created.ResourceVersion == "" || created.Generation != 1 || created.CreationTimestamp.IsZero() {
+		if created.UID == "" || created.ResourceVersion == "" || created.Generation != 1 ||
+			created.CreationTimestamp.IsZero() {
 			t.Errorf("Create did not fill in the system's fields: %+v", created.ObjectMeta)
 		}
 		s.settle()
@@ -236,7 +238,8 @@ func TestLastFinalizerCausesOneEvent(t *testing.T) {
 		s.settle()
 		expectGone(s, h.works("cluster1"), func() {
 			patch := []byte(`{"metadata":{"finalizers":null}}`)
-			if _, err := h.works("cluster1").Patch(t.Context(), "app", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			if _, err := h.works("cluster1").Patch(t.Context(), "app", types.MergePatchType, patch,
+				metav1.PatchOptions{}); err != nil {
 				t.Error(err)
 			}
 		})

@@ -208,7 +208,8 @@ func TestIdlePairCost(t *testing.T) {
 		s.bus.Intercept(nil)
 		t.Logf("sent: %v", sent)
 		if len(sent["agent"]) < minutes-1 || len(sent["agent"]) > minutes+1 || len(sent["source"]) > minutes {
-			t.Errorf("%d messages of the agent and %d of the source in %d minutes", len(sent["agent"]), len(sent["source"]), minutes)
+			t.Errorf("%d messages of the agent and %d of the source in %d minutes", len(sent["agent"]), len(sent["source"]),
+				minutes)
 		}
 	})
 }

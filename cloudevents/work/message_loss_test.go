@@ -85,7 +85,8 @@ func newLossyPair(s *scene, profile codec.Profile, sources []string) *lossyPair 
 		p.rules, p.lost = p.rules[1:], m
 		return false
 	})
-	p.h = s.sourceOn(countingTransport{s.bus.Transport(), &p.connections}, work.SourceOptions{SourceID: "hub", Profile: profile})
+	p.h = s.sourceOn(countingTransport{s.bus.Transport(), &p.connections},
+		work.SourceOptions{SourceID: "hub", Profile: profile})
 	for i := range lossWorks {
 		p.h.create("cluster1", newWork(fmt.Sprint("w", i), "1"))
 	}
@@ -108,7 +109,9 @@ func (p *lossyPair) left() int {
 }
 
 // state returns the works that one side shows: value, report, label and deletion of each work.
-func state(t *testing.T, list func(context.Context, metav1.ListOptions) (*workv1.ManifestWorkList, error)) map[string]string {
+func state(
+	t *testing.T, list func(context.Context, metav1.ListOptions) (*workv1.ManifestWorkList, error),
+) map[string]string {
 	t.Helper()
 	works, err := list(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -216,11 +219,14 @@ var silentLosses = []struct {
 	{"end of an answer", kinds{isEnd}, true, func(*lossyPair) {}, 0},
 	{"digest", kinds{isDigest}, false, func(*lossyPair) {}, 0},
 	{"status and digest", kinds{isStatus, isDigest}, false, func(p *lossyPair) { p.a.report("w0", "lost") }, 0},
-	{"status and digest request", kinds{isStatus, isDigestRequest}, false, func(p *lossyPair) { p.a.report("w0", "lost") }, 0},
+	{"status and digest request", kinds{isStatus, isDigestRequest}, false, func(p *lossyPair) { p.a.report("w0", "lost") },
+		0},
 	{"status and sums", kinds{isStatus, isSums}, false, func(p *lossyPair) { p.a.report("w0", "lost") }, 0},
-	{"status and request of a part", kinds{isStatus, isPartRequest}, false, func(p *lossyPair) { p.a.report("w0", "lost") }, 0},
+	{"status and request of a part", kinds{isStatus, isPartRequest}, false,
+		func(p *lossyPair) { p.a.report("w0", "lost") }, 0},
 	{"status and list of a part", kinds{isStatus, isPartList}, false, func(p *lossyPair) { p.a.report("w0", "lost") }, 0},
-	{"status and request of it", kinds{isStatus, isStatusRequest}, false, func(p *lossyPair) { p.a.report("w0", "lost") }, 0},
+	{"status and request of it", kinds{isStatus, isStatusRequest}, false, func(p *lossyPair) { p.a.report("w0", "lost") },
+		0},
 }
 
 func isSums(m codec.Message) bool { return isDigest(m) && len(m.(*codec.Digest).Sums) > 1 }
@@ -285,13 +291,18 @@ func TestBundleSilentLoss(t *testing.T) {
 				continue
 			}
 			t.Run(tc.name+"/"+name, func(t *testing.T) {
-				inScene(t, func(s *scene) { testSilentLoss(s, codec.ManifestBundle, sources, tc.late, tc.kinds, tc.act, tc.bundle) })
+				inScene(t, func(s *scene) {
+					testSilentLoss(s, codec.ManifestBundle, sources, tc.late, tc.kinds, tc.act,
+						tc.bundle)
+				})
 			})
 		}
 	}
 }
 
-func testSilentLoss(s *scene, profile codec.Profile, sources []string, late bool, lost kinds, act func(*lossyPair), within time.Duration) {
+func testSilentLoss(
+	s *scene, profile codec.Profile, sources []string, late bool, lost kinds, act func(*lossyPair), within time.Duration,
+) {
 	s.t.Helper()
 	p := newLossyPair(s, profile, sources)
 	if !late {

@@ -46,7 +46,8 @@ func TestInvalidNamesAreReported(t *testing.T) {
 					if names := a.names(); len(names) > 0 {
 						t.Errorf("the agent shows %q", names)
 					}
-					if len(sent) != 1 || sent[0].Status == nil || conditionOf(&workv1.ManifestWork{Status: *sent[0].Status}, workv1.WorkDegraded) != "True InvalidSpec" {
+					if len(sent) != 1 || sent[0].Status == nil ||
+						conditionOf(&workv1.ManifestWork{Status: *sent[0].Status}, workv1.WorkDegraded) != "True InvalidSpec" {
 						t.Fatalf("the agent sent %+v", sent)
 					}
 					spec.DeletionTimestamp, spec.Version = ptr.To(metav1.NewTime(time.Now())), spec.Version+1
@@ -126,12 +127,14 @@ func TestAgentKeepsItsMetadata(t *testing.T) {
 		w.Labels = map[string]string{"shared": "source", "dropped": "source"}
 		h.create("cluster1", w)
 		s.settle()
-		a.patch("app", []byte(`{"metadata":{"labels":{"mine":"agent","shared":"agent","dropped":"agent"},"finalizers":["example.com/x"]}}`))
+		a.patch("app", []byte(
+			`{"metadata":{"labels":{"mine":"agent","shared":"agent","dropped":"agent"},"finalizers":["example.com/x"]}}`))
 		s.settle()
 		if diff := cmp.Diff(w.Labels, h.get("cluster1", "app").Labels); diff != "" {
 			t.Errorf("the agent's labels reached the source (-want +got):\n%s", diff)
 		}
-		_, err := h.works("cluster1").Patch(t.Context(), "app", types.MergePatchType, []byte(`{"metadata":{"labels":{"new":"source","dropped":null}}}`), metav1.PatchOptions{})
+		_, err := h.works("cluster1").Patch(t.Context(), "app", types.MergePatchType,
+			[]byte(`{"metadata":{"labels":{"new":"source","dropped":null}}}`), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,7 +147,8 @@ func TestAgentKeepsItsMetadata(t *testing.T) {
 			t.Errorf("finalizers (-want +got):\n%s", diff)
 		}
 		got.Spec.Workload.Manifests = nil
-		if _, err := a.works().Update(t.Context(), got, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "belongs to the work's source") {
+		if _, err := a.works().Update(t.Context(), got, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) ||
+			!strings.Contains(err.Error(), "belongs to the work's source") {
 			t.Errorf("an update of the spec: %v", err)
 		}
 		for verb, err := range map[string]error{

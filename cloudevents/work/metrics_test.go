@@ -256,18 +256,21 @@ func TestMetricsOfWrites(t *testing.T) {
 		h := s.source(work.SourceOptions{MetricsRegisterer: full, Outbox: 1, SourceID: "full"})
 		s.bus.SetMaxPacketSize(10_000)
 		s.reconnect()
-		_, err := h.works("cluster1").Create(s.t.Context(), newWork("large", strings.Repeat("x", 20_000)), metav1.CreateOptions{})
+		_, err := h.works("cluster1").Create(s.t.Context(), newWork("large", strings.Repeat("x", 20_000)),
+			metav1.CreateOptions{})
 		if !apierrors.IsRequestEntityTooLargeError(err) {
 			t.Errorf("a large one: %v", err)
 		}
 		s.bus.Disconnect()
 		s.settle()
 		h.create("cluster1", newWork("one", "1"))
-		if _, err := h.works("cluster1").Create(s.t.Context(), newWork("two", "1"), metav1.CreateOptions{}); !apierrors.IsTooManyRequests(err) {
+		if _, err := h.works("cluster1").Create(s.t.Context(), newWork("two", "1"),
+			metav1.CreateOptions{}); !apierrors.IsTooManyRequests(err) {
 			t.Errorf("beyond the limit: %v", err)
 		}
 		o := s.source(work.SourceOptions{MetricsRegisterer: off, Outbox: work.Disabled, SourceID: "off"})
-		if _, err := o.works("cluster1").Create(s.t.Context(), newWork("one", "1"), metav1.CreateOptions{}); !apierrors.IsServiceUnavailable(err) {
+		if _, err := o.works("cluster1").Create(s.t.Context(), newWork("one", "1"),
+			metav1.CreateOptions{}); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("without an outbox: %v", err)
 		}
 		for _, version := range []string{"1", "99999999999999999"} {
@@ -337,7 +340,8 @@ func TestMetricsRegistration(t *testing.T) {
 		return work.NewSource(bus.Transport(), work.SourceOptions{SourceID: id, MetricsRegisterer: registry})
 	}
 	agent := func(cluster string) (*work.Agent, error) {
-		return work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: cluster, AgentID: cluster, MetricsRegisterer: registry})
+		return work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: cluster, AgentID: cluster,
+			MetricsRegisterer: registry})
 	}
 	first, err := source("a")
 	if err != nil {
@@ -352,8 +356,16 @@ func TestMetricsRegistration(t *testing.T) {
 		}
 	}
 	for want, again := range map[string]func() error{
-		`work.NewSource: MetricsRegisterer has metrics of source "a" already`: func() error { _, err := source("a"); return err },
-		`work.NewAgent: MetricsRegisterer has metrics of agent "a" already`:   func() error { _, err := agent("a"); return err },
+		`work.NewSource: MetricsRegisterer has metrics of source "a" already`: func() error {
+			_,
+				err := source("a")
+			return err
+		},
+		`work.NewAgent: MetricsRegisterer has metrics of agent "a" already`: func() error {
+			_,
+				err := agent("a")
+			return err
+		},
 	} {
 		if err := again(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("twice: %v, want %s", err, want)
@@ -387,7 +399,8 @@ func BenchmarkScrape(b *testing.B) {
 	for _, size := range []int{1, 1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			registry := prometheus.NewRegistry()
-			source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub", MetricsRegisterer: registry})
+			source, err := work.NewSource(memory.New().Transport(),
+				work.SourceOptions{SourceID: "hub", MetricsRegisterer: registry})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -30,14 +30,20 @@ func TestInvalidOptions(t *testing.T) {
 	}{
 		{"no source ID", source(work.SourceOptions{}), "SourceOptions.SourceID"},
 		{"source ID of two levels", source(work.SourceOptions{SourceID: "a/b"}), "SourceOptions.SourceID"},
-		{"negative rate", source(work.SourceOptions{SourceID: "a", QPS: -1}), "invalid SourceOptions.QPS: -1: must not be negative"},
-		{"negative TTL", source(work.SourceOptions{SourceID: "a", TombstoneTTL: -1}), "invalid SourceOptions.TombstoneTTL: -1ns: must not be negative"},
-		{"negative bound", source(work.SourceOptions{SourceID: "a", MaxBytes: -1}), "invalid SourceOptions.MaxBytes: -1: must not be negative"},
-		{"outbox", source(work.SourceOptions{SourceID: "a", Outbox: -7}), "invalid SourceOptions.Outbox: -7: must be Disabled"},
+		{"negative rate", source(work.SourceOptions{SourceID: "a", QPS: -1}),
+			"invalid SourceOptions.QPS: -1: must not be negative"},
+		{"negative TTL", source(work.SourceOptions{SourceID: "a", TombstoneTTL: -1}),
+			"invalid SourceOptions.TombstoneTTL: -1ns: must not be negative"},
+		{"negative bound", source(work.SourceOptions{SourceID: "a", MaxBytes: -1}),
+			"invalid SourceOptions.MaxBytes: -1: must not be negative"},
+		{"outbox", source(work.SourceOptions{SourceID: "a", Outbox: -7}),
+			"invalid SourceOptions.Outbox: -7: must be Disabled"},
 		{"no cluster", agent(work.AgentOptions{}), "AgentOptions.ClusterName"},
 		{"cluster with a wildcard", agent(work.AgentOptions{ClusterName: "+"}), "AgentOptions.ClusterName"},
-		{"no source at all", agent(work.AgentOptions{ClusterName: "a", Sources: []string{}}), "invalid AgentOptions.Sources: []: must name a source"},
-		{"source of an agent", agent(work.AgentOptions{ClusterName: "a", Sources: []string{"x", "#"}}), "AgentOptions.Sources[1]"},
+		{"no source at all", agent(work.AgentOptions{ClusterName: "a", Sources: []string{}}),
+			"invalid AgentOptions.Sources: []: must name a source"},
+		{"source of an agent", agent(work.AgentOptions{ClusterName: "a", Sources: []string{"x", "#"}}),
+			"AgentOptions.Sources[1]"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

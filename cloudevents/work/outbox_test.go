@@ -147,7 +147,8 @@ func TestForbiddenWorkUsesNoRoom(t *testing.T) {
 		s.settle()
 		h.create("good", newWork("a", "1"))
 		got := h.get("forbidden1", "a")
-		if conditionOf(got, workv1.WorkDegraded) != "True NotPublished" || messageOf(got, workv1.WorkDegraded) != "not authorized" {
+		if conditionOf(got, workv1.WorkDegraded) != "True NotPublished" ||
+			messageOf(got, workv1.WorkDegraded) != "not authorized" {
 			t.Errorf("status of a forbidden work: %+v", got.Status)
 		}
 		if got := h.get("good", "a").Status.Conditions; len(got) > 0 {
@@ -181,7 +182,9 @@ func TestForbiddenWorkShowsLatestReport(t *testing.T) {
 				h := s.sourceOn(broker, work.SourceOptions{SourceID: "hub"})
 				a := s.agent(work.AgentOptions{ClusterName: "cluster1"})
 				report := func(message, more string) {
-					condition := fmt.Sprintf(`{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}`, message)
+					condition := fmt.Sprintf(
+						`{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}`,
+						message)
 					if more != "" {
 						condition += "," + more
 					}
@@ -194,11 +197,13 @@ func TestForbiddenWorkShowsLatestReport(t *testing.T) {
 				broker.forbid("/clusters/cluster1/manifests")
 				h.setValue("cluster1", "app", "2")
 				s.settle()
-				if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "True NotPublished" || applied(got) != "one" {
+				if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "True NotPublished" ||
+					applied(got) != "one" {
 					t.Errorf("refused: status %+v", got.Status)
 				}
 				report("two", tt.during)
-				if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "True NotPublished" || applied(got) != "two" {
+				if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "True NotPublished" ||
+					applied(got) != "two" {
 					t.Errorf("reported meanwhile: status %+v", got.Status)
 				}
 				broker.forbid("")
@@ -207,7 +212,8 @@ func TestForbiddenWorkShowsLatestReport(t *testing.T) {
 				if tt.during != "" {
 					want = "by the agent"
 				}
-				if got := h.get("cluster1", "app"); messageOf(got, workv1.WorkDegraded) != want || applied(got) != "two" || valueOf(t, a.get("app")) != "2" {
+				if got := h.get("cluster1", "app"); messageOf(got, workv1.WorkDegraded) != want || applied(got) != "two" ||
+					valueOf(t, a.get("app")) != "2" {
 					t.Errorf("published: status %+v", got.Status)
 				}
 			})

@@ -109,7 +109,8 @@ func TestGoneFitsAfterLargestStatus(t *testing.T) {
 				s.settle()
 				size := 4000
 				for ; size > 0; size -= 7 {
-					patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"R","lastTransitionTime":"2026-01-01T00:00:00Z","message":%q}]}}`, strings.Repeat("x", size))
+					patch := fmt.Sprintf(
+						`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"R","lastTransitionTime":"2026-01-01T00:00:00Z","message":%q}]}}`, strings.Repeat("x", size))
 					_, err := a.works().Patch(t.Context(), "app", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 					if err == nil {
 						break
@@ -188,13 +189,15 @@ func TestTooLargeWriteIsRejected(t *testing.T) {
 		if got := conditionOf(h.get("cluster1", "large"), workv1.WorkDegraded); got != "True TooLarge" {
 			t.Errorf("the queued work shows %q", got)
 		}
-		if _, err := h.works("cluster1").Create(t.Context(), newWork("more", strings.Repeat("x", 4000)), metav1.CreateOptions{}); !apierrors.IsRequestEntityTooLargeError(err) {
+		if _, err := h.works("cluster1").Create(t.Context(), newWork("more", strings.Repeat("x", 4000)),
+			metav1.CreateOptions{}); !apierrors.IsRequestEntityTooLargeError(err) {
 			t.Errorf("Create: %v", err)
 		}
 		a := s.agent(work.AgentOptions{})
 		h.create("cluster1", newWork("small", "1"))
 		s.settle()
-		patch := fmt.Sprintf(`{"metadata":{"labels":{"a":"b"}},"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, strings.Repeat("x", 4000))
+		patch := fmt.Sprintf(
+			`{"metadata":{"labels":{"a":"b"}},"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, strings.Repeat("x", 4000))
 		_, err := a.works().Patch(t.Context(), "small", types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
 		if !apierrors.IsRequestEntityTooLargeError(err) {
 			t.Errorf("status patch: %v", err)

@@ -32,14 +32,17 @@ func TestMergePatchOfStatus(t *testing.T) {
 	tests := []struct {
 		name, patch, want, reason string
 	}{
-		{"replace conditions", `{"status":{"conditions":[{"type":"B","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
+		{"replace conditions",
+			`{"status":{"conditions":[{"type":"B","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`,
 			`{"conditions":[{"type":"B","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`,
 			"a list is replaced as a whole, what is not named stays"},
-		{"replace manifests", `{"status":{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"y"}}]}}}`,
+		{"replace manifests",
+			`{"status":{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"y"}}]}}}`,
 			`{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"y"}}]}}`,
 			"also deeper down"},
 		{"empty list", `{"status":{"conditions":[]}}`,
-			`{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`, "an empty list is a value"},
+			`{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`,
+			"an empty list is a value"},
 		{"delete a member", `{"status":{"conditions":null}}`,
 			`{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}`, "null deletes"},
 		{"delete the status", `{"status":null}`, `{"resourceStatus":{}}`, "null deletes"},
@@ -62,8 +65,10 @@ func TestMergePatchOfStatus(t *testing.T) {
 				a := s.agent(work.AgentOptions{})
 				h.create("cluster1", newWork("app", "1"))
 				s.settle()
-				a.patch("app", []byte(`{"status":{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}}`), "status")
-				got, err := a.works().Patch(s.t.Context(), "app", types.MergePatchType, []byte(tc.patch), metav1.PatchOptions{}, "status")
+				a.patch("app", []byte(
+					`{"status":{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}],"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0,"name":"x"}}]}}}`), "status")
+				got, err := a.works().Patch(s.t.Context(), "app", types.MergePatchType, []byte(tc.patch), metav1.PatchOptions{},
+					"status")
 				if err != nil {
 					s.t.Fatal(err)
 				}
@@ -109,22 +114,34 @@ func TestHostilePatchIsBounded(t *testing.T) {
 	}{
 		{"copies that double the object", types.JSONPatchType, "[" + doubling(18) + "]", http.StatusUnprocessableEntity},
 		{"a long text copied often", types.JSONPatchType,
-			`[{"op":"add","path":"/x","value":` + longText + `},` + repeated(`{"op":"copy","from":"/x","path":"/spec/x"}`, 500) + "]", http.StatusUnprocessableEntity},
+			`[{"op":"add","path":"/x","value":` + longText + `},` + repeated(`{"op":"copy","from":"/x","path":"/spec/x"}`, 500) +
+				"]", http.StatusUnprocessableEntity},
 		{"elements added at the front of a long list", types.JSONPatchType,
-			`[{"op":"add","path":"/x","value":` + longList + `},` + repeated(`{"op":"add","path":"/x/0","value":1}`, 5000) + "]", http.StatusRequestEntityTooLarge},
+			`[{"op":"add","path":"/x","value":` + longList + `},` + repeated(`{"op":"add","path":"/x/0","value":1}`, 5000) + "]",
+			http.StatusRequestEntityTooLarge},
 		{"elements moved in a long list", types.JSONPatchType,
-			`[{"op":"add","path":"/x","value":` + longList + `},` + repeated(`{"op":"move","from":"/x/0","path":"/x/-"}`, 5000) + "]", http.StatusRequestEntityTooLarge},
+			`[{"op":"add","path":"/x","value":` + longList + `},` + repeated(`{"op":"move","from":"/x/0","path":"/x/-"}`, 5000) +
+				"]", http.StatusRequestEntityTooLarge},
 		{"a deep path", types.JSONPatchType,
-			`[{"op":"add","path":"/x","value":` + nested(9000, longText) + `},{"op":"add","path":"/x` + strings.Repeat("/a", 9000) + `","value":1}]`, http.StatusRequestEntityTooLarge},
-		{"huge index", types.JSONPatchType, `[{"op":"add","path":"/spec/workload/manifests/9223372036854775807","value":{}}]`, http.StatusUnprocessableEntity},
-		{"index beyond 64 bits", types.JSONPatchType, `[{"op":"add","path":"/spec/workload/manifests/99999999999999999999","value":{}}]`, http.StatusUnprocessableEntity},
-		{"index after the end", types.JSONPatchType, `[{"op":"replace","path":"/spec/workload/manifests/1000000000","value":{}}]`, http.StatusUnprocessableEntity},
-		{"end of a list where an element must exist", types.JSONPatchType, `[{"op":"remove","path":"/spec/workload/manifests/-"}]`, http.StatusUnprocessableEntity},
-		{"the object replaced by no value", types.JSONPatchType, `[{"op":"replace","path":""}]`, http.StatusUnprocessableEntity},
-		{"null in a tested list", types.JSONPatchType, `[{"op":"add","path":"/x","value":[null]},{"op":"test","path":"/x","value":[1]}]`, http.StatusUnprocessableEntity},
-		{"a deep merge patch", types.MergePatchType, `{"spec":` + nested(9000, longText) + `}`, http.StatusRequestEntityTooLarge},
+			`[{"op":"add","path":"/x","value":` + nested(9000, longText) + `},{"op":"add","path":"/x` +
+				strings.Repeat("/a", 9000) + `","value":1}]`, http.StatusRequestEntityTooLarge},
+		{"huge index", types.JSONPatchType, `[{"op":"add","path":"/spec/workload/manifests/9223372036854775807","value":{}}]`,
+			http.StatusUnprocessableEntity},
+		{"index beyond 64 bits", types.JSONPatchType,
+			`[{"op":"add","path":"/spec/workload/manifests/99999999999999999999","value":{}}]`, http.StatusUnprocessableEntity},
+		{"index after the end", types.JSONPatchType,
+			`[{"op":"replace","path":"/spec/workload/manifests/1000000000","value":{}}]`, http.StatusUnprocessableEntity},
+		{"end of a list where an element must exist", types.JSONPatchType,
+			`[{"op":"remove","path":"/spec/workload/manifests/-"}]`, http.StatusUnprocessableEntity},
+		{"the object replaced by no value", types.JSONPatchType, `[{"op":"replace","path":""}]`,
+			http.StatusUnprocessableEntity},
+		{"null in a tested list", types.JSONPatchType,
+			`[{"op":"add","path":"/x","value":[null]},{"op":"test","path":"/x","value":[1]}]`, http.StatusUnprocessableEntity},
+		{"a deep merge patch", types.MergePatchType, `{"spec":` + nested(9000, longText) + `}`,
+			http.StatusRequestEntityTooLarge},
 		{"a deep list in a merge patch", types.MergePatchType,
-			`{"spec":{"x":` + strings.Repeat("[", 9000) + longText + strings.Repeat("]", 9000) + `}}`, http.StatusRequestEntityTooLarge},
+			`{"spec":{"x":` + strings.Repeat("[", 9000) + longText + strings.Repeat("]", 9000) + `}}`,
+			http.StatusRequestEntityTooLarge},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -163,9 +180,11 @@ func TestHostilePatchIsBounded(t *testing.T) {
 // a change of manifests that are written in another notation than that of Go.
 func TestJSONPatchKeepsManifests(t *testing.T) {
 	tests := []struct{ name, raw, reason string }{
-		{"HTML", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"run":"a && b > c"}}`, "Go escapes it"},
+		{"HTML", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"run":"a && b > c"}}`,
+			"Go escapes it"},
 		{"spaces", `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}`, "Go leaves them out"},
-		{"large integer", `{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},"n":9007199254740993, "m":1}`, "a float cannot represent it"},
+		{"large integer", `{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},"n":9007199254740993, "m":1}`,
+			"a float cannot represent it"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -191,7 +210,8 @@ func TestJSONPatchKeepsManifests(t *testing.T) {
 					t.Errorf("a label on the source (%s): generation %d, manifest %s", tc.reason, out.Generation, got)
 				}
 				patch = []byte(`[{"op":"replace","path":"/spec/workload/manifests/0/kind","value":"Other"}]`)
-				if out, err = h.works("cluster1").Patch(t.Context(), "app", types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil || out.Generation != 2 {
+				if out, err = h.works("cluster1").Patch(t.Context(), "app", types.JSONPatchType, patch,
+					metav1.PatchOptions{}); err != nil || out.Generation != 2 {
 					t.Errorf("a change of the manifest: %v, generation %d", err, out.Generation)
 				}
 			})

@@ -378,7 +378,8 @@ func TestIdlePresence(t *testing.T) {
 		time.Sleep(10*time.Minute + time.Second)
 		mu.Lock()
 		defer mu.Unlock()
-		if a, h := count["/clusters/cluster1/presence"], count["/sources/hub/presence"]; len(count) != 2 || a != 3 || h != 12 {
+		if a, h := count["/clusters/cluster1/presence"], count["/sources/hub/presence"]; len(count) != 2 || a != 3 ||
+			h != 12 {
 			t.Errorf("published %v", count)
 		}
 	})

@@ -80,7 +80,8 @@ func TestProbes(t *testing.T) {
 func TestProbesOfSubscriptions(t *testing.T) {
 	inScene(t, func(s *scene) {
 		denied := errors.New("subscription to /sources/+ refused: not authorized")
-		a := s.agentOn(&refusing{s.bus.Transport(), &cloudevents.PermanentError{Err: denied}}, work.AgentOptions{ClusterName: "cluster1"})
+		a := s.agentOn(&refusing{s.bus.Transport(), &cloudevents.PermanentError{Err: denied}},
+			work.AgentOptions{ClusterName: "cluster1"})
 		s.settle()
 		expectProbes(t, "not authorized", a, denied.Error(), "", denied.Error())
 		if err := a.Healthy(); !errors.Is(err, denied) {

@@ -78,7 +78,8 @@ var beginnings = []struct {
 }{
 	{"ManifestWork", "/sources/resync/cluster1/", "/sources/hub/resync/", codec.ManifestWork, []string{"hub"}},
 	{"ManifestWork, every source", "/sources/resync/cluster1/", "/sources/hub/resync/", codec.ManifestWork, nil},
-	{"ManifestBundle", "sources/hub/clusters/cluster1/agentevents", "sources/hub/sourcebroadcast", codec.ManifestBundle, []string{"hub"}},
+	{"ManifestBundle", "sources/hub/clusters/cluster1/agentevents", "sources/hub/sourcebroadcast", codec.ManifestBundle,
+		[]string{"hub"}},
 }
 
 // TestForbiddenAgentDoesNotSync: an agent that the broker does not permit to request its works does
@@ -94,7 +95,8 @@ func TestForbiddenAgentDoesNotSync(t *testing.T) {
 				h.complete()
 				s.settle()
 				f := &forbidding{Transport: s.bus.Transport(), forbidden: tt.agent}
-				a := s.agentOn(f, work.AgentOptions{ClusterName: "cluster1", Profile: tt.profile, Sources: tt.sources, ResyncInterval: time.Minute})
+				a := s.agentOn(f, work.AgentOptions{ClusterName: "cluster1", Profile: tt.profile, Sources: tt.sources,
+					ResyncInterval: time.Minute})
 				informer := s.informer(workinformers.NewSharedInformerFactory(a.Clientset(), 0))
 				time.Sleep(time.Hour)
 				if informer.HasSynced() {

@@ -72,7 +72,8 @@ func TestRefusedSpecArrivesWhenThereIsRoom(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
 				registry := prometheus.NewPedanticRegistry()
-				h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{MaxSourceBytes: 1 << 20, MetricsRegisterer: registry})
+				h, a := s.source(work.SourceOptions{}),
+					s.agent(work.AgentOptions{MaxSourceBytes: 1 << 20, MetricsRegisterer: registry})
 				h.complete()
 				s.settle()
 				h.create("cluster1", sized("first", 700<<10))
@@ -80,7 +81,8 @@ func TestRefusedSpecArrivesWhenThereIsRoom(t *testing.T) {
 				s.settle()
 				h.create("cluster1", sized("new", 500<<10))
 				s.settle()
-				metertest.Expect(t, registry, map[string]float64{"events_refused_total reason=over_budget": 1, "works state=rejected": 1})
+				metertest.Expect(t, registry, map[string]float64{"events_refused_total reason=over_budget": 1,
+					"works state=rejected": 1})
 				for _, name := range []string{"new", "old"} {
 					if got := messageOf(h.get("cluster1", name), workv1.WorkDegraded); name == "new" &&
 						(!strings.Contains(got, "AgentOptions.MaxSourceBytes (1048576 bytes)") || !strings.Contains(got, "work has 51")) {
@@ -140,8 +142,10 @@ func TestRefusedSpecAfterRestart(t *testing.T) {
 		sent := s.countLarge()
 		a = s.agent(work.AgentOptions{Store: store, MaxSourceBytes: 1 << 10})
 		time.Sleep(10 * time.Minute)
-		if got := a.names(); !cmp.Equal(got, []string{"first"}) || h.degraded("second") != "True SpecRefused" || sent.Load() > 0 {
-			t.Errorf("with a smaller bound the agent has %v, the source shows %q, and %d large specs were sent", got, h.degraded("second"), sent.Load())
+		if got := a.names(); !cmp.Equal(got, []string{"first"}) || h.degraded("second") != "True SpecRefused" ||
+			sent.Load() > 0 {
+			t.Errorf("with a smaller bound the agent has %v, the source shows %q, and %d large specs were sent", got,
+				h.degraded("second"), sent.Load())
 		}
 		a.kill()
 		a = s.agent(work.AgentOptions{Store: store})
@@ -196,7 +200,8 @@ func TestRefusedSpecsAreNotSentAgain(t *testing.T) {
 			// A controller would treat works that the list lacks as deleted.
 			ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 			defer cancel()
-			if _, err := a.works().List(ctx, metav1.ListOptions{}); !apierrors.IsTimeout(err) || !strings.Contains(err.Error(), "hub") {
+			if _, err := a.works().List(ctx, metav1.ListOptions{}); !apierrors.IsTimeout(err) ||
+				!strings.Contains(err.Error(), "hub") {
 				t.Errorf("the first list without the refused works: %v", err)
 			}
 			for i := range refused {
@@ -454,7 +459,8 @@ func TestRandomSpecsWithinBounds(t *testing.T) {
 			}
 			for name := range want {
 				if degraded := h.degraded(name); degraded != "" || got[name] != want[name] {
-					t.Errorf("seed %d: the agent has work %s with %d bytes, want %d; Degraded is %q", seed, name, len(got[name]), len(want[name]), degraded)
+					t.Errorf("seed %d: the agent has work %s with %d bytes, want %d; Degraded is %q", seed, name, len(got[name]),
+						len(want[name]), degraded)
 				}
 			}
 			if len(got) != len(want) {

@@ -42,7 +42,8 @@ func (s *otherClient) send(m codec.Message) {
 		s.t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	if err := s.conn.Publish(s.t.Context(), cloudevents.Message{Topic: topic, Event: event}, func(err error) { done <- err }); err != nil {
+	if err := s.conn.Publish(s.t.Context(), cloudevents.Message{Topic: topic, Event: event},
+		func(err error) { done <- err }); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := <-done; err != nil {

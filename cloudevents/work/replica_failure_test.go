@@ -105,7 +105,8 @@ func TestReplicaThatCannotReadReportsError(t *testing.T) {
 		first.create("cluster1", newWork("app", "1"))
 		s.settle()
 		for name, err := range map[string]error{"Healthy": second.Healthy(), "Readyz": second.Readyz(nil)} {
-			if err == nil || !strings.Contains(err.Error(), "no route to the store") || !strings.Contains(err.Error(), "since 2000-01-01T") {
+			if err == nil || !strings.Contains(err.Error(), "no route to the store") ||
+				!strings.Contains(err.Error(), "since 2000-01-01T") {
 				t.Errorf("%s of a replica that cannot follow: %v", name, err)
 			}
 		}
@@ -126,7 +127,8 @@ func TestReplicaThatCannotReadReportsError(t *testing.T) {
 func TestLeaderChangeIsNoFailure(t *testing.T) {
 	inScene(t, func(s *scene) {
 		shared := newFaultyShared()
-		source, err := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: shared})
+		source, err := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", SharedGroup: "hubs",
+			Store: shared})
 		if err != nil {
 			t.Fatal(err)
 		}

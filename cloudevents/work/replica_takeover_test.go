@@ -169,12 +169,14 @@ func TestConcurrentWritesAtReplicasHold(t *testing.T) {
 				wait := func(most time.Duration) func() time.Duration {
 					return func() time.Duration { return rand.N(most) }
 				}
-				store := &distantStore{work.NewMemoryStore(), wait(20 * time.Millisecond), wait(20 * time.Millisecond), wait(40 * time.Millisecond)}
+				store := &distantStore{work.NewMemoryStore(), wait(20 * time.Millisecond), wait(20 * time.Millisecond),
+					wait(40 * time.Millisecond)}
 				replicas := []*hub{s.replicaOf(store), s.replicaOf(store), s.replicaOf(store)}
 				s.settle()
 				var group sync.WaitGroup
 				for i := range uint64(4) {
-					user := &replicaUser{t: t, name: fmt.Sprintf("w%d", i), replicas: replicas, can: []maybe{{}}, random: rand.New(rand.NewPCG(seed, i))}
+					user := &replicaUser{t: t, name: fmt.Sprintf("w%d", i), replicas: replicas, can: []maybe{{}},
+						random: rand.New(rand.NewPCG(seed, i))}
 					group.Go(func() {
 						for step := range 40 {
 							user.step(s.t.Context(), step)

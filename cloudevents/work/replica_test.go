@@ -148,7 +148,8 @@ func changeOne(ctx context.Context, works worktyped.ManifestWorkInterface, name,
 		obj.Spec = newWork(name, value).Spec
 		_, err = works.Update(ctx, obj, metav1.UpdateOptions{})
 	}
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsServiceUnavailable(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) ||
+		apierrors.IsServiceUnavailable(err) {
 		return nil
 	}
 	return err
@@ -287,19 +288,23 @@ func TestReplicaOptions(t *testing.T) {
 		options work.SourceOptions
 		want    string
 	}{
-		"no store":            {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs"}, "needs a Store"},
-		"own store":           {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: ownStore{work.NewMemoryStore()}}, "SharedStore"},
-		"group of two levels": {work.SourceOptions{SourceID: "hub", SharedGroup: "a/b", Store: work.NewMemoryStore()}, "SourceOptions.SharedGroup"},
+		"no store": {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs"}, "needs a Store"},
+		"own store": {work.SourceOptions{SourceID: "hub", SharedGroup: "hubs",
+			Store: ownStore{work.NewMemoryStore()}}, "SharedStore"},
+		"group of two levels": {work.SourceOptions{SourceID: "hub", SharedGroup: "a/b", Store: work.NewMemoryStore()},
+			"SourceOptions.SharedGroup"},
 	} {
 		if _, err := work.NewSource(bus.Transport(), c.options); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want an error with %q", name, err, c.want)
 		}
 	}
-	s, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: work.NewMemoryStore()})
+	s, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub", SharedGroup: "hubs",
+		Store: work.NewMemoryStore()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.Clientset().WorkV1().ManifestWorks("cluster1").Create(t.Context(), newWork("app", "1"), metav1.CreateOptions{})
+	_, err = s.Clientset().WorkV1().ManifestWorks("cluster1").Create(t.Context(), newWork("app", "1"),
+		metav1.CreateOptions{})
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("a write before Start: %v", err)
 	}
@@ -316,7 +321,10 @@ type replicaWatch struct {
 	highest uint64
 }
 
-func followWatch(ctx context.Context, t *testing.T, who string, start func(context.Context, metav1.ListOptions) (watch.Interface, error)) *replicaWatch {
+func followWatch(
+	ctx context.Context, t *testing.T, who string, start func(context.Context, metav1.ListOptions) (watch.Interface,
+		error),
+) *replicaWatch {
 	w, err := start(ctx, metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)

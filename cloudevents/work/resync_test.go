@@ -110,7 +110,8 @@ func TestResyncChangesNothing(t *testing.T) {
 			s.bus.SetMaxPacketSize(4000)
 			h.setValue("cluster1", "app", strings.Repeat("x", 4000))
 		}},
-		{"never reported on", "there is nothing to report", func(_ *scene, h *hub) { h.create("cluster1", newWork("app", "1")) }},
+		{"never reported on", "there is nothing to report",
+			func(_ *scene, h *hub) { h.create("cluster1", newWork("app", "1")) }},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -218,7 +219,8 @@ func TestRestartedAgentCleansUp(t *testing.T) {
 					t.Error("the hub does not show the deletion")
 				}
 				got := second.get("app")
-				if diff := cmp.Diff([]string{workv1.ManifestWorkFinalizer}, got.Finalizers); diff != "" || got.DeletionTimestamp == nil {
+				if diff := cmp.Diff([]string{workv1.ManifestWorkFinalizer}, got.Finalizers); diff != "" ||
+					got.DeletionTimestamp == nil {
 					t.Errorf("deleted %v, finalizers on the agent (-want +got):\n%s", got.DeletionTimestamp, diff)
 				}
 				second.setFinalizers("app")

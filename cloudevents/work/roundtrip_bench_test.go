@@ -102,7 +102,8 @@ func startRawEcho(b *testing.B, addr string, returned func(i int)) func(i int) e
 	ctx := context.Background()
 	for i := range benchAgents {
 		received := make(chan uint64, benchAhead)
-		agent := dialRaw(b, addr, fmt.Sprintf("/out/%d", i), func(p *paho.Publish) { received <- binary.BigEndian.Uint64(p.Payload) })
+		agent := dialRaw(b, addr, fmt.Sprintf("/out/%d", i),
+			func(p *paho.Publish) { received <- binary.BigEndian.Uint64(p.Payload) })
 		var echoing sync.WaitGroup
 		for range benchPublishers / benchAgents {
 			echoing.Go(func() {
@@ -145,10 +146,12 @@ func dialRaw(b *testing.B, addr, filter string, receive func(*paho.Publish)) *pa
 			return true, nil
 		}},
 	})
-	if _, err := client.Connect(b.Context(), &paho.Connect{ClientID: uuid.NewString(), CleanStart: true, KeepAlive: 30}); err != nil {
+	if _, err := client.Connect(b.Context(), &paho.Connect{ClientID: uuid.NewString(), CleanStart: true,
+		KeepAlive: 30}); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := client.Subscribe(b.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
+	if _, err := client.Subscribe(b.Context(),
+		&paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })
@@ -196,7 +199,8 @@ func benchInformer(b testing.TB, c workclientset.Interface, handler cache.Resour
 
 func benchWorks(b *testing.B, options mqtt.Options, registerer prometheus.Registerer) {
 	ahead := make(chan struct{}, benchAhead)
-	source, err := work.NewSource(benchTransport(b, options), work.SourceOptions{SourceID: "hub", MetricsRegisterer: registerer})
+	source, err := work.NewSource(benchTransport(b, options),
+		work.SourceOptions{SourceID: "hub", MetricsRegisterer: registerer})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -206,7 +210,8 @@ func benchWorks(b *testing.B, options mqtt.Options, registerer prometheus.Regist
 	}
 	benchInformer(b, source.Clientset(), cache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(before, now any) {
-			if len(before.(*workv1.ManifestWork).Status.Conditions) == 0 && len(now.(*workv1.ManifestWork).Status.Conditions) > 0 {
+			if len(before.(*workv1.ManifestWork).Status.Conditions) == 0 &&
+				len(now.(*workv1.ManifestWork).Status.Conditions) > 0 {
 				<-ahead
 			}
 		},
@@ -225,7 +230,8 @@ func benchWorks(b *testing.B, options mqtt.Options, registerer prometheus.Regist
 		works := agent.Clientset().WorkV1().ManifestWorks(cluster)
 		benchInformer(b, agent.Clientset(), cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
 			name := obj.(*workv1.ManifestWork).Name
-			if _, err := works.Patch(context.Background(), name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			if _, err := works.Patch(context.Background(), name, types.MergePatchType, patch, metav1.PatchOptions{},
+				"status"); err != nil {
 				b.Error(err)
 			}
 		}})

@@ -30,8 +30,9 @@ var rules = []ruletest.Rule{
 		{agentTable, "if w.State == Unknown {", "if w.State == Unknown || w.State == Tombstone {"}}},
 	{Name: "a new spec does not cancel the clean-up", Edits: edits{
 		{agentTable, "return KeepNext", "return Take"}}},
-	{Name: "the spec that comes during the clean-up is created after it", Test: "TestNewWorkIsCreatedAfterCleanup", Edits: edits{
-		{agentTable, "return KeepNext", "return Ignore"}}},
+	{Name: "the spec that comes during the clean-up is created after it", Test: "TestNewWorkIsCreatedAfterCleanup",
+		Edits: edits{
+			{agentTable, "return KeepNext", "return Ignore"}}},
 	{Name: "an equal spec is not applied again", Edits: edits{
 		{"internal/agent/work.go", "equal := clientset.SameSpec(&obj.Spec, &spec.Work.Spec)", "equal := false"}}},
 	{Name: "an adopted work's status is published", Edits: edits{
@@ -47,18 +48,23 @@ var rules = []ruletest.Rule{
 	{Name: "the session of deletes", Test: "TestLateDeletionKeepsNewWork", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.NoUID:", "case !e.SessionMine && !e.NoUID && !e.Delete:"}}},
 	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{
-		{"internal/agent/work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp", "\t\tw.removeLocked()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
+		{"internal/agent/work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp",
+			"\t\tw.removeLocked()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
 	{Name: "gone is said again", Edits: edits{
-		{agentTable, "\tcase w.State == Tombstone && e.Delete:\n\t\treturn RepeatGone", "\tcase w.State == Tombstone && e.Delete:\n\t\treturn Ignore"},
+		{agentTable, "\tcase w.State == Tombstone && e.Delete:\n\t\treturn RepeatGone",
+			"\tcase w.State == Tombstone && e.Delete:\n\t\treturn Ignore"},
 		{agentTable, "\t\tcase e.Delete:\n\t\t\treturn RepeatGone", "\t\tcase e.Delete:\n\t\t\treturn Ignore"}}},
 	{Name: "the version of a rejected spec is kept", Edits: edits{
-		{"internal/agent/work.go", "\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
-			"\tif spec.Work != nil {\n\t\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work == nil {\n\t\tswitch {"}}},
+		{"internal/agent/work.go",
+			"\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
+			"\tif spec.Work != nil {\n\t\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work " +
+				"== nil {\n\t\tswitch {"}}},
 	{Name: "only new works extend the wait for an answer", Test: "TestListEndsWithoutRoomForReports", Edits: edits{
 		{"internal/agent/sync.go", "resyncID == \"\" && a.endsAnswers(source)", "false"},
 		{"internal/agent/sync.go", "\tif isNew {\n", "\tif true {\n"}}},
 	{Name: "an agent's generations never go down", Edits: edits{
-		{"internal/agent/generation.go", "obj.Generation = max(obj.Generation, generationOf(spec))", "obj.Generation = generationOf(spec)"}}},
+		{"internal/agent/generation.go", "obj.Generation = max(obj.Generation, generationOf(spec))",
+			"obj.Generation = generationOf(spec)"}}},
 	{Name: "an agent's generations go up with each change", Edits: edits{
 		{"internal/agent/generation.go", "\tif changed {\n\t\tobj.Generation++\n\t}\n", ""}}},
 	{Name: "reports count generations as their source does", Edits: edits{
@@ -66,7 +72,8 @@ var rules = []ruletest.Rule{
 	{Name: "no report is about a rejected spec of another incarnation", Edits: edits{
 		{"internal/agent/work.go", "case other:", "case other && false:"}}},
 	{Name: "a list on each connection", Edits: edits{
-		{"internal/agent/receive.go", "\t(*Agent)(h).resync()\n", "\tif a := (*Agent)(h); a.sync.resyncID == \"\" {\n\t\ta.resync()\n\t}\n"}}},
+		{"internal/agent/receive.go", "\t(*Agent)(h).resync()\n",
+			"\tif a := (*Agent)(h); a.sync.resyncID == \"\" {\n\t\ta.resync()\n\t}\n"}}},
 	{Name: "a list for a source that connects", Edits: edits{
 		{"internal/agent/resync.go", "if m.ResyncID != \"\" && m.ResyncID == s.answered {", "if m.ResyncID != \"\" {"}}},
 	{Name: "sequences in lists", Edits: edits{
@@ -104,26 +111,35 @@ var rules = []ruletest.Rule{
 	{Name: "versions rise above what agents show", Edits: edits{
 		{"internal/protocol/version.go", "return peer.V > own.V || peer.V == own.V && peer.UID != own.UID", "return false"}}},
 	{Name: "versions rise with labels", Edits: edits{
-		{"internal/source/writes.go", "\t\ts.raiseLocked(w, next)\n\t}", "\t\tif next.Generation != current.Generation {\n\t\t\ts.raiseLocked(w, next)\n\t\t}\n\t}"}}},
+		{"internal/source/writes.go", "\t\ts.raiseLocked(w, next)\n\t}",
+			"\t\tif next.Generation != current.Generation {\n\t\t\ts.raiseLocked(w, next)\n\t\t}\n\t}"}}},
 	{Name: "no unknown work is deleted before the inventory is complete", Edits: edits{
 		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: !e.Gone}"},
 		{sourceTable, "DeleteUnknown: complete && !e.NoSource && e.V > 0,", "DeleteUnknown: !e.NoSource && e.V > 0,"}}},
-	{Name: "no unknown work is deleted where the store is older than what its agent holds", Test: "TestRestoredBackup", Edits: edits{
-		{"internal/protocol/inventory.go", "return v > g.From || ", "return "}}},
-	{Name: "no unknown work is deleted while another process with the ID is there", Test: "TestRollingUpdate", Edits: edits{
-		{"internal/protocol/inventory.go", "&& !i.Rival }", "}"}}},
-	{Name: "no unknown work is deleted where a newer process with the ID was", Test: "TestNewerProcessCrashes", Edits: edits{
-		{"internal/protocol/inventory.go", "&& !i.Replaced ", ""}}},
-	{Name: "no unknown work is deleted before other processes could answer", Test: "TestProcessesDetectEachOtherAfterOutage", Edits: edits{
-		{"internal/source/inventory.go", "s.inventoryLocked(c).Whole() && s.clearsLocked(c, id)", "s.inventoryLocked(c).Whole()"}}},
+	{Name: "no unknown work is deleted where the store is older than what its agent holds", Test: "TestRestoredBackup",
+		Edits: edits{
+			{"internal/protocol/inventory.go", "return v > g.From || ", "return "}}},
+	{Name: "no unknown work is deleted while another process with the ID is there", Test: "TestRollingUpdate",
+		Edits: edits{
+			{"internal/protocol/inventory.go", "&& !i.Rival }", "}"}}},
+	{Name: "no unknown work is deleted where a newer process with the ID was", Test: "TestNewerProcessCrashes",
+		Edits: edits{
+			{"internal/protocol/inventory.go", "&& !i.Replaced ", ""}}},
+	{Name: "no unknown work is deleted before other processes could answer",
+		Test: "TestProcessesDetectEachOtherAfterOutage", Edits: edits{
+			{"internal/source/inventory.go", "s.inventoryLocked(c).Whole() && s.clearsLocked(c, id)",
+				"s.inventoryLocked(c).Whole()"}}},
 	{Name: "a check counts for what was seen before it", Test: "TestOldProcessDetectsNewerProcess", Edits: edits{
-		{"internal/source/inventory.go", "	c.suspects[id] = suspect{check: s.presence.NextLocked()}\n\treturn false", "	c.suspects[id] = suspect{check: s.presence.NextLocked()}\n\treturn s.presence.EndedLocked() > 0"}}},
-	{Name: "no deletion is raised before other processes could answer", Test: "TestOlderProcessKeepsWorkOfNewerProcess", Edits: edits{
-		{"internal/source/inventory.go", "return s.clearsLocked(w.cluster, w.id)", "return true"}}},
+		{"internal/source/inventory.go", "	c.suspects[id] = suspect{check: s.presence.NextLocked()}\n\treturn false",
+			"	c.suspects[id] = suspect{check: s.presence.NextLocked()}\n\treturn s.presence.EndedLocked() > 0"}}},
+	{Name: "no deletion is raised before other processes could answer", Test: "TestOlderProcessKeepsWorkOfNewerProcess",
+		Edits: edits{
+			{"internal/source/inventory.go", "return s.clearsLocked(w.cluster, w.id)", "return true"}}},
 	{Name: "forgotten clusters keep their versions", Test: "TestRestartIsNoRestoredBackup", Edits: edits{
 		{"internal/source/forget.go", "c.highest, c.outdated, c.gap = f.highest, f.outdated, f.gap", ""}}},
 	{Name: "forgotten clusters keep that their store was outdated", Test: "TestForgetAfterRestoredBackup", Edits: edits{
-		{"internal/source/forget.go", "highest: c.highest, outdated: c.outdated}\n\t\tif c.gap != nil {", "highest: c.highest}\n\t\tif false {"}}},
+		{"internal/source/forget.go", "highest: c.highest, outdated: c.outdated}\n\t\tif c.gap != nil {",
+			"highest: c.highest}\n\t\tif false {"}}},
 	{Name: "the older of two processes does not write", Test: "TestRollingUpdate", Edits: edits{
 		{"internal/source/inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
 	{Name: "unknown works are deleted when it is", Edits: edits{
@@ -132,20 +148,25 @@ var rules = []ruletest.Rule{
 	{Name: "works of other sources are left alone", Edits: edits{
 		{"internal/source/resync.go", "foreign := e.Source != \"\" && e.Source != s.options.SourceID", "foreign := false"}}},
 	{Name: "a part of a list is not the whole", Edits: edits{
-		{"internal/source/resync.go", "if m.Scope != codec.ScopeAll || len(l.received) < l.count {", "if m.Scope != codec.ScopeAll {"}}},
+		{"internal/source/resync.go", "if m.Scope != codec.ScopeAll || len(l.received) < l.count {",
+			"if m.Scope != codec.ScopeAll {"}}},
 	{Name: "a deleted work is remembered until it is gone", Edits: edits{
 		{"internal/source/problem.go", "\tcase err == nil:\n",
 			"\tcase err == nil:\n\t\tw.source.cache.Lock()\n" +
 				"\t\tif w.phase.IsDeleting() {\n\t\t\tw.source.finishLocked(w)\n\t\t}\n\t\tw.source.cache.Unlock()\n"}}},
 	{Name: "deletions are sent again", Edits: edits{
-		{"internal/source/resync.go", "!ok && w.phase != protocol.SourceGone && peer.InPart", "!ok && !w.phase.IsDeleting() && peer.InPart"},
+		{"internal/source/resync.go", "!ok && w.phase != protocol.SourceGone && peer.InPart",
+			"!ok && !w.phase.IsDeleting() && peer.InPart"},
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      e.V < w.V && !w.Phase.IsDeleting(),"},
 		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := false"}}},
 	{Name: "a request for statuses on each connection", Edits: edits{
-		{"internal/source/resync.go", "\tscope := codec.ScopeLists\n", "\tif !s.traits.Bundle {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
+		{"internal/source/resync.go", "\tscope := codec.ScopeLists\n",
+			"\tif !s.traits.Bundle {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
 	{Name: "a request for lists on each connection", Test: "TestRestoredBackupIsDetectedOnConnect", Edits: edits{
-		{"internal/source/resync.go", "\tid := uuid.NewString()\n\ts.request(&codec.StatusResync{", "\tid := uuid.NewString()\n\tif scope == codec.ScopeAll {\n\t\ts.request(&codec.StatusResync{"},
-		{"internal/source/resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
+		{"internal/source/resync.go", "\tid := uuid.NewString()\n\ts.request(&codec.StatusResync{",
+			"\tid := uuid.NewString()\n\tif scope == codec.ScopeAll {\n\t\ts.request(&codec.StatusResync{"},
+		{"internal/source/resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})",
+			"\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
 	{Name: "only what differs is sent", Test: "TestBundleResyncSendsNoEqualWorks", Edits: edits{
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      true,"},
 		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := false"}}},
@@ -154,39 +175,53 @@ var rules = []ruletest.Rule{
 	{Name: "a silent agent is asked for a digest", Test: "TestSilentLoss", Edits: edits{
 		{"internal/source/digest.go", "silentAfter = 75 * time.Second", "silentAfter = time.Hour"}}},
 	{Name: "a digest that differs is followed up", Test: "TestSilentLoss", Edits: edits{
-		{"internal/source/digest.go", "\td.askAt = s.options.Clock.Now().Add(digestDelay)\n\ts.wakeClusterLocked(c, d.askAt)\n", ""}}},
+		{"internal/source/digest.go",
+			"\td.askAt = s.options.Clock.Now().Add(digestDelay)\n\ts.wakeClusterLocked(c, d.askAt)\n", ""}}},
 	{Name: "unconfirmed works are sent again", Test: "TestBundleSilentLoss", Edits: edits{
 		{"internal/source/delivery.go", "\t\tnext = peer.Earliest(next, s.redeliverLocked(c, now))\n", ""}}},
 	{Name: "only what had the time to be confirmed counts as lost", Test: "TestMassLossIsRepaired", Edits: edits{
-		{"internal/source/delivery.go", "w != nil && peer.IsDue(time.Unix(0, w.sent).Add(resendAfter), now, resendAfter); w = w.next", "w != nil; w = w.next"}}},
+		{"internal/source/delivery.go",
+			"w != nil && peer.IsDue(time.Unix(0, w.sent).Add(resendAfter), now, resendAfter); w = w.next",
+			"w != nil; w = w.next"}}},
 	{Name: "the same version again is confirmed", Test: "TestSilentLoss", Edits: edits{
 		{"internal/agent/receive.go", "act != protocol.Answer {", "act != protocol.Answer && act != protocol.Confirm {"}}},
 	{Name: "an equal hash with a higher sequence is answered", Test: "TestLostStatusBeforeEqualStatus", Edits: edits{
 		{agentTable, "case e.UID != \"\" && e.StatusSeq < w.Seq:", "case false:"}}},
-	{Name: "an answer of which events are missing is asked for again", Test: "TestInitialSyncWaitsForCountedEvents", Edits: edits{
-		{"internal/agent/sync.go", "due = a.askAgainLocked(name, answer, now)", "due = now.Add(slowestTry)"}}},
+	{Name: "an answer of which events are missing is asked for again", Test: "TestInitialSyncWaitsForCountedEvents",
+		Edits: edits{
+			{"internal/agent/sync.go", "due = a.askAgainLocked(name, answer, now)", "due = now.Add(slowestTry)"}}},
 	{Name: "a part's absence counts only in its buckets", Test: "TestSilentLossWhileBusy", Edits: edits{
-		{"internal/source/resync.go", "w.phase != protocol.SourceGone && peer.InPart(w.id, l.part)", "w.phase != protocol.SourceGone"}}},
+		{"internal/source/resync.go", "w.phase != protocol.SourceGone && peer.InPart(w.id, l.part)",
+			"w.phase != protocol.SourceGone"}}},
 	{Name: "a list shows what is not confirmed any more", Test: "TestNewAgentProcessConfirmsAgain", Edits: edits{
 		{"internal/source/answer.go", "if w.confirmed { // the list", "if false { // the list"}}},
 	{Name: "a list answers only the hashes that it was asked with", Test: "TestBundleSilentLoss", Edits: edits{
 		{"internal/source/resync.go", " &&\n\t\t\t(w.named || !answersHashes)", ""}}},
 	{Name: "a named source's end marker is waited for", Test: "TestInitialSync", Edits: edits{
-		{"internal/agent/sync.go", "must := held && named && a.serves(name)", "must := false && held && named && a.serves(name)"}}},
+		{"internal/agent/sync.go", "must := held && named && a.serves(name)",
+			"must := false && held && named && a.serves(name)"}}},
 	{Name: "few lists in a row are compared", Test: "TestContinuousListsAreComparedRarely", Edits: edits{
 		{"internal/source/digest.go", "return c.compares.Allow()", "return true"}}},
 	{Name: "a clock that is set back does not stop comparisons", Test: "TestListAfterClockIsSetBack", Edits: edits{
-		{"internal/source/digest.go", "return c.compares.Allow()", "return c.compares.AllowN(c.source.options.Clock.Now(), 1)"}}},
-	{Name: "another list is asked for when one was not compared", Test: "TestContinuousListsAreComparedRarely", Edits: edits{
-		{"internal/source/resync.go", "\t\ts.droppedLocked(c)\n\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists", "\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists"}}},
+		{"internal/source/digest.go", "return c.compares.Allow()",
+			"return c.compares.AllowN(c.source.options.Clock.Now(), 1)"}}},
+	{Name: "another list is asked for when one was not compared", Test: "TestContinuousListsAreComparedRarely",
+		Edits: edits{
+			{"internal/source/resync.go",
+				"\t\ts.droppedLocked(c)\n\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists",
+				"\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists"}}},
 
 	// Peers without UIDs.
-	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion", Edits: edits{
-		{"internal/source/bundle.go", "past: true}", "past: false}"}}},
-	{Name: "the status of a bundle work that was never reported is asked for", Test: "TestBundleUnreportedWork", Edits: edits{
-		{"internal/source/resync.go", " || w.source.traits.Bundle && !w.bundle.reported", ""}}},
-	{Name: "a bundle work that was never reported is sent when its agent lists it", Test: "TestBundleUnreportedWork", Edits: edits{
-		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := e.Bundle && w.Phase.IsDeleting()"}}},
+	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion",
+		Edits: edits{
+			{"internal/source/bundle.go", "past: true}", "past: false}"}}},
+	{Name: "the status of a bundle work that was never reported is asked for", Test: "TestBundleUnreportedWork",
+		Edits: edits{
+			{"internal/source/resync.go", " || w.source.traits.Bundle && !w.bundle.reported", ""}}},
+	{Name: "a bundle work that was never reported is sent when its agent lists it", Test: "TestBundleUnreportedWork",
+		Edits: edits{
+			{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)",
+				"again := e.Bundle && w.Phase.IsDeleting()"}}},
 	{Name: "versions leave room for what an agent has not reported", Test: "TestBundleLateStatus", Edits: edits{
 		{"internal/protocol/bundle.go", "const Unreported = 1000", "const Unreported = 0"}}},
 	{Name: "a version goes above any status of another work", Test: "TestBundleLateStatus", Edits: edits{
@@ -195,14 +230,17 @@ var rules = []ruletest.Rule{
 		{"internal/protocol/bundle.go", "(w.Reported || e.V >= w.V)", "e.V >= w.V"}}},
 	{Name: "a list shows the version that waits for the clean-up", Test: "TestListDuringCleanup", Edits: edits{
 		{"internal/agent/resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
-	{Name: "a work whose deletion has ended is deleted when its agent shows it", Test: "TestBundleAbandonedWorkHeldByFinalizer", Edits: edits{
-		{"internal/protocol/bundle.go", "Send:      w.Phase == SourceGone,", "Send:      false,"}}},
-	{Name: "events of a source without UIDs are ordered by time", Test: "TestStrictSimulation", Package: simulation, Edits: edits{
-		{agentTable, "if e.NoUID && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
+	{Name: "a work whose deletion has ended is deleted when its agent shows it",
+		Test: "TestBundleAbandonedWorkHeldByFinalizer", Edits: edits{
+			{"internal/protocol/bundle.go", "Send:      w.Phase == SourceGone,", "Send:      false,"}}},
+	{Name: "events of a source without UIDs are ordered by time", Test: "TestStrictSimulation", Package: simulation,
+		Edits: edits{
+			{agentTable, "if e.NoUID && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
 	{Name: "unknown works in a list without sources are asked about", Test: "TestUnknownWorkOfStrictAgent", Edits: edits{
 		{sourceTable, "AskStatus: complete && e.NoSource}", "AskStatus: false}"}}},
-	{Name: "a status without UID of an unknown work is answered", Test: "TestStrictSimulation", Package: simulation, Edits: edits{
-		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: complete && !e.Gone && !e.NoUID}"}}},
+	{Name: "a status without UID of an unknown work is answered", Test: "TestStrictSimulation", Package: simulation,
+		Edits: edits{
+			{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: complete && !e.Gone && !e.NoUID}"}}},
 }
 
 // TestRulesAreFound: the code of each rule exists. A change of such code must update the list of

@@ -193,7 +193,8 @@ func BenchmarkResync(b *testing.B) {
 	c.resync()
 	c.quiet()
 	unchanged := map[string]int64{
-		"specs": c.meter.specs.Load(), "statuses": c.meter.statuses.Load(), "lists": c.meter.resyncs.Load(), "B-largest": c.meter.largest.Load(),
+		"specs": c.meter.specs.Load(), "statuses": c.meter.statuses.Load(), "lists": c.meter.resyncs.Load(),
+		"B-largest": c.meter.largest.Load(),
 	}
 	b.ResetTimer()
 	calm, busy := c.delays("calm-", 200, func() {}), []time.Duration{}
@@ -216,7 +217,8 @@ func (c *crowd) delays(prefix string, n int, meanwhile func()) []time.Duration {
 	done := make(chan struct{})
 	c.onReported(func(w *workv1.ManifestWork) {
 		var i int
-		if _, err := fmt.Sscanf(strings.TrimPrefix(w.Name, prefix), "%d", &i); err != nil || !strings.HasPrefix(w.Name, prefix) {
+		if _, err := fmt.Sscanf(strings.TrimPrefix(w.Name, prefix), "%d", &i); err != nil ||
+			!strings.HasPrefix(w.Name, prefix) {
 			return
 		}
 		if delays = append(delays, time.Duration(time.Now().UnixNano()-began[i].Load())); len(delays) == n {
@@ -291,7 +293,8 @@ func (c *crowd) idleAgents(options mqtt.Options, n int) (heap, stack int64) {
 	})
 	slots := make(chan struct{}, 64) // more would only fill the broker's backlog
 	for i := range n {
-		agent, err := work.NewAgent(benchTransport(c.tb, options), work.AgentOptions{ClusterName: clusterName(i), Sources: []string{"hub"}})
+		agent, err := work.NewAgent(benchTransport(c.tb, options),
+			work.AgentOptions{ClusterName: clusterName(i), Sources: []string{"hub"}})
 		if err != nil {
 			c.tb.Fatal(err)
 		}

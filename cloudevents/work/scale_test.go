@@ -26,7 +26,8 @@ func TestResyncOfUnchangedWorks(t *testing.T) {
 		c.meter.reset()
 		c.resync()
 		c.quiet()
-		specs, statuses, lists, largest := c.meter.specs.Load(), c.meter.statuses.Load(), c.meter.resyncs.Load(), c.meter.largest.Load()
+		specs, statuses, lists, largest := c.meter.specs.Load(), c.meter.statuses.Load(), c.meter.resyncs.Load(),
+			c.meter.largest.Load()
 		if specs != 0 || statuses != 0 || lists < unchangedWorks*200/(128<<10) || largest > 128<<10 {
 			t.Errorf("%d specs, %d statuses, %d lists with up to %d bytes", specs, statuses, lists, largest)
 		}

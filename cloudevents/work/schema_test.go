@@ -47,7 +47,8 @@ func TestStatusThatSchemaForbidsIsRefused(t *testing.T) {
 			t.Helper()
 			got := h.get("cluster1", "app")
 			if applied(got) != message || conditionOf(got, workv1.WorkDegraded) != degraded {
-				t.Errorf("the hub sees %.80q and Degraded %q, want %q and %q", applied(got), conditionOf(got, workv1.WorkDegraded), message, degraded)
+				t.Errorf("the hub sees %.80q and Degraded %q, want %q and %q", applied(got), conditionOf(got, workv1.WorkDegraded),
+					message, degraded)
 			}
 		}
 		expect("good", "True StatusRefused")
@@ -82,8 +83,9 @@ func TestSpecThatSchemaForbidsIsRefused(t *testing.T) {
 			obj := newWork("app", value)
 			edit(&obj.Spec)
 			s.sends(codec.ManifestWork, &codec.Spec{
-				Header:       codec.Header{ID: "x", Source: "hub", Cluster: "cluster1", Time: time.Now().UTC()},
-				WorkRef:      codec.WorkRef{ResourceID: codec.ResourceID("hub", "cluster1", "app"), Version: version, UID: "u", Name: "app"},
+				Header: codec.Header{ID: "x", Source: "hub", Cluster: "cluster1", Time: time.Now().UTC()},
+				WorkRef: codec.WorkRef{ResourceID: codec.ResourceID("hub", "cluster1", "app"), Version: version, UID: "u",
+					Name: "app"},
 				AgentSession: work.StateOfAgent(a.Agent).Session, Work: obj,
 			})
 			s.settle()
@@ -105,7 +107,8 @@ func TestSpecThatSchemaForbidsIsRefused(t *testing.T) {
 			spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: "Sometimes"}
 		}
 		send(1, "1", wrong)
-		if got := degraded(); !strings.HasPrefix(got, "InvalidSpec") || !strings.Contains(got, "spec.deleteOption.propagationPolicy") {
+		if got := degraded(); !strings.HasPrefix(got, "InvalidSpec") ||
+			!strings.Contains(got, "spec.deleteOption.propagationPolicy") {
 			t.Errorf("the condition is %q", got)
 		}
 		if names := a.names(); len(names) != 0 {

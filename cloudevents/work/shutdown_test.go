@@ -152,7 +152,8 @@ func (s *hangingStore) Apply(ctx context.Context, changes []work.Change) error {
 // is stored once the Store answers.
 func TestWriteReturnsWhenContextEnds(t *testing.T) {
 	inScene(t, func(s *scene) {
-		store := &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}), entered: make(chan struct{}, 1)}
+		store := &hangingStore{MemoryStore: work.NewMemoryStore(), letGo: make(chan struct{}),
+			entered: make(chan struct{}, 1)}
 		h, a := s.source(work.SourceOptions{Store: store}), s.agent(work.AgentOptions{})
 		s.settle()
 		h.create("cluster1", newWork("old", "1"))
@@ -222,10 +223,12 @@ func TestRepeatedWriteWaitsForStore(t *testing.T) {
 		ofSource.hangs.Store(true)
 		ofAgent.hangs.Store(true)
 		label := []byte(`{"metadata":{"labels":{"tier":"gold"}}}`)
-		for name, works := range map[string]worktyped.ManifestWorkInterface{"source": h.works("cluster1"), "agent": a.works()} {
+		for name, works := range map[string]worktyped.ManifestWorkInterface{"source": h.works("cluster1"),
+			"agent": a.works()} {
 			for i := range 3 {
 				ctx, cancel := context.WithTimeout(s.t.Context(), time.Second)
-				if _, err := works.Patch(ctx, "app", types.MergePatchType, label, metav1.PatchOptions{}); !apierrors.IsTimeout(err) {
+				if _, err := works.Patch(ctx, "app", types.MergePatchType, label, metav1.PatchOptions{}); !apierrors.IsTimeout(
+					err) {
 					t.Errorf("%s, patch %d: %v, want a Timeout", name, i, err)
 				}
 				cancel()
@@ -234,7 +237,8 @@ func TestRepeatedWriteWaitsForStore(t *testing.T) {
 		close(ofSource.letGo)
 		close(ofAgent.letGo)
 		s.settle()
-		for name, works := range map[string]worktyped.ManifestWorkInterface{"source": h.works("cluster1"), "agent": a.works()} {
+		for name, works := range map[string]worktyped.ManifestWorkInterface{"source": h.works("cluster1"),
+			"agent": a.works()} {
 			if _, err := works.Patch(s.t.Context(), "app", types.MergePatchType, label, metav1.PatchOptions{}); err != nil {
 				t.Errorf("%s, after the stores answered: %v", name, err)
 			}
@@ -290,7 +294,8 @@ func TestStopWhileStoreHangs(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
 				store := newFaultyStore()
-				source, err := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", Store: store, DrainTimeout: tc.drain})
+				source, err := work.NewSource(s.bus.Transport(),
+					work.SourceOptions{SourceID: "hub", Store: store, DrainTimeout: tc.drain})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -303,7 +308,8 @@ func TestStopWhileStoreHangs(t *testing.T) {
 				store.stall() // until the end of the test
 				written := make(chan error, 1)
 				go func() {
-					_, err := source.Clientset().WorkV1().ManifestWorks("cluster1").Create(s.t.Context(), newWork("app", "1"), metav1.CreateOptions{})
+					_, err := source.Clientset().WorkV1().ManifestWorks("cluster1").Create(s.t.Context(), newWork("app", "1"),
+						metav1.CreateOptions{})
 					written <- err
 				}()
 				synctest.Wait()
@@ -318,7 +324,8 @@ func TestStopWhileStoreHangs(t *testing.T) {
 				if err := <-written; err == nil || !strings.Contains(err.Error(), "not stored") {
 					t.Errorf("the write under way: %v", err)
 				}
-				if !strings.Contains(log.String(), "Stopped with changes that are not stored") || !strings.Contains(log.String(), "records=") {
+				if !strings.Contains(log.String(), "Stopped with changes that are not stored") ||
+					!strings.Contains(log.String(), "records=") {
 					t.Errorf("the log: %s", log.String())
 				}
 			})
@@ -350,7 +357,8 @@ func TestStoppedClientRejectsWrites(t *testing.T) {
 			return second(c.Update(ctx, w, metav1.UpdateOptions{}))
 		}},
 		{"status", true, func(ctx context.Context, c client, w *workv1.ManifestWork) error {
-			w.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: metav1.Now()}}
+			w.Status.Conditions = []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "R",
+				LastTransitionTime: metav1.Now()}}
 			return second(c.UpdateStatus(ctx, w, metav1.UpdateOptions{}))
 		}},
 	}

@@ -44,7 +44,8 @@ func TestSourceRemovedFromSources(t *testing.T) {
 				first.setFinalizers("app", workv1.ManifestWorkFinalizer)
 				first.kill()
 
-				agent, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Store: store, Sources: []string{"next"}})
+				agent, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "cluster1", Store: store,
+					Sources: []string{"next"}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -58,7 +59,8 @@ func TestSourceRemovedFromSources(t *testing.T) {
 				if diff := cmp.Diff(map[string]string{"app": "of old "}, held(s.t, a.works().List)); diff != "" {
 					t.Errorf("works of the agent (-want +got):\n%s", diff)
 				}
-				if text := logs(); strings.Count(text, "that Sources does not name") != 1 || !strings.Contains(text, `source="old" works=1`) {
+				if text := logs(); strings.Count(text, "that Sources does not name") != 1 ||
+					!strings.Contains(text, `source="old" works=1`) {
 					t.Errorf("logged:\n%s", text)
 				}
 				tc.end(s, old)
@@ -92,7 +94,8 @@ func TestManySources(t *testing.T) {
 		a.report("first", "from one")
 		a.report("second", "from two")
 		s.settle()
-		if got := applied(one.get("cluster1", "first")) + ", " + applied(two.get("cluster1", "second")); got != "from one, from two" {
+		if got := applied(one.get("cluster1", "first")) + ", " +
+			applied(two.get("cluster1", "second")); got != "from one, from two" {
 			t.Errorf("statuses %q", got)
 		}
 		one.kill()
@@ -132,10 +135,12 @@ func TestForeignEvents(t *testing.T) {
 			}
 			publish(s, cloudevents.Message{Topic: strings.Replace(topic, "/sources/evil/", "/sources/hub/", 1), Event: event})
 		}
-		forge("other", "cluster1", "app", func(*codec.Spec) {})                                 // not in Sources
-		forge("evil", "cluster1", "app", func(*codec.Spec) {})                                  // on the topic of the source hub
-		forge("hub", "cluster1", "app", func(s *codec.Spec) { s.Version = 1<<63 - 1 })          // exhausts the versions
-		forge("hub", "cluster1", "app", func(s *codec.Spec) { s.UID, s.ResourceID = "", "id" }) // a strict peer's work of that name
+		forge("other", "cluster1", "app", func(*codec.Spec) {}) // not in Sources
+		// on the topic of the source hub
+		forge("evil", "cluster1", "app", func(*codec.Spec) {})
+		forge("hub", "cluster1", "app", func(s *codec.Spec) { s.Version = 1<<63 - 1 }) // exhausts the versions
+		// a strict peer's work of that name
+		forge("hub", "cluster1", "app", func(s *codec.Spec) { s.UID, s.ResourceID = "", "id" })
 		s.settle()
 		if got := a.get("app"); got.ResourceVersion != before || valueOf(t, got) != "1" {
 			t.Errorf("a forged event changed the work: %q", valueOf(t, got))

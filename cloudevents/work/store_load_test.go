@@ -52,7 +52,8 @@ func TestConstructorCanRetryAfterStoreError(t *testing.T) {
 			store := &slowStart{work.NewMemoryStore(), func() error { return load }}
 			registry, transport := prometheus.NewPedanticRegistry(), memory.New().Transport()
 			for range 2 {
-				if err := construct(transport, store, registry); !errors.Is(err, down) || !strings.Contains(err.Error(), "Options.Store: ") {
+				if err := construct(transport, store, registry); !errors.Is(err, down) ||
+					!strings.Contains(err.Error(), "Options.Store: ") {
 					t.Errorf("with the store down: %v", err)
 				}
 			}

@@ -149,7 +149,8 @@ func TestTimesOutsideJSONAreRefused(t *testing.T) {
 		} {
 			obj := a.get("app")
 			obj.Status.Conditions = []metav1.Condition{{
-				Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Tested", LastTransitionTime: metav1.NewTime(tc.time),
+				Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Tested",
+				LastTransitionTime: metav1.NewTime(tc.time),
 			}}
 			_, err := a.works().UpdateStatus(s.t.Context(), obj, metav1.UpdateOptions{})
 			if tc.allowed && err != nil || !tc.allowed && !apierrors.IsInvalid(err) {
@@ -213,7 +214,8 @@ func one[T any](random *rand.Rand, list ...T) T { return list[random.Intn(len(li
 func (w *anyWrites) filler() *randfill.Filler {
 	return randfill.New().RandSource(w.random).NilChance(.3).NumElements(0, 3).Funcs(
 		func(t *metav1.Time, _ randfill.Continue) {
-			*t = one(w.random, metav1.Unix(w.random.Int63n(1<<33), 0), metav1.Time{}, metav1.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC),
+			*t = one(w.random, metav1.Unix(w.random.Int63n(1<<33), 0), metav1.Time{},
+				metav1.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC),
 				metav1.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", w.random.Intn(7200)-3600)))
 		},
 		func(m *workv1.Manifest, c randfill.Continue) {
@@ -302,8 +304,10 @@ func (w *anyWrites) report() {
 	if _, err := w.a.works().UpdateStatus(w.t.Context(), obj, metav1.UpdateOptions{}); err == nil {
 		w.reported++
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"l":"%d"},"finalizers":["example.com/%d"]}}`, w.random.Intn(3), w.random.Intn(3))
-	_, _ = w.a.works().Patch(w.t.Context(), obj.Name, types.MergePatchType, patch, metav1.PatchOptions{}) // the work may be gone
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"l":"%d"},"finalizers":["example.com/%d"]}}`, w.random.Intn(3),
+		w.random.Intn(3))
+	// the work may be gone
+	_, _ = w.a.works().Patch(w.t.Context(), obj.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
 // keyStore is a store that records the longest key.
@@ -363,7 +367,8 @@ func TestLongIDs(t *testing.T) {
 		strict := codec.WorkRef{ResourceID: longest, Version: 7, Name: longest}
 		for _, m := range []codec.Message{
 			&codec.Status{Header: codec.Header{ID: "1", Source: "hub", Cluster: cluster, Agent: "a"}, WorkRef: strict},
-			&codec.Spec{Header: codec.Header{ID: "1", Source: other, Cluster: "cluster1"}, WorkRef: strict, Work: newWork("", "")},
+			&codec.Spec{Header: codec.Header{ID: "1", Source: other, Cluster: "cluster1"}, WorkRef: strict,
+				Work: newWork("", "")},
 		} {
 			topic, e, err := codec.ManifestWork.Encode(m)
 			if err != nil {

@@ -126,7 +126,8 @@ func TestSourceContinues(t *testing.T) {
 		if after.UID != created.UID || applied(after) != "done" {
 			t.Errorf("app after the restart: %+v", after)
 		}
-		if _, err := h.works("cluster1").Watch(s.t.Context(), metav1.ListOptions{ResourceVersion: before.ResourceVersion}); err != nil {
+		if _, err := h.works("cluster1").Watch(s.t.Context(),
+			metav1.ListOptions{ResourceVersion: before.ResourceVersion}); err != nil {
 			t.Errorf("a watch from before the restart: %v, want an event that it is too old, or no event", err)
 		}
 		after.Labels["a"] = "2"
@@ -381,7 +382,8 @@ func TestRecordsDoNotChange(t *testing.T) {
 		a.setFinalizers("deleting")
 		one.delete("cluster1", "taken")
 		s.settle()
-		if got := valueOf(t, a.get("deleting")) + ", " + valueOf(t, a.get("taken")); got != "waits for the deletion, waits for the name" {
+		if got := valueOf(t, a.get("deleting")) + ", " +
+			valueOf(t, a.get("taken")); got != "waits for the deletion, waits for the name" {
 			t.Errorf("the agent shows %q", got)
 		}
 		after, err := json.Marshal(records)
@@ -411,14 +413,16 @@ func TestForeignStore(t *testing.T) {
 		}
 		_, otherSource := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "other", Store: store})
 		_, otherKind := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", Store: agentStore})
-		_, otherProfile := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", Store: store, Profile: codec.ManifestBundle})
+		_, otherProfile := work.NewSource(s.bus.Transport(),
+			work.SourceOptions{SourceID: "hub", Store: store, Profile: codec.ManifestBundle})
 		_, otherCluster := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "c2", Store: agentStore})
 		_, undecodable := work.NewSource(s.bus.Transport(), work.SourceOptions{
 			SourceID: "hub", Store: apply(broken, "work/cluster1/x", `{"version":"one"}`)})
 		_, unknown := work.NewSource(s.bus.Transport(), work.SourceOptions{
 			SourceID: "hub", Store: apply(work.NewMemoryStore(), "rows/1", "x")})
 		_, later := work.NewSource(s.bus.Transport(), work.SourceOptions{
-			SourceID: "hub", Store: apply(work.NewMemoryStore(), "meta", `{"format":9,"kind":"source","name":"hub","profile":"ManifestWork"}`)})
+			SourceID: "hub", Store: apply(work.NewMemoryStore(), "meta",
+				`{"format":9,"kind":"source","name":"hub","profile":"ManifestWork"}`)})
 		for name, c := range map[string]struct {
 			err  error
 			want string

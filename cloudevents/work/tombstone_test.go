@@ -190,7 +190,8 @@ func TestFinalizersOfBothSides(t *testing.T) {
 		if n := sieve.seen.Load(); n > 0 {
 			t.Errorf("what is gone, and held on the hub only, was sent %d times more", n)
 		}
-		if _, err := h.works("cluster1").Create(s.t.Context(), newWork("app", "2"), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+		if _, err := h.works("cluster1").Create(s.t.Context(), newWork("app", "2"),
+			metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 			t.Errorf("Create while the object is held: %v", err)
 		}
 		sieve.lose()

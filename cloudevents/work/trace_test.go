@@ -94,7 +94,8 @@ func tracesTravel(s *scene, profile codec.Profile, own bool) {
 
 // TestInvalidTraceparentIsNotSent: an invalid traceparent is not sent.
 func TestInvalidTraceparentIsNotSent(t *testing.T) {
-	for _, bad := range []string{"x", "00-1-2-01", "00-" + string(make([]byte, 32)) + "-0000000000000001-01", "\xff", "00-00000000000000000000000000000001-0000000000000001-01\n"} {
+	for _, bad := range []string{"x", "00-1-2-01", "00-" + string(make([]byte, 32)) + "-0000000000000001-01", "\xff",
+		"00-00000000000000000000000000000001-0000000000000001-01\n"} {
 		inScene(t, func(s *scene) {
 			h := s.source(work.SourceOptions{TraceParent: func(context.Context) string { return bad }})
 			a := s.agent(work.AgentOptions{})

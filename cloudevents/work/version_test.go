@@ -52,7 +52,8 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 		sources, agents := work.SourceRecords(h.Source), work.AgentRecords(a.Agent)
 		version := sources[codec.ResourceID("hub", "cluster1", "app")].Version
 		head := codec.Header{ID: "x", Source: "hub", Cluster: "cluster1", Agent: "evil", Time: time.Now().UTC()}
-		for _, id := range []string{codec.ResourceID("hub", "cluster1", "app"), codec.ResourceID("hub", "cluster1", "ghost")} {
+		for _, id := range []string{codec.ResourceID("hub", "cluster1", "app"),
+			codec.ResourceID("hub", "cluster1", "ghost")} {
 			ref := codec.WorkRef{ResourceID: id, Version: version, UID: uid, Name: "app"}
 			if id != codec.ResourceID("hub", "cluster1", "app") {
 				ref.Name = "ghost"
@@ -60,10 +61,13 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 			far := ref
 			far.Version = late()
 			for _, seq := range []int64{late(), math.MaxInt64} {
-				s.sends(codec.ManifestWork, &codec.Status{Header: head, WorkRef: ref, SequenceID: seq, Status: appliedStatus("evil")})
-				s.sends(codec.ManifestWork, &codec.Spec{Header: head, WorkRef: ref, StatusSeq: seq, Work: newWork(ref.Name, "evil")})
+				s.sends(codec.ManifestWork, &codec.Status{Header: head, WorkRef: ref, SequenceID: seq,
+					Status: appliedStatus("evil")})
+				s.sends(codec.ManifestWork,
+					&codec.Spec{Header: head, WorkRef: ref, StatusSeq: seq, Work: newWork(ref.Name, "evil")})
 			}
-			s.sends(codec.ManifestWork, &codec.Status{Header: head, WorkRef: far, SequenceID: soon(), Status: appliedStatus("evil")})
+			s.sends(codec.ManifestWork, &codec.Status{Header: head, WorkRef: far, SequenceID: soon(),
+				Status: appliedStatus("evil")})
 			s.sends(codec.ManifestWork, &codec.Spec{Header: head, WorkRef: far, Work: newWork(ref.Name, "evil")})
 			s.sends(codec.ManifestWork, &codec.SpecResync{
 				Header: head, Scope: codec.ScopeListed, TargetSource: "hub", AgentSession: "evil",

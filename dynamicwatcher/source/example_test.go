@@ -32,7 +32,8 @@ func ExampleNew() {
 		fmt.Println(err)
 	}
 
-	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns",
+		Name: "p"}
 	secret := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}
 	if err := dependencies.Watcher().AddOrUpdateWatcher(policy, secret); err != nil {
 		fmt.Println(err)
@@ -63,7 +64,8 @@ func ExampleNewTyped() {
 	if err := dependencies.Start(ctx, queue); err != nil {
 		fmt.Println(err)
 	}
-	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns",
+		Name: "p"}
 	secret := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}
 	if err := dependencies.Watcher().AddOrUpdateWatcher(policy, secret); err != nil {
 		fmt.Println(err)
@@ -96,7 +98,8 @@ func ExampleNewControllerRuntimeSource() {
 	defer queue.ShutDown()
 	fmt.Println(dependencies.Start(ctx, queue)) // in a program: builder.WatchesRawSource(dependencies)
 
-	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	policy := dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns",
+		Name: "p"}
 	secret := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "password"}
 	fmt.Println(watcher.AddOrUpdateWatcher(policy, secret))
 	api.Put(fakeapi.Object(fakeapi.Secret, "ns", "password"))

@@ -28,7 +28,8 @@ var (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	policy = dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns", Name: "p"}
+	policy = dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: "ns",
+		Name: "p"}
 	secret = dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "ns", Name: "s"}
 )
 
@@ -92,13 +93,16 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 	r := dynamicwatcher.ReconcilerFunc(func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 		return reconcile.Result{}, nil
 	})
-	if _, err := source.New(&dynamicwatcher.Options{Config: config, Reconciler: r}); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+	if _, err := source.New(&dynamicwatcher.Options{Config: config, Reconciler: r}); !errors.Is(err,
+		dynamicwatcher.ErrInvalidInput) {
 		t.Errorf("a reconciler: %v", err)
 	}
-	if _, err := source.New(&dynamicwatcher.Options{Config: config, MinInterval: -1}); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+	if _, err := source.New(&dynamicwatcher.Options{Config: config, MinInterval: -1}); !errors.Is(err,
+		dynamicwatcher.ErrInvalidInput) {
 		t.Errorf("a negative interval: %v", err)
 	}
-	if _, err := source.NewTyped[string](&dynamicwatcher.Options{Config: config}, nil); !errors.Is(err, dynamicwatcher.ErrInvalidInput) {
+	if _, err := source.NewTyped[string](&dynamicwatcher.Options{Config: config}, nil); !errors.Is(err,
+		dynamicwatcher.ErrInvalidInput) {
 		t.Errorf("no function: %v", err)
 	}
 }

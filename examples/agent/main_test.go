@@ -33,7 +33,8 @@ import (
 
 func TestNeedsKubeconfig(t *testing.T) {
 	commandtest.NeedsKubeconfig(t, "agent", func(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-		return run(ctx, append([]string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1"}, args...), stdout, stderr)
+		return run(ctx, append([]string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1"}, args...),
+			stdout, stderr)
 	})
 }
 
@@ -74,19 +75,23 @@ func TestWaitsForCluster(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(established)
 		}, 0, "serving c at http://127.0.0.1:"},
-		{"it forbids", func(w http.ResponseWriter) { http.Error(w, "not you", http.StatusForbidden) }, command.Failed, "agent: install the CRD of AppliedWork on http://127.0.0.1:"},
+		{"it forbids", func(w http.ResponseWriter) { http.Error(w, "not you", http.StatusForbidden) }, command.Failed,
+			"agent: install the CRD of AppliedWork on http://127.0.0.1:"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			proxy := tcpproxy.Start(t, "127.0.0.1:1")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var stdout, stderr output
-			args := []string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0", "--kubeconfig", commandtest.Kubeconfig(t, "http://"+proxy.Addr())}
+			args := []string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0",
+				"--kubeconfig", commandtest.Kubeconfig(t, "http://"+proxy.Addr())}
 			ended := make(chan int, 1)
 			go func() { ended <- run(ctx, args, &stdout, &stderr) }()
-			eventually(t, func() string { return stdout.String() + stderr.String() }, "the agent retries until the API server answers\n")
+			eventually(t, func() string { return stdout.String() + stderr.String() },
+				"the agent retries until the API server answers\n")
 			ready, _, _ := strings.Cut(strings.TrimPrefix(stdout.String(), "listening on "), "\n")
-			eventually(t, func() string { return get(t, "http://"+ready+"/readyz") }, "503 the API server of the cluster has not answered yet")
+			eventually(t, func() string { return get(t, "http://"+ready+"/readyz") },
+				"503 the API server of the cluster has not answered yet")
 
 			var calls atomic.Int32
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -160,8 +165,10 @@ func TestRefusesBroker(t *testing.T) {
 		want string
 	}{
 		{[]string{"--broker", "tcp://b"}, `--broker: MQTT options: BrokerURL "tcp://b"`},
-		{[]string{"--broker", "mqtts://b", "--broker-ca", "main.go"}, "--broker-ca: main.go: the file has no certificate in PEM"},
-		{[]string{"--broker", "mqtts://b", "--broker-cert", "main.go"}, "--broker-cert and --broker-key must be given together"},
+		{[]string{"--broker", "mqtts://b", "--broker-ca", "main.go"},
+			"--broker-ca: main.go: the file has no certificate in PEM"},
+		{[]string{"--broker", "mqtts://b", "--broker-cert", "main.go"},
+			"--broker-cert and --broker-key must be given together"},
 		{[]string{"--broker", "mqtt://b", "--password-file", "missing"}, "--password-file: open missing"},
 		{[]string{"--broker", "mqtt://b", "--cluster", "A B"}, `--cluster: "A B": `},
 	} {
@@ -181,8 +188,10 @@ func TestLine(t *testing.T) {
 		{controller.Event{Work: "w", Generation: 2, Changed: true}, "applied   w generation 2"},
 		{controller.Event{Work: "w", Generation: 2}, ""},
 		{controller.Event{Work: "w", Generation: 2, Err: errors.New("refused")}, "not yet   w generation 2: refused"},
-		{controller.Event{Work: "w", Generation: 2, Deleted: true, Changed: true}, "removed   w generation 2: its objects are deleted or orphaned"},
-		{controller.Event{Work: "w", Err: errors.New("of another hub")}, "not yet   w, which the hub does not have: of another hub"},
+		{controller.Event{Work: "w", Generation: 2, Deleted: true, Changed: true},
+			"removed   w generation 2: its objects are deleted or orphaned"},
+		{controller.Event{Work: "w", Err: errors.New("of another hub")},
+			"not yet   w, which the hub does not have: of another hub"},
 	} {
 		var out strings.Builder
 		printTo(&out)(tt.event)

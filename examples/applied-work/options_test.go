@@ -12,7 +12,8 @@ import (
 func TestUsage(t *testing.T) { commandtest.Usage(t, usage, "manifests", "kubeconfig") }
 
 func TestParse(t *testing.T) {
-	if o, err := parse([]string{"--manifests", "m", "--kubeconfig", "k"}); err != nil || o != (options{Manifests: "m", Kubeconfig: "k"}) {
+	if o, err := parse([]string{"--manifests", "m", "--kubeconfig", "k"}); err != nil ||
+		o != (options{Manifests: "m", Kubeconfig: "k"}) {
 		t.Errorf("%+v, %v", o, err)
 	}
 	commandtest.Refuses(t, parse, map[string]string{

@@ -57,14 +57,16 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stdout, stderr output
-	if status := run(t.Context(), append([]string{"--json", "--floor", "--svg", drawing}, small...), &stdout, &stderr); status != 0 {
+	if status := run(t.Context(), append([]string{"--json", "--floor", "--svg", drawing}, small...), &stdout,
+		&stderr); status != 0 {
 		t.Fatalf("exit status %d\n%s\n%s", status, stdout.text.String(), stderr.text.String())
 	}
 	var r report.Report
 	if err := json.Unmarshal(stdout.text.Bytes(), &r); err != nil {
 		t.Fatalf("%v in\n%s", err, stdout.text.String())
 	}
-	counts := map[string]int64{"floor": 60, "connect": 4, "create": 60, "paced": 20, "update": 60, "resync": 60, "probe": 20, "reconnect": 4, "delete": 60}
+	counts := map[string]int64{"floor": 60, "connect": 4, "create": 60, "paced": 20, "update": 60, "resync": 60,
+		"probe": 20, "reconnect": 4, "delete": 60}
 	if len(r.Phases) != len(counts) {
 		t.Errorf("%d phases, want %d", len(r.Phases), len(counts))
 	}
@@ -92,7 +94,8 @@ func plausible(t *testing.T, p *report.Phase, count int64) {
 	if p.Count != count || p.Seconds < 0 || p.Seconds > 60 {
 		t.Errorf("%s: %d in %v s, want %d", p.Name, p.Count, p.Seconds, count)
 	}
-	if l := p.Latency; l != nil && !(l.P50 > 0 && l.P50 <= l.P90 && l.P90 <= l.P99 && l.P99 <= l.P999 && l.P999 <= l.Max && l.Max < 20_000) {
+	if l := p.Latency; l != nil && !(l.P50 > 0 && l.P50 <= l.P90 && l.P90 <= l.P99 && l.P99 <= l.P999 && l.P999 <= l.Max &&
+		l.Max < 20_000) {
 		t.Errorf("%s: latency %+v", p.Name, *l)
 	}
 	if w := p.Wire; w != nil && (w.Sent <= 0 || w.Received <= 0) {
@@ -132,7 +135,8 @@ func wellFormed(t *testing.T, file string) {
 			t.Fatalf("%v in\n%s", err, content)
 		}
 	}
-	for _, want := range []string{"<svg ", "floor", "paced", "60 works of 1.0 KiB on 3 agents", "prefers-color-scheme: dark"} {
+	for _, want := range []string{"<svg ", "floor", "paced", "60 works of 1.0 KiB on 3 agents",
+		"prefers-color-scheme: dark"} {
 		if !strings.Contains(string(content), want) {
 			t.Errorf("the drawing lacks %q", want)
 		}
@@ -144,7 +148,8 @@ func wellFormed(t *testing.T, file string) {
 func TestRunElsewhere(t *testing.T) {
 	b := mosquitto.Start(t, mosquitto.Options{Users: map[string]string{"fleet": "secret"}})
 	options := filepath.Join(t.TempDir(), "mqtt.yaml")
-	if err := os.WriteFile(options, []byte("brokerURL: "+b.URL()+"\nusername: fleet\npassword: secret\n"), 0o600); err != nil {
+	if err := os.WriteFile(options, []byte("brokerURL: "+b.URL()+"\nusername: fleet\npassword: secret\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr output
@@ -156,7 +161,8 @@ func TestRunElsewhere(t *testing.T) {
 	for _, pattern := range []string{
 		`^fleet-bench: 3 agents without informers, 60 works of 1\.0 KiB$`,
 		`^  broker   ` + regexp.QuoteMeta(b.URL()) + `$`, `^  format   ManifestBundle, binary$`,
-		`^floor      60 plain echoes in [\d.]+ s: [\d,]+/s`, `^connect    4 connections in `, `^create     60 round trips in `,
+		`^floor      60 plain echoes in [\d.]+ s: [\d,]+/s`, `^connect    4 connections in `,
+		`^create     60 round trips in `,
 		`^  latency   p50 [\d.]+ m?s   p90 `, `^paced      20 round trips in `, `^update `, `^resync `, `^probe `,
 		`^reconnect  4 connections in `, `^  then      the first work was reported after [\d.]+ m?s$`,
 		`^delete     60 works in `, `^memory$`, `^  per agent [\d.]+ KiB of heap, `, `^  per work `,
@@ -179,10 +185,14 @@ func TestFailures(t *testing.T) {
 	}{
 		{"an unknown argument", []string{"now"}, 2, []string{`unknown argument "now"`, "--help"}},
 		{"no broker's address", []string{"--broker", "broker:1883"}, 2, []string{"--broker: ", "scheme", "--help"}},
-		{"nobody there for any of many", []string{"--broker", "mqtt://127.0.0.1:1", "--timeout", "1s", "--agents", "100"}, 1, []string{"not all are connected after 2s", "refused"}},
-		{"nobody at the address", []string{"--broker", "mqtt://127.0.0.1:1", "--timeout", "1s", "--agents", "1"}, 1, []string{"not all are connected after 1.01s", "refused"}},
-		{"no floor on such a connection", []string{"--broker", "mqtts://127.0.0.1:1", "--floor"}, 1, []string{"the floor is measured over mqtt:// only"}},
-		{"nobody at the address for the floor", []string{"--broker", "mqtt://127.0.0.1:1", "--floor"}, 1, []string{"refused"}},
+		{"nobody there for any of many", []string{"--broker", "mqtt://127.0.0.1:1", "--timeout", "1s", "--agents", "100"}, 1,
+			[]string{"not all are connected after 2s", "refused"}},
+		{"nobody at the address", []string{"--broker", "mqtt://127.0.0.1:1", "--timeout", "1s", "--agents", "1"}, 1,
+			[]string{"not all are connected after 1.01s", "refused"}},
+		{"no floor on such a connection", []string{"--broker", "mqtts://127.0.0.1:1", "--floor"}, 1,
+			[]string{"the floor is measured over mqtt:// only"}},
+		{"nobody at the address for the floor", []string{"--broker", "mqtt://127.0.0.1:1", "--floor"}, 1,
+			[]string{"refused"}},
 		{"no such options", []string{"--options", missing}, 1, []string{missing}},
 		{"no place for the drawing", []string{"--svg", missing}, 1, []string{missing}},
 	} {
@@ -234,7 +244,8 @@ func TestInterrupt(t *testing.T) {
 	if got := stderr.text.String(); got != "fleet-bench: interrupt signal received\n" {
 		t.Errorf("standard error: %q", got)
 	}
-	if text := stdout.text.String(); !strings.Contains(text, "connect    4 connections") || strings.Contains(text, "delete") {
+	if text := stdout.text.String(); !strings.Contains(text, "connect    4 connections") ||
+		strings.Contains(text, "delete") {
 		t.Errorf("standard output:\n%s", text)
 	}
 }

@@ -26,7 +26,8 @@ func defaults() options {
 func TestParse(t *testing.T) {
 	for args, change := range map[string]func(*options){
 		"": func(*options) {},
-		"--broker mqtt://b:1883 --agents 3 --works=7 --size 10 --under-way 2 --rate 0.5 --duration 1s --timeout 5s": func(o *options) {
+		"--broker mqtt://b:1883 --agents 3 --works=7 --size 10 --under-way 2 --rate 0.5 --duration 1s --timeout 5s": func(
+			o *options) {
 			o.Broker, o.Agents, o.Works, o.Size, o.UnderWay = "mqtt://b:1883", 3, 7, 10, 2
 			o.Rate, o.Duration, o.Timeout = 0.5, time.Second, 5*time.Second
 		},
@@ -83,7 +84,8 @@ func TestMQTT(t *testing.T) {
 		{"our own broker", options{}, "mqtt://127.0.0.1:1", ""},
 		{"a broker by its address", options{Broker: "mqtt://other:1"}, "mqtt://other:1", ""},
 		{"a broker in a file", options{OptionsFile: file("brokerURL: mqtts://b:1\n")}, "mqtts://b:1", ""},
-		{"many cannot be one client", options{OptionsFile: file("brokerURL: mqtts://b:1\nclientID: one\n")}, "", "each agent must have its own"},
+		{"many cannot be one client", options{OptionsFile: file("brokerURL: mqtts://b:1\nclientID: one\n")}, "",
+			"each agent must have its own"},
 		{"an unknown key", options{OptionsFile: file("brokerUrl: mqtts://b:1\n")}, "", "brokerUrl"},
 		{"no address", options{Broker: "b"}, "", "scheme"},
 	} {
@@ -100,5 +102,6 @@ func TestMQTT(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, usage, "broker", "options", "agents", "light", "works", "size", "profile", "binary", "under-way", "rate", "duration", "floor", "timeout", "svg", "json", "verbose")
+	commandtest.Usage(t, usage, "broker", "options", "agents", "light", "works", "size", "profile", "binary", "under-way",
+		"rate", "duration", "floor", "timeout", "svg", "json", "verbose")
 }

@@ -71,7 +71,8 @@ func TestCustomizations(t *testing.T) {
 	s.start()
 	s.says("customizations of 2 kinds: example.com/v1 Pool, example.com/v1 Press")
 	object := func(kind, name string) string {
-		return "    - template: |\n        {apiVersion: example.com/v1, kind: " + kind + ", metadata: {name: " + name + ", namespace: x}, spec: {size: 2}}\n"
+		return "    - template: |\n        {apiVersion: example.com/v1, kind: " + kind + ", metadata: {name: " + name +
+			", namespace: x}, spec: {size: 2}}\n"
 	}
 	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
 	s.must("PUT", "/api/v1/applications/shop", application("shop")+object("Pool", "p")+object("Press", "q")+
@@ -122,7 +123,8 @@ func TestKinds(t *testing.T) {
 	s.start()
 	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
 	s.must("PUT", "/api/v1/applications/shop", application("shop")+
-		"    - template: |\n        {apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: web, namespace: x}, spec: {replicas: 2}}\n"+
+		"    - template: |\n        {apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {name: web, namespace: x}, "+
+		"spec: {replicas: 2}}\n"+
 		strings.Replace(
 			strings.SplitAfter(application("shop", "a=1"), "parts:\n")[1],
 			"name: main",
@@ -132,7 +134,8 @@ func TestKinds(t *testing.T) {
 	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
 	s.becomes(
 		"shop",
-		"Rolling 1 waits for c1: main: argoproj.io/Rollout x/web is not ready yet: its interpreter reports that it is unhealthy",
+		"Rolling 1 waits for c1: main: argoproj.io/Rollout x/web is not ready yet: its interpreter reports that it is "+
+			"unhealthy",
 	)
 	report("Healthy")
 	s.becomes("shop", "Deployed 1")
@@ -142,7 +145,8 @@ func TestKinds(t *testing.T) {
 func TestBadCustomization(t *testing.T) {
 	s := newSite(t)
 	file := filepath.Join(t.TempDir(), "pools.yaml")
-	if err := os.WriteFile(file, []byte(strings.Replace(customizedPools, "object.?status", "objekt.?status", 1)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Replace(customizedPools, "object.?status", "objekt.?status", 1)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	s.options.Customizations = []string{file}

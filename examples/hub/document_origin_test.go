@@ -30,7 +30,8 @@ func TestStartWithoutPreviousFolder(t *testing.T) {
 	s := newSite(t, "c1")
 	dir := t.TempDir()
 	s.options.Dir = dir
-	documents := cluster("c1", "") + "---\n" + placement("p", "shop, other", all) + "---\n" + application("shop", "a=1") + "---\n"
+	documents := cluster("c1", "") + "---\n" + placement("p", "shop, other", all) + "---\n" + application("shop", "a=1") +
+		"---\n"
 	s.write("all.yaml", documents+application("other", "b=1"))
 	s.start()
 	s.status("shop")
@@ -53,7 +54,8 @@ func TestStartWithoutPreviousFolder(t *testing.T) {
 	s.options.Dir, s.options.LeaveDir = "", true
 	s.start()
 	s.says("until they have documents and placements: other, shop")
-	if code, text := s.call("POST", "/api/v1/complete", ""); code != http.StatusConflict || !strings.Contains(text, "no documents") {
+	if code, text := s.call("POST", "/api/v1/complete", ""); code != http.StatusConflict ||
+		!strings.Contains(text, "no documents") {
 		t.Errorf("%d %s", code, text)
 	}
 	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
@@ -68,7 +70,9 @@ func TestStartWithoutPreviousFolder(t *testing.T) {
 	if code, text := s.call("PUT", "/api/v1/applications/more", application("more", "b=2")); code != http.StatusOK {
 		t.Errorf("%d %s", code, text)
 	}
-	if code, text := s.call("PUT", "/api/v1/placements/q", placement("q", "more", all)); code != http.StatusUnprocessableEntity || !strings.Contains(text, "ConfigMap x/b is in the application other") {
+	if code, text := s.call("PUT", "/api/v1/placements/q",
+		placement("q", "more", all)); code != http.StatusUnprocessableEntity ||
+		!strings.Contains(text, "ConfigMap x/b is in the application other") {
 		t.Errorf("%d %s", code, text)
 	}
 	s.deletes("c1")
@@ -92,8 +96,10 @@ func TestStartWithNewFolder(t *testing.T) {
 	s.stop()
 	s.options.Dir = t.TempDir()
 	s.write("all.yaml", cluster("c3", ""))
-	s.startRefuses("would remove other on c1, c2, shop on c1, c2: until now documents came through the HTTP API", "Start without --dir", s.options.Dir)
-	documents := cluster("c1", "") + "---\n" + cluster("c2", "") + "---\n" + application("shop", "a=1") + "---\n" + application("other", "b=2") + "---\n"
+	s.startRefuses("would remove other on c1, c2, shop on c1, c2: until now documents came through the HTTP API",
+		"Start without --dir", s.options.Dir)
+	documents := cluster("c1", "") + "---\n" + cluster("c2", "") + "---\n" + application("shop", "a=1") + "---\n" +
+		application("other", "b=2") + "---\n"
 	s.write("all.yaml", documents+placement("p", "shop, other", "names: [c1]"))
 	s.startRefuses("would remove other on c2, shop on c2: ")
 	s.write("all.yaml", documents+placement("p", "shop, other", all))

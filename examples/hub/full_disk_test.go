@@ -49,7 +49,8 @@ func TestFullDisk(t *testing.T) {
 	if code != http.StatusInternalServerError {
 		t.Fatalf("%d %s", code, text)
 	}
-	if code, text := s.call("GET", "/readyz", ""); code != http.StatusServiceUnavailable || !strings.Contains(text, "can no longer be written") {
+	if code, text := s.call("GET", "/readyz", ""); code != http.StatusServiceUnavailable ||
+		!strings.Contains(text, "can no longer be written") {
 		t.Errorf("%d %s", code, text)
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // withHook returns an application with a ConfigMap, and a Job as a hook.
 func withHook(hook string) string {
-	return application("shop", "a=1") + "    - hook: " + hook + "\n      template: |\n        {apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: x}}\n"
+	return application("shop", "a=1") + "    - hook: " + hook +
+		"\n      template: |\n        {apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: x}}\n"
 }
 
 // job makes the agent of a cluster report that the Job runs, or that it ended: Complete or Failed.
@@ -26,7 +27,8 @@ func (s *site) job(cluster, ended string) {
 		}
 		generation := m.Conditions[0].ObservedGeneration
 		say := func(kind string, is bool, message string) {
-			c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Job", Message: message, ObservedGeneration: generation, LastTransitionTime: metav1.Unix(1_700_000_000, 0)}
+			c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Job", Message: message,
+				ObservedGeneration: generation, LastTransitionTime: metav1.Unix(1_700_000_000, 0)}
 			if is {
 				c.Status = metav1.ConditionTrue
 			}
@@ -36,9 +38,11 @@ func (s *site) job(cluster, ended string) {
 		if ended != "" {
 			status = conditions
 			isTrue := "True"
-			m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values, workv1.FeedbackValue{Name: "Job" + ended, Value: workv1.FieldValue{Type: workv1.String, String: &isTrue}})
+			m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values,
+				workv1.FeedbackValue{Name: "Job" + ended, Value: workv1.FieldValue{Type: workv1.String, String: &isTrue}})
 		}
-		m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values, workv1.FeedbackValue{Name: "status", Value: workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &status}})
+		m.StatusFeedbacks.Values = append(m.StatusFeedbacks.Values,
+			workv1.FeedbackValue{Name: "status", Value: workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &status}})
 		say("StatusFeedbackSynced", true, "")
 		say(workv1.ManifestProgressing, ended == "Failed", "Job has failed")
 		say(workv1.ManifestDegraded, ended == "Failed", "BackoffLimitExceeded: Job has reached the specified backoff limit")
@@ -65,7 +69,8 @@ func (s *site) showsOn(path, want string) {
 
 const runs = "batch/Job x/j is not ready yet: the job is not complete"
 
-const fails = "batch/Job x/j: it has failed: the job has failed: BackoffLimitExceeded: Job has reached the specified backoff limit"
+const fails = "batch/Job x/j: it has failed: the job has failed: BackoffLimitExceeded: Job has reached the specified " +
+	"backoff limit"
 
 // TestHook checks that an application reports the running hook that it waits for, and that it fails
 // with the hook.

@@ -24,13 +24,15 @@ func application(name string, content ...string) string {
 	out := header + "kind: Application\nmetadata: {name: " + name + "}\nspec:\n  parts:\n  - name: main\n    manifests:\n"
 	for _, c := range content {
 		object, value, _ := strings.Cut(c, "=")
-		out += fmt.Sprintf("    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: x}, data: {v: %q}}\n", object, value)
+		out += fmt.Sprintf("    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: "+
+			"x}, data: {v: %q}}\n", object, value)
 	}
 	return out
 }
 
 func placement(name, applications, clusters string) string {
-	return fmt.Sprintf(header+"kind: Placement\nmetadata: {name: %s}\nspec: {applications: [%s], clusters: {%s}}\n", name, applications, clusters)
+	return fmt.Sprintf(header+"kind: Placement\nmetadata: {name: %s}\nspec: {applications: [%s], clusters: {%s}}\n", name,
+		applications, clusters)
 }
 
 const all = "selector: {}"
@@ -112,13 +114,15 @@ func TestFolderChanges(t *testing.T) {
 	s := newSite(t, "c1", "c2")
 	s.options.Dir = t.TempDir()
 	s.write("clusters.yaml", cluster("c1", "a: b")+"---\n"+cluster("c2", "a: c"))
-	s.write("apps.yaml", application("shop", "a=one")+"---\n"+placement("p", "shop", "selector: {matchLabels: {a: b}}, names: [c2]"))
+	s.write("apps.yaml", application("shop", "a=one")+"---\n"+
+		placement("p", "shop", "selector: {matchLabels: {a: b}}, names: [c2]"))
 	s.write("notes.txt", "this is no document")
 	s.start()
 	s.status("shop")
 	s.objects("c2", `x/a={"v":"one"}`)
 
-	s.write("apps.yaml", application("shop", "a=two")+"---\n"+placement("p", "shop", "selector: {matchLabels: {a: b}}, names: [c3]"))
+	s.write("apps.yaml", application("shop", "a=two")+"---\n"+
+		placement("p", "shop", "selector: {matchLabels: {a: b}}, names: [c3]"))
 	s.says(`document 2: spec.clusters.names[0]: there is no Cluster "c3"`)
 	s.objects("c1", `x/a={"v":"one"}`)
 	if page := s.must("GET", "/", ""); !strings.Contains(page, "there is no Cluster") {
@@ -213,7 +217,9 @@ func TestMoveObjectBetweenApplications(t *testing.T) {
 	s.status("a")
 	s.status("b")
 	s.must("PUT", "/api/v1/applications/a", application("a", "w=1"))
-	if code, text := s.call("PUT", "/api/v1/applications/b", application("b", "z=1", "w=2")); code != http.StatusUnprocessableEntity || !strings.Contains(text, "also in the application a") {
+	if code, text := s.call("PUT", "/api/v1/applications/b",
+		application("b", "z=1", "w=2")); code != http.StatusUnprocessableEntity ||
+		!strings.Contains(text, "also in the application a") {
 		t.Errorf("%d %s", code, text)
 	}
 	s.status("a")
@@ -229,12 +235,16 @@ func TestMoveObjectBetweenApplications(t *testing.T) {
 	s.objects("c2", `x/x={"v":"2"}`, `x/w={"v":"1"}`, `x/z={"v":"1"}`)
 	leave()
 	s.must("PUT", "/api/v1/applications/b", application("b", "z=1"))
-	if code, text := s.call("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity || !strings.Contains(text, "remove it there first") {
+	if code, text := s.call("PUT", "/api/v1/applications/a",
+		application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity ||
+		!strings.Contains(text, "remove it there first") {
 		t.Errorf("%d %s", code, text)
 	}
 	s.stop()
 	s.start() // the state survives the restart
-	if code, text := s.call("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity || !strings.Contains(text, "remove it there first") {
+	if code, text := s.call("PUT", "/api/v1/applications/a",
+		application("a", "w=1", "x=3")); code != http.StatusUnprocessableEntity ||
+		!strings.Contains(text, "remove it there first") {
 		t.Errorf("%d %s", code, text)
 	}
 	s.agent("c2")

@@ -16,7 +16,8 @@ import (
 // cleaned waits until the hub deletes unknown works.
 func (s *site) cleaned() {
 	s.t.Helper()
-	for end := time.Now().Add(patience); !cleans("1").MatchString(s.must("GET", "/metrics", "")); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !cleans("1").MatchString(s.must("GET", "/metrics", "")); time.Sleep(
+		5 * time.Millisecond) {
 		if time.Now().After(end) {
 			s.t.Fatal("what the hub does not know is never deleted")
 		}
@@ -92,7 +93,8 @@ func TestLostState(t *testing.T) {
 	}
 	s.start()
 	s.says("No application has the objects of 1 work: c1/main-")
-	s.says("(shop: ConfigMap x/a, ConfigMap x/b): state.db was lost or is outdated; the objects stay unchanged. Restore state.db, or ")
+	s.says("(shop: ConfigMap x/a, ConfigMap x/b): state.db was lost or is outdated; the objects stay unchanged. Restore " +
+		"state.db, or ")
 	for path, want := range map[string]string{
 		"/api/v1/status": `"application":"shop","objects":["ConfigMap x/a","ConfigMap x/b"]}]`,
 		"/":              "No application has the objects of 1 work: c1/main-",
@@ -102,7 +104,8 @@ func TestLostState(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	if got, want := s.must("GET", "/api/v1/status", ""), `{"name":"c1","status":"Unclaimed","reason":"the cluster has no document, and no application has the objects of 1 work"`; !strings.Contains(got, want) {
+	if got, want := s.must("GET", "/api/v1/status", ""),
+		`{"name":"c1","status":"Unclaimed","reason":"the cluster has no document, and no application has the objects of 1 work"`; !strings.Contains(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got, want := s.now("shop", "1ms"), "Unclaimed  the application has no document, but works"; got != want {
@@ -136,7 +139,8 @@ func TestEmptyFiles(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the end of a hub that accepts the file
 		err := start(ctx, s.options, s.bus.Transport(), t.Logf)
 		cancel()
-		if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), " by a full disk, or never written; restore it, or remove it") {
+		if err == nil || !strings.Contains(err.Error(), file) ||
+			!strings.Contains(err.Error(), " by a full disk, or never written; restore it, or remove it") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -96,7 +96,8 @@ func (s *site) agent(name string) (stop func()) {
 		cluster = agenttest.NewCluster()
 		s.clusters[name] = cluster
 	}
-	a, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: name, Sources: []string{"hub"}, InitialSyncTimeout: 100 * time.Millisecond})
+	a, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: name, Sources: []string{"hub"},
+		InitialSyncTimeout: 100 * time.Millisecond})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -178,7 +179,8 @@ func (s *site) must(method, path, body string) string {
 func (s *site) status(application string) string {
 	s.t.Helper()
 	var out struct{ Status, Revision, Reason string }
-	if err := json.Unmarshal([]byte(s.must("GET", "/api/v1/applications/"+application+"/status?wait=30s", "")), &out); err != nil {
+	if err := json.Unmarshal([]byte(s.must("GET", "/api/v1/applications/"+application+"/status?wait=30s", "")),
+		&out); err != nil {
 		s.t.Fatal(err)
 	}
 	return strings.TrimSpace(out.Status + " " + out.Revision + " " + out.Reason)

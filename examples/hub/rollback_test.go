@@ -48,7 +48,8 @@ func TestNewDocumentEndsRollback(t *testing.T) {
 	}
 	s.must("PUT", "/api/v1/clusters/c2", cluster("c2", "")) // other documents do not end the rollback
 	s.must("DELETE", "/api/v1/clusters/c2", "")
-	if code, _ := s.call("PUT", "/api/v1/applications/shop", strings.Replace(application("shop", "a=3"), "{apiVersion", "{{ if }}{apiVersion", 1)); code != http.StatusUnprocessableEntity {
+	if code, _ := s.call("PUT", "/api/v1/applications/shop", strings.Replace(application("shop", "a=3"), "{apiVersion",
+		"{{ if }}{apiVersion", 1)); code != http.StatusUnprocessableEntity {
 		t.Errorf("%d", code)
 	}
 	s.stop()
@@ -111,10 +112,13 @@ func TestRollbackOfQueuedUpdate(t *testing.T) {
 	s.says("is updated to")
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=3"))
 	before := s.must("GET", "/api/v1/applications/shop/status", "")
-	if got := s.must("POST", "/api/v1/applications/shop/rollback", ""); !strings.Contains(before, `"revision":"`+revisionIn(got)+`"`) {
+	if got := s.must("POST", "/api/v1/applications/shop/rollback", ""); !strings.Contains(before,
+		`"revision":"`+revisionIn(got)+`"`) {
 		t.Errorf("%s, while this was under way: %s", got, before)
 	}
-	if held := s.must("GET", "/api/v1/applications/shop/status", ""); !strings.Contains(held, `"status":"Rolling","reason":"`) || !strings.Contains(held, "held at revision 2 until its document changes\",\"clusters\"") {
+	if held := s.must("GET", "/api/v1/applications/shop/status", ""); !strings.Contains(held,
+		`"status":"Rolling","reason":"`) ||
+		!strings.Contains(held, "held at revision 2 until its document changes\",\"clusters\"") {
 		t.Errorf("it does not say that it is held: %s", held)
 	}
 	s.agent("c2")
@@ -137,11 +141,15 @@ func TestRollbackOfPlacements(t *testing.T) {
 		t.Fatal(got)
 	}
 	code, text := s.call("POST", "/api/v1/applications/shop/rollback", "")
-	if code != http.StatusConflict || !strings.Contains(text, "the revisions before 2 differ from it only in their clusters, which follow the placements: no such revision to roll back to") {
+	if code != http.StatusConflict ||
+		!strings.Contains(text,
+			"the revisions before 2 differ from it only in their clusters, which follow the placements: no such revision to "+
+				"roll back to") {
 		t.Errorf("%d %s", code, text)
 	}
 	const same = "nothing changes, but the application is held at this revision"
-	if text := s.must("POST", "/api/v1/applications/shop/rollback", `{"revision": 1}`); !strings.Contains(text, `{"revision":1,"note":"revision 1 differs`) || !strings.Contains(text, same) {
+	if text := s.must("POST", "/api/v1/applications/shop/rollback", `{"revision": 1}`); !strings.Contains(text,
+		`{"revision":1,"note":"revision 1 differs`) || !strings.Contains(text, same) {
 		t.Error(text)
 	}
 	if got := s.status("shop"); got != "Rolled back 2 held at revision 1 until its document changes" {
@@ -169,7 +177,8 @@ func TestRevisionOfCluster(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2")) // b is deleted, but c2 and c3 do not confirm it
 	s.says("is updated to 3")
 	text := s.must("GET", "/api/v1/applications/shop/status", "")
-	if !strings.Contains(text, `{"name":"c2","health":`) || !strings.Contains(text, `{"name":"c3","revision":"2","health":`) {
+	if !strings.Contains(text, `{"name":"c2","health":`) ||
+		!strings.Contains(text, `{"name":"c3","revision":"2","health":`) {
 		t.Error(text)
 	}
 }
@@ -195,7 +204,8 @@ func TestLostStore(t *testing.T) {
 	if metrics := s.must("GET", "/metrics", ""); !cleans("0").MatchString(metrics) {
 		t.Errorf("what it does not know is deleted: %s", metrics)
 	}
-	if calls := s.clusters["c1"].Calls(); slices.ContainsFunc(calls, func(call string) bool { return strings.HasPrefix(call, "delete") }) {
+	if calls := s.clusters["c1"].Calls(); slices.ContainsFunc(calls,
+		func(call string) bool { return strings.HasPrefix(call, "delete") }) {
 		t.Error(calls)
 	}
 	for range 2 { // the next processes do not have the lost state either
@@ -211,7 +221,8 @@ func TestLostStore(t *testing.T) {
 		}
 	}
 	s.must("POST", "/api/v1/complete", "")
-	for end := time.Now().Add(patience); !cleans("1").MatchString(s.must("GET", "/metrics", "")); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); !cleans("1").MatchString(s.must("GET", "/metrics", "")); time.Sleep(
+		5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("what it does not know is never deleted")
 		}
@@ -237,7 +248,8 @@ func TestEmptyFolder(t *testing.T) {
 	s.says("no documents in the folder")
 	s.stop()
 	said := &lines{url: make(chan string, 1)}
-	if err := start(t.Context(), s.options, s.bus.Transport(), said.say); err == nil || !strings.Contains(err.Error(), "no documents in the folder") {
+	if err := start(t.Context(), s.options, s.bus.Transport(), said.say); err == nil ||
+		!strings.Contains(err.Error(), "no documents in the folder") {
 		t.Errorf("%v", err)
 	}
 	s.write("all.yaml", documents)

@@ -30,7 +30,8 @@ func (s *site) now(application, wait string) string {
 		wait = "?wait=" + wait
 	}
 	var out struct{ Status, Revision, Reason string }
-	if err := json.Unmarshal([]byte(s.must("GET", "/api/v1/applications/"+application+"/status"+wait, "")), &out); err != nil {
+	if err := json.Unmarshal([]byte(s.must("GET", "/api/v1/applications/"+application+"/status"+wait, "")),
+		&out); err != nil {
 		s.t.Fatal(err)
 	}
 	return strings.TrimSpace(out.Status + " " + out.Revision + " " + out.Reason)
@@ -52,14 +53,16 @@ func TestDeployedAfterAgentsReport(t *testing.T) {
 	}
 	leave := s.agent("c1")
 	s.becomes("shop", "Rolling 1 waits for the agent of c2 to apply it")
-	if got := s.must("GET", "/api/v1/status", ""); !regexp.MustCompile(`"clusters":\[\{"name":"c1","status":"Current","heard":"[^"]*:00Z"\},\{"name":"c2","status":"Waiting","reason":"[^"]*"\}\]`).MatchString(got) {
+	if got := s.must("GET", "/api/v1/status", ""); !regexp.MustCompile(
+		`"clusters":\[\{"name":"c1","status":"Current","heard":"[^"]*:00Z"\},\{"name":"c2","status":"Waiting","reason":"[^"]*"\}\]`).MatchString(got) {
 		t.Errorf("of c1 something was heard, of c2 not: %s", got)
 	}
 	if got := s.must("GET", "/", ""); strings.Count(got, "last report") != 1 {
 		t.Errorf("of c1 something was heard, of c2 not: %s", got)
 	}
 	metrics := s.must("GET", "/metrics", "")
-	for _, want := range []string{`spokewire_hub_applications{state="Rolling"} 1`, `spokewire_hub_clusters{state="Current"} 1`, `spokewire_hub_clusters{state="Waiting"} 1`} {
+	for _, want := range []string{`spokewire_hub_applications{state="Rolling"} 1`,
+		`spokewire_hub_clusters{state="Current"} 1`, `spokewire_hub_clusters{state="Waiting"} 1`} {
 		if !strings.Contains(metrics, want+"\n") {
 			t.Errorf("the metrics do not have %s", want)
 		}
@@ -74,7 +77,8 @@ func TestDeployedAfterAgentsReport(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
 	s.says("revision 2 is written for all clusters")
 	s.becomes("shop", "Rolling 2 waits for the agent of c1 to apply it")
-	if got, want := s.must("GET", "/api/v1/applications/shop/status", ""), `"clusters":[{"name":"c1","health":"Rolling",`; !strings.Contains(got, want) {
+	if got, want := s.must("GET", "/api/v1/applications/shop/status", ""),
+		`"clusters":[{"name":"c1","health":"Rolling",`; !strings.Contains(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	s.stop()
@@ -130,7 +134,8 @@ func TestRefusedByCluster(t *testing.T) {
 	if got := s.now("shop", "200ms"); !strings.HasPrefix(got, "Failed") {
 		t.Errorf("status %q", got)
 	}
-	if page := s.must("GET", "/", ""); strings.Count(page, "could not apply ConfigMap x/a: Failed: the quota is used up") != 2 {
+	if page := s.must("GET", "/", ""); strings.Count(page,
+		"could not apply ConfigMap x/a: Failed: the quota is used up") != 2 {
 		t.Errorf("the page does not say it of application and cluster: %s", page)
 	}
 	s.clusters["c2"].Refuse(nil)
@@ -146,8 +151,9 @@ func TestDependency(t *testing.T) {
 		s := newSite(t, "c1")
 		s.start()
 		const second = "  - name: second\n    dependsOn: [{part: main}]\n    manifests:\n"
-		text := strings.Replace(application("shop", "a=1", "b=1"), "    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: b", second+
-			"    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: b", 1)
+		text := strings.Replace(application("shop", "a=1", "b=1"),
+			"    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: b", second+
+				"    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: b", 1)
 		refuse := func(object string) string {
 			if object == "ConfigMap x/a" {
 				return "not now"
@@ -161,7 +167,8 @@ func TestDependency(t *testing.T) {
 		s.becomes("shop", "Failed 1 c1 could not apply ConfigMap x/a: Failed: not now")
 		if condition != "" {
 			s.objects("c1", `x/b={"v":"1"}`)
-		} else if calls := s.clusters["c1"].Calls(); len(calls) > 0 || strings.Count(s.must("GET", "/", ""), ` id="works/`) != 1 {
+		} else if calls := s.clusters["c1"].Calls(); len(calls) > 0 ||
+			strings.Count(s.must("GET", "/", ""), ` id="works/`) != 1 {
 			t.Errorf("what depends on a part that is not applied comes before it: %v", calls)
 		}
 		s.clusters["c1"].Refuse(nil)

@@ -34,7 +34,8 @@ func TestStoredDocumentFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := state.Txn(t.Context(), nil, []store.Op{store.Put("/hub/document/Application/shop/", document)}); err != nil {
+	if _, err := state.Txn(t.Context(), nil,
+		[]store.Op{store.Put("/hub/document/Application/shop/", document)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := state.Close(); err != nil {
@@ -42,7 +43,8 @@ func TestStoredDocumentFails(t *testing.T) {
 	}
 	for range 2 {
 		s.start()
-		if got := s.now("shop", "1ms"); !strings.HasPrefix(got, "Held up") || !strings.Contains(got, "the hub has no --kubeconfig") {
+		if got := s.now("shop", "1ms"); !strings.HasPrefix(got, "Held up") ||
+			!strings.Contains(got, "the hub has no --kubeconfig") {
 			t.Errorf("status %q", got)
 		}
 		s.must("PUT", "/api/v1/applications/other", application("other", "b=2"))
@@ -52,7 +54,8 @@ func TestStoredDocumentFails(t *testing.T) {
 		if code, text := s.call("PUT", "/api/v1/applications/shop", reads+"# the same is\n"); code != http.StatusOK {
 			t.Errorf("%d %s", code, text)
 		}
-		if code, text := s.call("PUT", "/api/v1/applications/shop", strings.Replace(reads, `"b"`, `"d"`, 1)); code != http.StatusUnprocessableEntity || !strings.Contains(text, "--kubeconfig") {
+		if code, text := s.call("PUT", "/api/v1/applications/shop", strings.Replace(reads, `"b"`, `"d"`,
+			1)); code != http.StatusUnprocessableEntity || !strings.Contains(text, "--kubeconfig") {
 			t.Errorf("%d %s", code, text)
 		}
 		s.stop()

@@ -91,7 +91,8 @@ func TestExplainBadCustomization(t *testing.T) {
 		{"CEL", "apiVersion: config.karmada.io/v1alpha1\nkind: InterpreterCustomization\nmetadata: {name: c}\nspec:\n" +
 			"  targets: [{apiVersion: v1, kind: A}]\n  health: object.spec +\n", file, file + ":6:"},
 		{"Lua", "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterCustomization\nmetadata: {name: c}\nspec:\n" +
-			"  target: {apiVersion: v1, kind: A}\n  customizations:\n    healthInterpretation: {luaScript: \"function InterpretHealth(\"}\n", file, file + ": "},
+			"  target: {apiVersion: v1, kind: A}\n  customizations:\n    healthInterpretation: {luaScript: \"function " +
+			"InterpretHealth(\"}\n", file, file + ": "},
 		{"another kind", "apiVersion: v1\nkind: ConfigMap\n", folder, file + ":2:7: kind: "},
 		{"no YAML", "a: [", folder, file + ":1:"},
 	} {

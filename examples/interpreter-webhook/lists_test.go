@@ -37,7 +37,8 @@ items:
 	if err := os.WriteFile(file, []byte("data: aHVudGVyMg==\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), []string{"explain", file}, &out); err == nil || err.Error() != file+", document 1: the document has no kind or no apiVersion" {
+	if err := run(t.Context(), []string{"explain", file}, &out); err == nil ||
+		err.Error() != file+", document 1: the document has no kind or no apiVersion" {
 		t.Errorf("got %v", err)
 	}
 }

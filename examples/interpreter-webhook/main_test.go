@@ -49,7 +49,8 @@ ConfigMap prod/settings
 // TestExplainFiles checks the output and the error for each content of a file.
 func TestExplainFiles(t *testing.T) {
 	const service = "{apiVersion: v1, kind: Service, metadata: {name: s}}\n"
-	const explained = "Service s\n  replicas      -\n  healthy       true (native)\n  status        {} (native)\n  dependency    -\n"
+	const explained = "Service s\n  replicas      -\n  healthy       true (native)\n  status        {} (native)\n  " +
+		"dependency    -\n"
 	const misfit = "error: refused (400): request.object does not fit *v1.Deployment: json: cannot unmarshal string " +
 		"into Go struct field DeploymentSpec.spec.replicas of type int32\n"
 	file := filepath.Join(t.TempDir(), "f.yaml")
@@ -60,13 +61,17 @@ func TestExplainFiles(t *testing.T) {
 		{"nothing", "", "", file + " has no objects"},
 		{"an empty list", "{apiVersion: v1, kind: List, items: []}", "", file + " has no objects"},
 		{"no YAML", service + "---\na: [\n", "", file + ", document 2: yaml: line 1: did not find expected node content"},
-		{"a key twice", "kind: Pod\nkind: Job\n", "", file + ", document 1: yaml: unmarshal errors:\n  line 2: key \"kind\" already set in map"},
+		{"a key twice", "kind: Pod\nkind: Job\n", "",
+			file + ", document 1: yaml: unmarshal errors:\n  line 2: key \"kind\" already set in map"},
 		{"text", "hello", "", file + ", document 1: the document is not an object with apiVersion and kind"},
 		{"no kind", "apiVersion: v1", "", file + ", document 1: the document has no kind or no apiVersion"},
-		{"no kind in a list", "{apiVersion: v1, kind: List, items: [{apiVersion: v1}]}", "", file + ", document 1: items[0] has no kind or no apiVersion"},
+		{"no kind in a list", "{apiVersion: v1, kind: List, items: [{apiVersion: v1}]}", "",
+			file + ", document 1: items[0] has no kind or no apiVersion"},
 		{"no list", "{apiVersion: v1, kind: List, items: 5}", "", file + ", document 1: items of the List must be a list"},
-		{"what does not fit", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: three}}\n---\n" + service,
-			"Deployment d\n  replicas      " + misfit + "  healthy       " + misfit + "  status        {} (native)\n  dependency    " +
+		{"what does not fit", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: three}}\n---\n" +
+			service,
+			"Deployment d\n  replicas      " + misfit + "  healthy       " + misfit +
+				"  status        {} (native)\n  dependency    " +
 				misfit + explained,
 			file + ": 1 of 2 objects cannot be explained"},
 	} {

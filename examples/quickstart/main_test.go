@@ -110,7 +110,8 @@ func TestQuickstartWithOwnFilesAndBroker(t *testing.T) {
 	defer b.Close()
 	var stdout, stderr output
 	dir := folder(t, "Only One.yml", configMap)
-	if status := run(t.Context(), []string{"--manifests", dir, "--broker", b.URL(), "--clusters", "3"}, &stdout, &stderr); status != 0 {
+	if status := run(t.Context(), []string{"--manifests", dir, "--broker", b.URL(), "--clusters", "3"}, &stdout,
+		&stderr); status != 0 {
 		t.Fatalf("exit status %d\n%s\n%s", status, stdout.text.String(), stderr.text.String())
 	}
 	expect(t, stdout.text.String(),
@@ -131,17 +132,23 @@ func TestFailures(t *testing.T) {
 		status int
 		want   []string
 	}{
-		{"bad YAML", []string{"--manifests", folder(t, "a.yaml", configMap+"---\nkind: [\n")}, 1, []string{"a.yaml, document 2 (line 5)", "bad YAML"}},
-		{"an unknown kind", []string{"--manifests", folder(t, "a.yaml", configMap+"---\napiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n")}, 1,
+		{"bad YAML", []string{"--manifests", folder(t, "a.yaml", configMap+"---\nkind: [\n")}, 1,
+			[]string{"a.yaml, document 2 (line 5)", "bad YAML"}},
+		{"an unknown kind", []string{"--manifests",
+			folder(t, "a.yaml", configMap+"---\napiVersion: example.com/v1\nkind: Widget\nmetadata: {name: w}\n")}, 1,
 			[]string{`a.yaml, document 2 (line 5): unknown kind "Widget" in "example.com/v1"`}},
-		{"an empty folder", []string{"--manifests", t.TempDir()}, 1, []string{"manifests folder /", "the folder has no .yaml, .yml or .json files"}},
-		{"no such folder", []string{"--manifests", missing}, 1, []string{"manifests folder " + missing, "no such file or directory"}},
+		{"an empty folder", []string{"--manifests", t.TempDir()}, 1,
+			[]string{"manifests folder /", "the folder has no .yaml, .yml or .json files"}},
+		{"no such folder", []string{"--manifests", missing}, 1,
+			[]string{"manifests folder " + missing, "no such file or directory"}},
 		{"nobody at the broker's address", []string{"--broker", "mqtt://127.0.0.1:1", "--broker-timeout", "1s"}, 1,
 			[]string{"broker mqtt://127.0.0.1:1 not reached for 1s", "refused"}},
 		{"no broker's address", []string{"--broker", "http://broker"}, 1, []string{"http"}},
 		{"no such kubeconfig", []string{"--kubeconfig", missing}, 1, []string{"kubeconfig " + missing}},
-		{"a namespace that never comes", []string{"--timeout", "3s", "--manifests", folder(t, "a.yaml", strings.Replace(configMap, "name: a", "name: a, namespace: nowhere", 1))}, 1,
-			[]string{"no progress for 3 s: work a on cluster1 is not applied: a.yaml, document 1 (line 1)", `namespaces "nowhere" not found`}},
+		{"a namespace that never comes", []string{"--timeout", "3s", "--manifests",
+			folder(t, "a.yaml", strings.Replace(configMap, "name: a", "name: a, namespace: nowhere", 1))}, 1,
+			[]string{"no progress for 3 s: work a on cluster1 is not applied: a.yaml, document 1 (line 1)",
+				`namespaces "nowhere" not found`}},
 		{"an unknown argument", []string{"manifests"}, 2, []string{`unknown argument "manifests"`, "--help"}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -166,7 +173,8 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	expect(t, stderr.text.String(), "^quickstart: interrupt signal received$")
-	expect(t, stdout.text.String(), `^Removing all works \(Ctrl-C again to stop at once\)$`, "removed   00-namespace on cluster2", "gone      00-namespace <- cluster2")
+	expect(t, stdout.text.String(), `^Removing all works \(Ctrl-C again to stop at once\)$`,
+		"removed   00-namespace on cluster2", "gone      00-namespace <- cluster2")
 }
 
 func TestBrokerLost(t *testing.T) {
@@ -176,7 +184,8 @@ func TestBrokerLost(t *testing.T) {
 	}
 	var stderr output
 	stdout := output{mark: "Sending", then: b.Close}
-	if status := run(t.Context(), []string{"--broker", b.URL(), "--broker-timeout", "500ms"}, &stdout, &stderr); status != 1 {
+	if status := run(t.Context(), []string{"--broker", b.URL(), "--broker-timeout", "500ms"}, &stdout,
+		&stderr); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	expect(t, stderr.text.String(), "^quickstart: broker "+regexp.QuoteMeta(b.URL())+" not reached for 500ms: ")
@@ -190,7 +199,8 @@ func TestBrokerLostWhileRemoving(t *testing.T) {
 		interrupt    bool
 		want         []string
 	}{
-		{"lost, then interrupted", "Updating", true, []string{"^quickstart: interrupt signal received$", "^not everything was removed: "}},
+		{"lost, then interrupted", "Updating", true,
+			[]string{"^quickstart: interrupt signal received$", "^not everything was removed: "}},
 		{"lost at the end of a run", "Removing all works", false, []string{"^quickstart: not everything was removed: "}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -246,7 +256,8 @@ func TestBrokerHangs(t *testing.T) {
 	var stderr output
 	stdout := output{mark: "Updating", then: proxy.hang}
 	begin := time.Now()
-	if status := run(t.Context(), []string{"--broker", "mqtt://" + proxy.Addr().String(), "--broker-timeout", "500ms"}, &stdout, &stderr); status != 1 {
+	if status := run(t.Context(), []string{"--broker", "mqtt://" + proxy.Addr().String(), "--broker-timeout", "500ms"},
+		&stdout, &stderr); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}
 	if took := time.Since(begin); took > 25*time.Second {

@@ -165,7 +165,8 @@ func TestPrograms(t *testing.T) {
 		return append([]string{command, "--server", s.addr}, args...)
 	}
 	on := []string{"--cluster", "fake+cluster1", "--cluster", "fake+cluster2"}
-	contains(t, call(t, 0, at("create", append(on, "one", manifests(t, "1"))...)...), "one: created with 2 apps on 2 clusters")
+	contains(t, call(t, 0, at("create", append(on, "one", manifests(t, "1"))...)...),
+		"one: created with 2 apps on 2 clusters")
 	contains(t, call(t, 0, at("create", append(on, "two", manifests(t, "2"))...)...), "two: created")
 	contains(t, call(t, 1, at("create", append(on, "two", manifests(t, "2"))...)...), "rsync: app context \"two\" exists")
 
@@ -188,7 +189,8 @@ func TestPrograms(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	contains(t, call(t, 0, at("instantiate", "one")...), "one: queued as event 1\n", "one: Instantiated\n", "event 1 Instantiate Done", "web on fake+cluster2 Instantiate Done")
+	contains(t, call(t, 0, at("instantiate", "one")...), "one: queued as event 1\n", "one: Instantiated\n",
+		"event 1 Instantiate Done", "web on fake+cluster2 Instantiate Done")
 	contains(t, call(t, 0, at("read", "one")...), "event 2", "db on fake+cluster1 Read Done", "ConfigMap db: ready")
 
 	// The server is killed during a watch. The store is complete, but the clusters in memory are
@@ -196,7 +198,8 @@ func TestPrograms(t *testing.T) {
 	s.signal(syscall.SIGKILL)
 	s = startServer(t, "--listen", s.addr, "--store", file, "--fake", "2")
 	contains(t, call(t, 0, at("list")...), "one", "Instantiated", "two", "Created")
-	contains(t, call(t, 0, at("update", "one", "two")...), "two: queued as event 1", "two: Instantiated", "event 1 Update (with one) Done")
+	contains(t, call(t, 0, at("update", "one", "two")...), "two: queued as event 1", "two: Instantiated",
+		"event 1 Update (with one) Done")
 	contains(t, call(t, 0, at("rollback", "two", "one")...), "one: queued as event", "one: Instantiated")
 	contains(t, call(t, 0, at("stop", "one")...), "one: stopped")
 	contains(t, call(t, 1, at("terminate", "one")...), "rsync: app context \"one\": the app context is stopped")
@@ -212,7 +215,8 @@ func TestPrograms(t *testing.T) {
 	if err := watch.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, read(t, watchedFile))
 	}
-	contains(t, read(t, watchedFile), "Created", "Instantiating", "Instantiated", "event 2 Read Done", "no longer available", "one: deleted")
+	contains(t, read(t, watchedFile), "Created", "Instantiating", "Instantiated", "event 2 Read Done",
+		"no longer available", "one: deleted")
 	contains(t, call(t, 1, at("status", "one")...), "rsync: app context \"one\": app context or event not found")
 }
 
@@ -254,7 +258,8 @@ func TestRollout(t *testing.T) {
 		t.Fatalf("the watch has ended without %q", want)
 	}
 	until("web on fake+cluster2 Instantiate Done")
-	contains(t, call(t, 0, at("pause", "one")...), "rollout of event 1: InProgress", "canary: 1 of 1 succeeded", "clusters in no group: 0 of 2")
+	contains(t, call(t, 0, at("pause", "one")...), "rollout of event 1: InProgress", "canary: 1 of 1 succeeded",
+		"clusters in no group: 0 of 2")
 	until("rollout of event 1")
 	call(t, 0, at("approve", "--after", "one", "canary")...)
 	contains(t, call(t, 0, at("rollout", "one")...), "the rollout is paused")
@@ -413,7 +418,8 @@ func TestProgramsOverTLS(t *testing.T) {
 	ca := certtest.New(t)
 	caFile := ca.Write(t, dir, "ca")
 	cert, key := ca.Issue(t, "me").Write(t, dir, "me")
-	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store"), "--cert", cert, "--key-file", key, "--client-ca", caFile)
+	s := startServer(t, "--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store"), "--cert", cert, "--key-file",
+		key, "--client-ca", caFile)
 	call(t, 0, "list", "--server", s.addr, "--ca", caFile, "--cert", cert, "--key-file", key)
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
@@ -432,16 +438,20 @@ func TestFailures(t *testing.T) {
 		want   string
 	}{
 		{"no command", nil, command.Misuse, "a command is required"},
-		{"a store that is no file", []string{"serve", "--listen", nobody, "--store", t.TempDir()}, command.Failed, "is a directory"},
+		{"a store that is no file", []string{"serve", "--listen", nobody, "--store", t.TempDir()}, command.Failed,
+			"is a directory"},
 		{"no etcd", []string{"serve", "--listen", nobody, "--etcd", nobody}, command.Failed, "etcd [" + nobody + "]: "},
-		{"too many clusters", []string{"serve", "--listen", nobody, "--fake", "many"}, command.Failed, `--fake: "many": must be a number`},
-		{"nobody to watch", []string{"status", "--server", nobody, "--watch", "x"}, command.Failed, "the rsync server does not answer"},
+		{"too many clusters", []string{"serve", "--listen", nobody, "--fake", "many"}, command.Failed,
+			`--fake: "many": must be a number`},
+		{"nobody to watch", []string{"status", "--server", nobody, "--watch", "x"}, command.Failed,
+			"the rsync server does not answer"},
 		{"no folder", []string{"create", "--cluster", "a+b", "x", "/nowhere"}, command.Failed, "/nowhere: "},
 		{"no CA", []string{"list", "--ca", "/nowhere"}, command.Failed, "no such file"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			var stdout, stderr strings.Builder
-			if status := run(t.Context(), tt.args, &stdout, &stderr); status != tt.status || !strings.Contains(stderr.String(), tt.want) || stdout.Len() > 0 {
+			if status := run(t.Context(), tt.args, &stdout, &stderr); status != tt.status ||
+				!strings.Contains(stderr.String(), tt.want) || stdout.Len() > 0 {
 				t.Errorf("%d, %q, %q; want %d, %q", status, stdout.String(), stderr.String(), tt.status, tt.want)
 			}
 		})

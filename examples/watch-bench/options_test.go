@@ -14,10 +14,13 @@ import (
 
 func TestParse(t *testing.T) {
 	for args, want := range map[string]options{
-		"":             {Options: bench.Options{Objects: 1000, Watchers: 100, Size: 1000, Updates: 500}, Timeout: 10 * time.Minute},
-		"--objects 10": {Options: bench.Options{Objects: 10, Watchers: 10, Size: 1000, Updates: 500}, Timeout: 10 * time.Minute},
+		"": {Options: bench.Options{Objects: 1000, Watchers: 100, Size: 1000, Updates: 500},
+			Timeout: 10 * time.Minute},
+		"--objects 10": {Options: bench.Options{Objects: 10, Watchers: 10, Size: 1000, Updates: 500},
+			Timeout: 10 * time.Minute},
 		"--kubeconfig k --objects 9 --watchers 3 --size 0 --updates 1 --consolidate --timeout 1m --json --verbose": {
-			Options: bench.Options{Objects: 9, Watchers: 3, Size: 0, Updates: 1, Consolidate: true}, Kubeconfig: "k", Timeout: time.Minute, JSON: true, Verbose: true,
+			Options: bench.Options{Objects: 9, Watchers: 3, Size: 0, Updates: 1, Consolidate: true}, Kubeconfig: "k",
+			Timeout: time.Minute, JSON: true, Verbose: true,
 		},
 	} {
 		if got, err := parse(strings.Fields(args)); got != want || err != nil {

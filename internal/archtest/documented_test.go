@@ -248,7 +248,8 @@ func (d documented) makesOwn(f *ast.FuncDecl) bool {
 // TestDocumentationIsRead runs the two checks above on a package with each kind of mistake.
 func TestDocumentationIsRead(t *testing.T) {
 	folder := filepath.Join("testdata", "documented")
-	d := readDoc(t, listed{ImportPath: modulePath + "/zz", Dir: folder, GoFiles: []string{"zz.go"}, XTestGoFiles: []string{"zz_test.go"}})
+	d := readDoc(t, listed{ImportPath: modulePath + "/zz", Dir: folder, GoFiles: []string{"zz.go"},
+		XTestGoFiles: []string{"zz_test.go"}})
 	if diff := cmp.Diff([]string{"A", "B", "B.Do", "Put", "Value", "ErrX"}, undocumented(d)); diff != "" {
 		t.Errorf("without a comment (-want +got):\n%s", diff)
 	}

@@ -36,7 +36,8 @@ func allowed(r *rule, from, to string) string {
 	if matchesAny(testHelpers, to) && !matchesAny(testHelpers, from) {
 		return "it is for tests only"
 	}
-	if target := ruleFor(to); target != nil && target.leaf && !(showsOff(from) && !showsOff(to)) && !strings.HasPrefix(to+"/", exampleOf(from)+"/") &&
+	if target := ruleFor(to); target != nil && target.leaf && !(showsOff(from) && !showsOff(to)) &&
+		!strings.HasPrefix(to+"/", exampleOf(from)+"/") &&
 		!(showsOff(from) && strings.HasPrefix(to, "examples/internal/")) {
 		return "it is a leaf, which nothing imports"
 	}
@@ -124,11 +125,14 @@ func TestRules(t *testing.T) {
 		{reason: "nobody imports a leaf", from: "cloudevents/work", to: "cloudevents/work/boltstore", refused: true},
 		{reason: "a leaf builds on its owner", from: "cloudevents/work/boltstore", to: "cloudevents/work"},
 		{reason: "typed clients are heavy", from: "dynamicwatcher", to: "k8s.io/client-go/kubernetes", refused: true},
-		{reason: "dynamicinformer links all of them", from: "dynamicwatcher", to: "k8s.io/client-go/dynamic/dynamicinformer", refused: true},
-		{reason: "controller-runtime is for leaves", from: "appliedwork", to: "sigs.k8s.io/controller-runtime", refused: true},
+		{reason: "dynamicinformer links all of them", from: "dynamicwatcher", to: "k8s.io/client-go/dynamic/dynamicinformer",
+			refused: true},
+		{reason: "controller-runtime is for leaves", from: "appliedwork", to: "sigs.k8s.io/controller-runtime",
+			refused: true},
 		{reason: "and there it is allowed", from: "appliedwork/reconciler", to: "sigs.k8s.io/controller-runtime"},
 		{reason: "logging is everywhere", from: "rsync/store", to: "k8s.io/klog/v2"},
-		{reason: "connectors take a clientset, and know no transport", from: "rsync/connector/manifestwork", to: "cloudevents/work", refused: true},
+		{reason: "connectors take a clientset, and know no transport", from: "rsync/connector/manifestwork",
+			to: "cloudevents/work", refused: true},
 		{reason: "test helpers stay in tests", from: "cloudevents/mqtt", to: "internal/testing/mosquitto", refused: true},
 		{reason: "test helpers help each other", from: "internal/testing/mosquitto", to: "internal/testing/daemon"},
 		{reason: "a package's own internals", from: "cloudevents/work", to: "cloudevents/work/internal/cache"},

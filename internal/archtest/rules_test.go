@@ -69,9 +69,11 @@ var rules = []rule{
 		"sigs.k8s.io/controller-runtime/pkg/reconcile",
 	}},
 	{packages: "dynamicwatcher/internal/consolidate", may: []string{}},
-	{packages: "dynamicwatcher/internal/stream", may: []string{apimachinery, clientGo + "metadata", clientGo + "dynamic", clientGo + "rest"}},
+	{packages: "dynamicwatcher/internal/stream", may: []string{apimachinery, clientGo + "metadata", clientGo + "dynamic",
+		clientGo + "rest"}},
 	{packages: "dynamicwatcher/internal/fakeapi", may: []string{apimachinery, clientGo + "rest"}},
-	{packages: "dynamicwatcher/source", leaf: true, may: []string{"dynamicwatcher", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/..."}},
+	{packages: "dynamicwatcher/source", leaf: true, may: []string{"dynamicwatcher", apimachinery, clientGo + "...",
+		"sigs.k8s.io/controller-runtime/..."}},
 
 	{packages: "appliedwork", may: []string{
 		"appliedwork/internal/access", "appliedwork/internal/discovery", "appliedwork/internal/fieldset",
@@ -87,7 +89,8 @@ var rules = []rule{
 	}},
 	{packages: "appliedwork/v1alpha1", may: []string{apimachinery}},
 	{packages: "appliedwork/v1alpha1/applyconfiguration/...", may: []string{
-		"appliedwork/v1alpha1/...", apimachinery, clientGo + "applyconfigurations/meta/v1", "sigs.k8s.io/structured-merge-diff/v6/...",
+		"appliedwork/v1alpha1/...", apimachinery, clientGo + "applyconfigurations/meta/v1",
+		"sigs.k8s.io/structured-merge-diff/v6/...",
 	}},
 	{packages: "appliedwork/reconciler", leaf: true, may: []string{
 		"appliedwork/...", apimachinery, clientGo + "...", "sigs.k8s.io/controller-runtime/...",
@@ -114,16 +117,19 @@ var rules = []rule{
 	{packages: "interpreter/customization/kinds", may: []string{"interpreter", "interpreter/customization", apimachinery}},
 	{packages: "interpreter/internal/kindstable", may: []string{"interpreter/...", apimachinery}},
 	{packages: "interpreter/lua", leaf: true, may: []string{
-		"interpreter", "interpreter/native", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...", "github.com/yuin/gopher-lua/...", "sigs.k8s.io/json",
+		"interpreter", "interpreter/native", "interpreter/v1alpha1", apimachinery, "k8s.io/api/...",
+		"github.com/yuin/gopher-lua/...", "sigs.k8s.io/json",
 	}},
-	{packages: "interpreter/interpretertest", may: []string{"interpreter/...", "internal/testing/certtest", apimachinery, "k8s.io/api/...", "github.com/google/go-cmp/cmp", "sigs.k8s.io/yaml"}},
+	{packages: "interpreter/interpretertest", may: []string{"interpreter/...", "internal/testing/certtest", apimachinery,
+		"k8s.io/api/...", "github.com/google/go-cmp/cmp", "sigs.k8s.io/yaml"}},
 
 	{packages: "rsync", may: []string{"rsync/appcontext", "rsync/connector", "rsync/internal/readyqueue", "rsync/store"}},
 	{packages: "rsync/appcontext"},
 	{packages: "rsync/appcontext/override", may: []string{"rsync/appcontext"}},
 	{packages: "rsync/store"},
 	{packages: "rsync/store/memstore", may: []string{"rsync/store"}},
-	{packages: "rsync/store/etcdstore", may: []string{"rsync/store", "go.etcd.io/etcd/api/v3/...", "go.etcd.io/etcd/client/v3/..."}},
+	{packages: "rsync/store/etcdstore", may: []string{"rsync/store", "go.etcd.io/etcd/api/v3/...",
+		"go.etcd.io/etcd/client/v3/..."}},
 	{packages: "rsync/store/storetest", may: []string{"rsync/store", "github.com/google/go-cmp/cmp"}},
 	{packages: "rsync/connector", may: []string{"rsync/appcontext"}},
 	{packages: "rsync/connector/fake", may: []string{"rsync/appcontext", "rsync/connector"}},
@@ -134,16 +140,19 @@ var rules = []rule{
 	{packages: "rsync/internal/wavetest", may: []string{"rsync/appcontext"}},
 	{packages: "rsync/connector/connectortest", may: []string{"rsync/...", "github.com/google/go-cmp/cmp"}},
 	{packages: "rsync/connector/kube", may: []string{
-		"rsync/appcontext", "rsync/connector", apimachinery, clientGo + "...", "github.com/go-logr/logr", "golang.org/x/sync/errgroup",
+		"rsync/appcontext", "rsync/connector", apimachinery, clientGo + "...", "github.com/go-logr/logr",
+		"golang.org/x/sync/errgroup",
 		"sigs.k8s.io/cli-utils/pkg/kstatus/status",
 	}},
-	{packages: "rsync/connector/git", may: []string{"rsync/appcontext", "rsync/connector", "github.com/go-git/...", "golang.org/x/crypto/ssh/...", "go.yaml.in/yaml/v3"}},
+	{packages: "rsync/connector/git", may: []string{"rsync/appcontext", "rsync/connector", "github.com/go-git/...",
+		"golang.org/x/crypto/ssh/...", "go.yaml.in/yaml/v3"}},
 	{packages: "rsync/connector/manifestwork", may: []string{
 		"rsync/appcontext", "rsync/connector", apimachinery, ocmClient, ocmWork,
 	}},
 	{packages: "rsync/rsyncgrpc", may: []string{
 		"rsync", "rsync/appcontext", "rsync/store", "rsync/connector", "rsync/rsyncgrpc/emcopb", "rsync/rsyncgrpc/rsyncv1",
-		"google.golang.org/grpc/...", "google.golang.org/protobuf/...", "google.golang.org/genproto/googleapis/rpc/errdetails",
+		"google.golang.org/grpc/...", "google.golang.org/protobuf/...",
+		"google.golang.org/genproto/googleapis/rpc/errdetails",
 	}},
 	{packages: "rsync/rsyncgrpc/emcopb", may: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}},
 	{packages: "rsync/rsyncgrpc/rsyncv1", may: []string{"google.golang.org/grpc/...", "google.golang.org/protobuf/..."}},
@@ -169,7 +178,8 @@ var rules = []rule{
 }
 
 // yamlParsers are the packages that parse YAML without limits on memory.
-var yamlParsers = []string{"sigs.k8s.io/yaml/...", "go.yaml.in/yaml/...", "gopkg.in/yaml/...", "k8s.io/apimachinery/pkg/util/yaml"}
+var yamlParsers = []string{"sigs.k8s.io/yaml/...", "go.yaml.in/yaml/...", "gopkg.in/yaml/...",
+	"k8s.io/apimachinery/pkg/util/yaml"}
 
 // mayParseYAML lists the packages that import a YAML parser, with the reason. All others read
 // documents with internal/yamldoc, which limits the size of a parsed document.
@@ -259,7 +269,8 @@ var forbiddenFolders = []string{"pkg", "util", "utils", "common", "hack", "test"
 // nestedModules are the only folders, besides the root, with a go.mod.
 var nestedModules = []string{
 	"internal/e2e",
-	"internal/e2e/consumer/testdata/controller", "internal/e2e/consumer/testdata/newer", "internal/e2e/consumer/testdata/older",
+	"internal/e2e/consumer/testdata/controller", "internal/e2e/consumer/testdata/newer",
+	"internal/e2e/consumer/testdata/older",
 	"internal/kube", "internal/kube/etcd",
 	"internal/peers",
 	"internal/tools", "internal/tools/lint",

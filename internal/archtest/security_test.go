@@ -149,7 +149,8 @@ func TestUnproven(t *testing.T) {
 		"b": "\nfunc TestWrite(t *testing.T) {",
 	}
 	want := []string{
-		"TestRead has no subtest Three", "there is no TestNone", "TestWrite is in a, b: name the folder", "there is no TestWrite",
+		"TestRead has no subtest Three", "there is no TestNone", "TestWrite is in a, b: name the folder",
+		"there is no TestWrite",
 		"no list has what this part cannot do: agent", "no test: - write a file",
 	}
 	if diff := cmp.Diff(want, unproven(text, tests)); diff != "" {

@@ -24,7 +24,8 @@ var rates = []struct {
 	limit  float64
 	write  string
 }{
-	{"what is …", regexp.MustCompile(`(?i)\bwhat (is|was|has|are|were|it|they|an?|the|can|may|must|there)\b`), 9.4, "name the thing"},
+	{"what is …", regexp.MustCompile(`(?i)\bwhat (is|was|has|are|were|it|they|an?|the|can|may|must|there)\b`), 9.4,
+		"name the thing"},
 	{"say", regexp.MustCompile(`(?i)\bsays?\b`), 1.6, "report, return, contain"},
 	{"none", regexp.MustCompile(`(?i)\bnone\b`), 5.2, "no NOUN, nil, zero"},
 	{"whose", regexp.MustCompile(`(?i)\bwhose\b`), 2.4, "with"},
@@ -32,8 +33,7 @@ var rates = []struct {
 }
 
 // longDocs are the package docs of more than maxDoc lines, with their present lengths.
-var longDocs = map[string]int{
-}
+var longDocs = map[string]int{}
 
 const maxDoc = 120
 

@@ -13,8 +13,10 @@ import (
 )
 
 var patterns = []string{
-	"", "a", "^(web|log):[0-9]+$", "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "(a{10}){10}", "(((a?){10}){10}){10}", "a{0,100}", "a{100,}", "(?i)straße", "x*y+z??", "(|a|bc)*", `\pL{30}`, "(?:){1000}", "((){100}){10}", "(?s).{1000}",
-	strings.Repeat("[\\pL\\pN]", 200), strings.Repeat("(", 400) + strings.Repeat("a*)*", 400), "(" + strings.Repeat("abc", 300) + "){1000}", "[[:alpha:]]{2,5}|\\b\\d+\\B",
+	"", "a", "^(web|log):[0-9]+$", "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", "(a{10}){10}", "(((a?){10}){10}){10}", "a{0,100}",
+	"a{100,}", "(?i)straße", "x*y+z??", "(|a|bc)*", `\pL{30}`, "(?:){1000}", "((){100}){10}", "(?s).{1000}",
+	strings.Repeat("[\\pL\\pN]", 200), strings.Repeat("(", 400) + strings.Repeat("a*)*", 400),
+	"(" + strings.Repeat("abc", 300) + "){1000}", "[[:alpha:]]{2,5}|\\b\\d+\\B",
 }
 
 // TestInstructionsAreUpperBound checks that the cost of a match is known before the expression is
@@ -55,7 +57,8 @@ func TestMatch(t *testing.T) {
 		{"(a?){100}$", strings.Repeat("a", 100_000), "a regular expression would take more than 1,000,000 steps"},
 	} {
 		got, err := (&Steps{}).Match(tt.pattern, tt.text)
-		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) || err == nil && got != regexp.MustCompile(tt.pattern).MatchString(tt.text) {
+		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) || err == nil &&
+			got != regexp.MustCompile(tt.pattern).MatchString(tt.text) {
 			t.Errorf("%.100q: %v, %v, want %q", tt.pattern, got, err, tt.err)
 		}
 	}

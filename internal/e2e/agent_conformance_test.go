@@ -9,7 +9,8 @@ import "k8s.io/apimachinery/pkg/types"
 // managers of the source's fields.
 func agentApplies() []step {
 	condition := func(kind, state string) string {
-		return "  - {type: " + kind + ", status: '" + state + "', reason: R, message: '', lastTransitionTime: '2026-01-01T00:00:00Z'}\n"
+		return "  - {type: " + kind + ", status: '" + state +
+			"', reason: R, message: '', lastTransitionTime: '2026-01-01T00:00:00Z'}\n"
 	}
 	conditions := func(list string) string { return head + "metadata: {name: app}\nstatus:\n  conditions:\n" + list }
 	hub := map[string]string{
@@ -39,12 +40,16 @@ func agentApplies() []step {
 		{name: "labels", reason: "metadata the agent owns", onAgent: true, object: "app", differs: hub,
 			call: applies("app", "agent", head+"metadata: {name: app, labels: {agent: x}}\n")},
 		{name: "patch of the status", reason: "tracked", onAgent: true, object: "app", differs: hub,
-			call: patches("app", types.MergePatchType, `{"status":{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0}}]}}}`, status)},
+			call: patches("app", types.MergePatchType,
+				`{"status":{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0}}]}}}`, status)},
 		{name: "no status", reason: "its own conditions go", onAgent: true, object: "app", differs: hub,
 			call: applies("app", "other", head+"metadata: {name: app}\n", status)},
-		{name: "seen by the hub", reason: "what all that led to", object: "app", call: gets("app"), differs: map[string]string{
-			"managers": "labels that the agent set stay with it", "managers of the status": "the source does not hear who set it",
-			"metadata": "labels that the agent set stay with it", "version": "the source heard of each status at another time",
-		}},
+		{name: "seen by the hub", reason: "what all that led to", object: "app", call: gets("app"),
+			differs: map[string]string{
+				"managers":               "labels that the agent set stay with it",
+				"managers of the status": "the source does not hear who set it",
+				"metadata":               "labels that the agent set stay with it",
+				"version":                "the source heard of each status at another time",
+			}},
 	}
 }

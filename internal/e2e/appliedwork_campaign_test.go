@@ -29,8 +29,10 @@ import (
 //	go test ./internal/e2e -run AppliedWork/Campaign -appliedwork.seeds 1000
 //	go test ./internal/e2e -run AppliedWork/Campaign -appliedwork.seed 17     repeats one run
 var (
-	appliedWorkSeed  = flag.Uint64("appliedwork.seed", 0, "the first seed of the campaigns: the only one, unless -appliedwork.seeds is set")
-	appliedWorkFor   = flag.Duration("appliedwork.for", 0, "how long a campaign begins new runs, until all seeds have run by default")
+	appliedWorkSeed = flag.Uint64("appliedwork.seed", 0,
+		"the first seed of the campaigns: the only one, unless -appliedwork.seeds is set")
+	appliedWorkFor = flag.Duration("appliedwork.for", 0,
+		"how long a campaign begins new runs, until all seeds have run by default")
 	appliedWorkSeeds = flag.Uint64("appliedwork.seeds", 0, "how many seeds a campaign runs, 25 by default")
 )
 
@@ -83,7 +85,8 @@ type ledger struct {
 	works map[types.UID]string    // AppliedWorks by UID, with the agent's name
 	ended map[types.UID]time.Time // the time from which an AppliedWork has no claim on its objects
 
-	frozen, late, flips atomic.Int64 // counts of frozen processes, of processes that resumed after the end, and of version changes
+	// counts of frozen processes, of processes that resumed after the end, and of version changes
+	frozen, late, flips atomic.Int64
 }
 
 func (l *ledger) add(uid types.UID, agent string) {
@@ -122,7 +125,8 @@ func checkCampaign(t *testing.T, g *ground) {
 	g.nothingIsOwned(t, l)
 	events := readAudit(t, g.audit)
 	judged := foreignDeletions(t, events, "s", l)
-	t.Logf("%d writes in the audit log; %d deletions of ours judged; %d AppliedWorks; %d processes froze, %d until after the end; versions changed %d times",
+	t.Logf("%d writes in the audit log; %d deletions of ours judged; %d AppliedWorks; %d processes froze, %d until "+
+		"after the end; versions changed %d times",
 		len(events), judged, len(l.works), l.frozen.Load(), l.late.Load(), l.flips.Load())
 	wantDeletions(t, judged, seeds)
 }
@@ -132,9 +136,11 @@ func checkCampaign(t *testing.T, g *ground) {
 func (g *ground) nothingIsOwned(t *testing.T, l *ledger) {
 	t.Helper()
 	eventually(t, "all that was applied goes", func() error {
-		resources := []schema.GroupVersionResource{configMaps, clusterRoles, gadgets, namespaces, v1alpha1.GroupVersionResource}
+		resources := []schema.GroupVersionResource{configMaps, clusterRoles, gadgets, namespaces,
+			v1alpha1.GroupVersionResource}
 		for worker := range campaignWorkers {
-			resources = append(resources, schema.GroupVersionResource{Group: flipGroup(worker), Version: "v1", Resource: "gizmos"})
+			resources = append(resources, schema.GroupVersionResource{Group: flipGroup(worker), Version: "v1",
+				Resource: "gizmos"})
 		}
 		for _, resource := range resources {
 			list, err := g.admin.Resource(resource).List(context.Background(), metav1.ListOptions{})
@@ -144,7 +150,8 @@ func (g *ground) nothingIsOwned(t *testing.T, l *ledger) {
 			for i := range list.Items {
 				for _, o := range list.Items[i].GetOwnerReferences() {
 					if agent, ok := l.works[o.UID]; ok {
-						return fmt.Errorf("%s left %s %s/%s", agent, resource.Resource, list.Items[i].GetNamespace(), list.Items[i].GetName())
+						return fmt.Errorf("%s left %s %s/%s", agent, resource.Resource, list.Items[i].GetNamespace(),
+							list.Items[i].GetName())
 					}
 				}
 			}
@@ -198,8 +205,9 @@ func newCampaign(t *testing.T, g *ground, l *ledger, seed uint64, flips *unstruc
 	}
 	c.anchor = g.create(clusterRoleOf(c.name + "-anchor"))
 	c.opts = appliedwork.ApplyOptions{
-		Adoption: []appliedwork.Adoption{appliedwork.AdoptionNever, appliedwork.AdoptionIfUnowned, appliedwork.AdoptionAlways}[c.random.IntN(3)],
-		Force:    c.random.IntN(2) == 0, Concurrency: 1 + c.random.IntN(4),
+		Adoption: []appliedwork.Adoption{appliedwork.AdoptionNever, appliedwork.AdoptionIfUnowned,
+			appliedwork.AdoptionAlways}[c.random.IntN(3)],
+		Force: c.random.IntN(2) == 0, Concurrency: 1 + c.random.IntN(4),
 	}
 	c.bare, c.lateThaw, c.prompt = c.random.IntN(3) == 0, c.random.IntN(2) == 0, c.random.IntN(3) == 0
 	return c
@@ -330,7 +338,8 @@ func (c *campaign) live(x tools, f *faults, desired []*unstructured.Unstructured
 
 func (c *campaign) ensure(x tools, f *faults) *v1alpha1.AppliedWork {
 	for range 20 {
-		work, err := x.tracker.Ensure(context.Background(), c.name, v1alpha1.AppliedWorkSpec{WorkName: c.name, WorkNamespace: "cluster1"})
+		work, err := x.tracker.Ensure(context.Background(), c.name,
+			v1alpha1.AppliedWorkSpec{WorkName: c.name, WorkNamespace: "cluster1"})
 		if err == nil {
 			c.l.add(work.UID, c.agent)
 			return work
@@ -461,7 +470,8 @@ func (c *campaign) leaks(work *v1alpha1.AppliedWork, desired []*unstructured.Uns
 // end runs a teardown with processes that die, or deletes only the AppliedWork.
 func (c *campaign) end(ctx context.Context, work *v1alpha1.AppliedWork) {
 	if c.bare {
-		if err := c.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(ctx, work.Name, metav1.DeleteOptions{}); err != nil {
+		if err := c.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(ctx, work.Name,
+			metav1.DeleteOptions{}); err != nil {
 			c.t.Errorf("seed %d: %v", c.seed, err)
 		}
 		return

@@ -25,7 +25,8 @@ import (
 func BenchmarkAppliedWorkPrune(b *testing.B) {
 	config := kube.Start(b, kube.Options{}).Config()
 	config.QPS = -1
-	if err := v1alpha1.EnsureCRD(b.Context(), dynamic.NewForConfigOrDie(config).Resource(v1alpha1.CRDResource)); err != nil {
+	if err := v1alpha1.EnsureCRD(b.Context(),
+		dynamic.NewForConfigOrDie(config).Resource(v1alpha1.CRDResource)); err != nil {
 		b.Fatal(err)
 	}
 	tracker := trackerOf(b, config, true)
@@ -47,7 +48,8 @@ func BenchmarkAppliedWorkPrune(b *testing.B) {
 }
 
 func trackerOf(b *testing.B, config *rest.Config, slim bool) *appliedwork.Tracker {
-	o := appliedwork.Options{Client: dynamic.NewForConfigOrDie(config), Discovery: discovery.NewDiscoveryClientForConfigOrDie(config)}
+	o := appliedwork.Options{Client: dynamic.NewForConfigOrDie(config),
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config)}
 	if slim {
 		o.Metadata = metadata.NewForConfigOrDie(config)
 	}
@@ -65,7 +67,8 @@ func recordMany(b *testing.B, tracker *appliedwork.Tracker, name string, first, 
 	entries := make([]v1alpha1.AppliedResourceMeta, n)
 	for i := range entries {
 		entries[i].ResourceIdentifier = v1alpha1.ResourceIdentifier{
-			Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: name, Name: fmt.Sprintf("settings-%05d", first+i),
+			Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: name,
+			Name: fmt.Sprintf("settings-%05d", first+i),
 		}
 		entries[i].UID = "4a0fb4c8-6f43-4a3c-9b8e-000000000000"
 	}

@@ -41,7 +41,8 @@ func forbidden() *http.Response {
 	answer := httptest.NewRecorder()
 	answer.Header().Set("Content-Type", "application/json")
 	answer.WriteHeader(http.StatusForbidden)
-	_, _ = answer.WriteString(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"denied"}`)
+	_, _ = answer.WriteString(
+		`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"denied"}`)
 	return answer.Result()
 }
 
@@ -74,7 +75,8 @@ func checkRefusedApply(t *testing.T, g *ground) {
 		x := g.agent("renamed", nil)
 		renamed := x.ensure(t, "refused-2")
 		var refused *appliedwork.AdoptionError
-		if _, err := x.applier.Apply(t.Context(), renamed, objects(a), appliedwork.ApplyOptions{}); !errors.As(err, &refused) {
+		if _, err := x.applier.Apply(t.Context(), renamed, objects(a), appliedwork.ApplyOptions{}); !errors.As(err,
+			&refused) {
 			t.Fatal(err)
 		}
 		if n := entries(t, x, renamed); n != 0 {
@@ -133,7 +135,8 @@ func checkRefusedApply(t *testing.T, g *ground) {
 		if _, err := x.applier.Apply(t.Context(), guest, objects(inside), appliedwork.ApplyOptions{}); err == nil {
 			t.Fatal("the object was adopted")
 		}
-		opts := appliedwork.PruneOptions{AllowEmpty: true, Policies: appliedwork.Policies{Unmanaged: appliedwork.PolicyDelete}}
+		opts := appliedwork.PruneOptions{AllowEmpty: true,
+			Policies: appliedwork.Policies{Unmanaged: appliedwork.PolicyDelete}}
 		changes, err := owner.pruner.Prune(t.Context(), work, nil, opts)
 		if err != nil || changes.Count(appliedwork.ActionBlocked) > 0 {
 			t.Errorf("the refused object blocks its namespace: %v, %v", changes, err)
@@ -169,7 +172,8 @@ func checkWaitGoneAfterwards(t *testing.T, g *ground) {
 	held := configMapOf("afterwards", "held", "1")
 	held.SetFinalizers([]string{"example.com/held"})
 	want(t, x.apply(t, work, held, configMapOf("afterwards", "free", "1")), "2 created")
-	if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
+	if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name,
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	g.eventuallyGone(t, parsed(`{"kind":"AppliedWork","metadata":{"name":"afterwards"}}`))
@@ -179,7 +183,8 @@ func checkWaitGoneAfterwards(t *testing.T, g *ground) {
 		t.Errorf("WaitGone returned %v while an object is there", err)
 	}
 	patch := []byte(`{"metadata":{"finalizers":null}}`)
-	if _, err := g.at(held).Patch(t.Context(), "held", "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+	if _, err := g.at(held).Patch(t.Context(), "held", "application/merge-patch+json", patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
@@ -212,7 +217,8 @@ func checkDetached(t *testing.T, g *ground) {
 	}
 	y := g.agent("next", nil)
 	next := y.ensure(t, "detached-next")
-	_, err = y.applier.Apply(t.Context(), next, objects(configMapOf("detached", "a", "2")), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned})
+	_, err = y.applier.Apply(t.Context(), next, objects(configMapOf("detached", "a", "2")),
+		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned})
 	if err != nil {
 		t.Errorf("a released object has conflicts with its last AppliedWork: %v", err)
 	}
@@ -235,7 +241,8 @@ func checkFieldConflict(t *testing.T, g *ground) {
 		a = parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"fields","name":"a"},"data":{"ours":%q,"theirs":%q}}`, value, value)
 		changes, err := x.applier.Apply(t.Context(), work, objects(a), appliedwork.ApplyOptions{})
 		var conflict *appliedwork.OwnershipConflictError
-		if !errors.As(err, &conflict) || !strings.Contains(err.Error(), ".data.theirs") || strings.Contains(err.Error(), ".data.ours") {
+		if !errors.As(err, &conflict) || !strings.Contains(err.Error(), ".data.theirs") ||
+			strings.Contains(err.Error(), ".data.ours") {
 			t.Fatalf("%v, %v", changes, err)
 		}
 		data, _, _ := unstructured.NestedStringMap(g.get(a).Object, "data")
@@ -267,9 +274,10 @@ func checkFirstWrite(t *testing.T, g *ground) {
 	}
 	g.create(parsed(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"namespace":"first","name":"default"}}`))
 	for name, obj := range map[string]*unstructured.Unstructured{
-		"unknown field":    pod("unknown", `,"imagePullPolcy":"Always"`),
-		"same name twice":  pod("twice", `,"env":[{"name":"A","value":"1"},{"name":"A","value":"2"}]`),
-		"unknown metadata": parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"first","name":"m","label":{}}}`),
+		"unknown field":   pod("unknown", `,"imagePullPolcy":"Always"`),
+		"same name twice": pod("twice", `,"env":[{"name":"A","value":"1"},{"name":"A","value":"2"}]`),
+		"unknown metadata": parsed(
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"first","name":"m","label":{}}}`),
 	} {
 		_, err := x.applier.Apply(t.Context(), work, objects(obj), appliedwork.ApplyOptions{})
 		if err == nil || g.get(obj) != nil {
@@ -367,7 +375,8 @@ func checkProtected(t *testing.T, g *ground) {
 	crd := g.get(parsed(`{"kind":"CustomResourceDefinition","metadata":{"name":"appliedworks.multicluster.x-k8s.io"}}`))
 	manifest := parsed(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"appliedworks.multicluster.x-k8s.io"}}`)
 	manifest.Object["spec"] = crd.Object["spec"]
-	_, err := x.applier.Apply(t.Context(), work, objects(manifest), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways, Force: true})
+	_, err := x.applier.Apply(t.Context(), work, objects(manifest),
+		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways, Force: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,10 +398,12 @@ func checkProtected(t *testing.T, g *ground) {
 // checkProtectedKeys: an object is protected even if an entry, a manifest or the option has a
 // namespace for its cluster-scoped kind, or if an entry has no kind.
 func checkProtectedKeys(t *testing.T, g *ground) {
-	const inEntry, inManifest, inOption, noKind = "protected-entry", "protected-manifest", "protected-option", "protected-kind"
+	const inEntry, inManifest, inOption, noKind = "protected-entry", "protected-manifest", "protected-option",
+		"protected-kind"
 	x := g.plain(func(o *appliedwork.Options) {
 		o.Protected = []appliedwork.Key{
-			{Kind: "Namespace", Name: inEntry}, {Kind: "Namespace", Name: inManifest}, {Kind: "Namespace", Namespace: "default", Name: inOption},
+			{Kind: "Namespace", Name: inEntry}, {Kind: "Namespace", Name: inManifest},
+			{Kind: "Namespace", Namespace: "default", Name: inOption},
 			{Kind: "Namespace", Name: noKind},
 		}
 	})
@@ -405,7 +416,8 @@ func checkProtectedKeys(t *testing.T, g *ground) {
 		obj := namespaceOf(name)
 		appliedwork.SetOwnerReference(obj, work)
 		id.Version, id.Resource, id.Name = "v1", "namespaces", name
-		if err := x.tracker.RecordApplied(t.Context(), work, v1alpha1.AppliedResourceMeta{ResourceIdentifier: id, UID: g.create(obj).GetUID()}); err != nil {
+		if err := x.tracker.RecordApplied(t.Context(), work,
+			v1alpha1.AppliedResourceMeta{ResourceIdentifier: id, UID: g.create(obj).GetUID()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -459,7 +471,8 @@ func checkSlowDiscovery(t *testing.T, g *ground) {
 	time.Sleep(200 * time.Millisecond)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // less than discovery's own timeout
 	defer cancel()
-	if _, err := x.applier.Apply(ctx, quick, objects(configMapOf("slow", "c", "1")), appliedwork.ApplyOptions{}); err != nil {
+	if _, err := x.applier.Apply(ctx, quick, objects(configMapOf("slow", "c", "1")),
+		appliedwork.ApplyOptions{}); err != nil {
 		t.Errorf("another work waits for the slow group: %v", err)
 	}
 	close(stuck)
@@ -476,7 +489,8 @@ func checkUnservedVersion(t *testing.T, g *ground) {
 	g.serve(t, crd)
 	x := g.plain(nil)
 	work := x.ensure(t, "versions")
-	older, newer := customOf("versions.example.com/v2", "Thing", "versions", "a"), customOf("versions.example.com/v1", "Thing", "versions", "b")
+	older, newer := customOf("versions.example.com/v2", "Thing", "versions", "a"),
+		customOf("versions.example.com/v1", "Thing", "versions", "b")
 	want(t, x.apply(t, work, older, newer), "2 created")
 	crd = g.get(crd)
 	list, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")

@@ -28,7 +28,9 @@ import (
 
 // blockedBy fails unless a prune left a Namespace for the given reason. It returns the error of the
 // Namespace.
-func (g *ground) blockedBy(t *testing.T, err error, ns *unstructured.Unstructured, reason appliedwork.BlockReason) *appliedwork.PruneBlockedError {
+func (g *ground) blockedBy(
+	t *testing.T, err error, ns *unstructured.Unstructured, reason appliedwork.BlockReason,
+) *appliedwork.PruneBlockedError {
 	t.Helper()
 	live := g.get(ns)
 	if live == nil || live.GetDeletionTimestamp() != nil {
@@ -76,11 +78,14 @@ func (x *tools) teardown(t *testing.T, work *v1alpha1.AppliedWork) (*appliedwork
 // run here.
 func (g *ground) populate(t *testing.T, namespace string) {
 	t.Helper()
-	g.createIn(t, "serviceaccounts", parsed(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"namespace":%q,"name":"default"}}`, namespace))
+	g.createIn(t, "serviceaccounts",
+		parsed(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"namespace":%q,"name":"default"}}`, namespace))
 	g.createIn(t, "configmaps", configMapOf(namespace, "kube-root-ca.crt", "1"))
 	g.createIn(t, "events", parsed(`{"apiVersion":"v1","kind":"Event","metadata":{"namespace":%[1]q,"name":"e"},
 		"involvedObject":{"namespace":%[1]q,"kind":"Pod","name":"p"}}`, namespace))
-	g.createIn(t, "leases", parsed(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"namespace":%q,"name":"leader"}}`, namespace))
+	g.createIn(t, "leases",
+		parsed(`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"namespace":%q,"name":"leader"}}`,
+			namespace))
 }
 
 // createIn creates an object of a resource that [ground.at] does not support.
@@ -156,7 +161,8 @@ func checkNamespaceContent(t *testing.T, g *ground) {
 func checkOwnersWithoutCount(t *testing.T, g *ground) {
 	live := func(group, resource, ns, name string) *unstructured.Unstructured {
 		t.Helper()
-		obj, err := g.admin.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).Namespace(ns).
+		obj, err := g.admin.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}).Namespace(
+			ns).
 			Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -194,7 +200,8 @@ func checkOwnersWithoutCount(t *testing.T, g *ground) {
 			}
 		}
 		_, err := x.prune(t, work)
-		if blocked := g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceNotEmpty); len(blocked.Objects) != 1 || blocked.Objects[0].Name != "users" {
+		if blocked := g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceNotEmpty); len(blocked.Objects) != 1 ||
+			blocked.Objects[0].Name != "users" {
 			t.Errorf("%s: %v", name, blocked.Objects)
 		}
 	}
@@ -225,8 +232,9 @@ func checkNamespaceDependents(t *testing.T, g *ground) {
 		}
 		return obj
 	}
-	replicas := g.createIn(t, "replicasets", ownedBy(live(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "d"),
-		parsed(`{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"namespace":"dependents","name":"d-1"},"spec":{"replicas":12,
+	replicas := g.createIn(t, "replicasets",
+		ownedBy(live(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "d"),
+			parsed(`{"apiVersion":"apps/v1","kind":"ReplicaSet","metadata":{"namespace":"dependents","name":"d-1"},"spec":{"replicas":12,
 			"selector":{"matchLabels":{"a":"x"}},"template":{"metadata":{"labels":{"a":"x"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)))
 	for i := range 12 { // more than the first page of a list
 		g.createIn(t, "pods", ownedBy(replicas, pod(fmt.Sprint("d-1-", i))))
@@ -242,10 +250,12 @@ func checkNamespaceDependents(t *testing.T, g *ground) {
 	// A Pod that no Deployment created blocks. A Pod of the work does not block.
 	g.createIn(t, "pods", pod("users"))
 	_, err = x.teardown(t, work)
-	if blocked := g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceNotEmpty); len(blocked.Objects) != 1 || blocked.Objects[0].Name != "users" {
+	if blocked := g.blockedBy(t, err, ns, appliedwork.BlockReasonNamespaceNotEmpty); len(blocked.Objects) != 1 ||
+		blocked.Objects[0].Name != "users" {
 		t.Errorf("%v", blocked.Objects)
 	}
-	if err := g.admin.Resource(pods).Namespace("dependents").Delete(t.Context(), "users", metav1.DeleteOptions{}); err != nil {
+	if err := g.admin.Resource(pods).Namespace("dependents").Delete(t.Context(), "users",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the work is torn down", func() error {
@@ -307,9 +317,13 @@ func checkBlockedResync(t *testing.T, g *ground) {
 	ns, user := namespaceOf("blocked-resync"), configMapOf("blocked-resync", "users", "1")
 	wanted, watch := reconciler.Want{Objects: objects(ns)}, &watched{}
 	r, err := reconciler.New(reconciler.Options{
-		NoAudit: true, Watcher: watch, Resync: time.Hour, Owns: func(w *v1alpha1.AppliedWork) bool { return w.Name == "blocked-resync" },
+		NoAudit: true, Watcher: watch, Resync: time.Hour,
+		Owns:    func(w *v1alpha1.AppliedWork) bool { return w.Name == "blocked-resync" },
 		Options: appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config())},
-		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) { return wanted, nil }),
+		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
+			return wanted,
+				nil
+		}),
 	})
 	if err != nil {
 		t.Fatal(err)

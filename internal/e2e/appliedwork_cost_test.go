@@ -16,7 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-var appliedWorkObjects = flag.Int("appliedwork.objects", 1000, "how many objects are applied by TestAppliedWorkLarge/Unchanged; the claim is for 10000")
+var appliedWorkObjects = flag.Int("appliedwork.objects", 1000,
+	"how many objects are applied by TestAppliedWorkLarge/Unchanged; the claim is for 10000")
 
 // checkUnchanged: a second apply of unchanged objects makes no write, by the same or another
 // process.
@@ -34,7 +35,8 @@ func checkUnchanged(t *testing.T, g *ground) {
 		want(t, x.apply(t, work, objects...), fmt.Sprint(len(objects), " unchanged"))
 		again := time.Since(began)
 		writes := g.writes(agentPrefix+"unchanged") - before
-		t.Logf("%d objects: applied in %s; applied again by %s in %s with %d writes", len(objects), first.Round(time.Millisecond), who, again.Round(time.Millisecond), writes)
+		t.Logf("%d objects: applied in %s; applied again by %s in %s with %d writes", len(objects),
+			first.Round(time.Millisecond), who, again.Round(time.Millisecond), writes)
 		if writes != 0 {
 			t.Errorf("%d writes by %s", writes, who)
 		}
@@ -53,7 +55,8 @@ func manyConfigMaps(namespace string, n int) []*unstructured.Unstructured {
 // shards returns the additional AppliedWorks of an inventory.
 func (g *ground) shards(t *testing.T, work *v1alpha1.AppliedWork) []unstructured.Unstructured {
 	t.Helper()
-	list, err := g.admin.Resource(v1alpha1.GroupVersionResource).List(t.Context(), metav1.ListOptions{LabelSelector: v1alpha1.LabelShardOf + "=" + string(work.UID)})
+	list, err := g.admin.Resource(v1alpha1.GroupVersionResource).List(t.Context(),
+		metav1.ListOptions{LabelSelector: v1alpha1.LabelShardOf + "=" + string(work.UID)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +72,8 @@ func (g *ground) shardsOf(t *testing.T, n int) {
 	work := x.ensure(t, "shards")
 	ids := make([]v1alpha1.ResourceIdentifier, n)
 	for i := range ids {
-		ids[i] = v1alpha1.ResourceIdentifier{Ordinal: i, Group: "apps", Version: "v1", Kind: "Deployment", Resource: "deployments",
+		ids[i] = v1alpha1.ResourceIdentifier{Ordinal: i, Group: "apps", Version: "v1", Kind: "Deployment",
+			Resource:  "deployments",
 			Namespace: fmt.Sprintf("tenant-%03d", i%500), Name: fmt.Sprintf("deployment-of-some-application-%06d", i)}
 	}
 	began := time.Now()

@@ -35,7 +35,8 @@ func TestAppliedWorkDenied(t *testing.T) {
 		name  string
 		check func(*testing.T, *ground)
 	}{
-		{"SingleVerbs", checkSingleVerbs}, {"ReleaseDenied", checkReleaseDenied}, {"EvictionKeepsItsPolicy", checkEvictionKeepsItsPolicy},
+		{"SingleVerbs", checkSingleVerbs}, {"ReleaseDenied", checkReleaseDenied},
+		{"EvictionKeepsItsPolicy", checkEvictionKeepsItsPolicy},
 		{"OtherHub", checkOtherHub}, {"LateObjects", checkLateObjects}, {"APIAway", checkAPIAway},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -46,7 +47,8 @@ func TestAppliedWorkDenied(t *testing.T) {
 	}
 }
 
-var clusterRoleBindings = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"}
+var clusterRoleBindings = schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1",
+	Resource: "clusterrolebindings"}
 
 // checkSingleVerbs removes one documented verb at a time from an agent's rights. The error names
 // the verb, nothing is leaked, and the agent succeeds when the verb is granted again.
@@ -83,14 +85,17 @@ func checkSingleVerbs(t *testing.T, g *ground) {
 		if err != nil {
 			return err
 		}
-		if _, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{a, b}, appliedwork.ApplyOptions{}); err != nil {
+		if _, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{a, b},
+			appliedwork.ApplyOptions{}); err != nil {
 			return err
 		}
 		a.Object["data"] = map[string]any{"value": "2"}
-		if _, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{a, b}, appliedwork.ApplyOptions{}); err != nil {
+		if _, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{a, b},
+			appliedwork.ApplyOptions{}); err != nil {
 			return err
 		}
-		if _, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a}, appliedwork.PruneOptions{}); err != nil {
+		if _, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a},
+			appliedwork.PruneOptions{}); err != nil {
 			return err
 		}
 		_, err = x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
@@ -127,7 +132,8 @@ func checkSingleVerbs(t *testing.T, g *ground) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := g.admin.Resource(clusterRoles).Patch(t.Context(), name, types.MergePatchType, rules, metav1.PatchOptions{}); err != nil {
+			if _, err := g.admin.Resource(clusterRoles).Patch(t.Context(), name, types.MergePatchType, rules,
+				metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			eventually(t, "all is well again", func() error {
@@ -143,7 +149,8 @@ func checkSingleVerbs(t *testing.T, g *ground) {
 				}
 				return err
 			})
-			g.eventuallyGone(t, configMapOf("denied", name+"-a", ""), configMapOf("denied", name+"-b", ""), parsed(`{"kind":"AppliedWork","metadata":{"name":%q}}`, name))
+			g.eventuallyGone(t, configMapOf("denied", name+"-a", ""), configMapOf("denied", name+"-b", ""),
+				parsed(`{"kind":"AppliedWork","metadata":{"name":%q}}`, name))
 		}
 	}
 }
@@ -173,7 +180,8 @@ func checkReleaseDenied(t *testing.T, g *ground) {
 	x.apply(t, work, a)
 	undo := g.deny(t, "keep", "object.metadata.name != 'kept'")
 	eventually(t, "the policy is in force", func() error {
-		_, err := g.at(a).Patch(t.Context(), "kept", types.MergePatchType, []byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{"All"}})
+		_, err := g.at(a).Patch(t.Context(), "kept", types.MergePatchType, []byte(`{"data":{"x":"y"}}`),
+			metav1.PatchOptions{DryRun: []string{"All"}})
 		if err == nil {
 			return errors.New("it is not")
 		}
@@ -202,7 +210,8 @@ func (g *ground) reconciler(t *testing.T, opts reconciler.Options) *reconciler.R
 		opts.Owns = func(*v1alpha1.AppliedWork) bool { return true } // only the AppliedWork of the request is reconciled
 	}
 	opts.Options = appliedwork.Options{
-		Client: g.admin, Metadata: metadata.NewForConfigOrDie(g.Config()), Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
+		Client: g.admin, Metadata: metadata.NewForConfigOrDie(g.Config()),
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
 	}
 	r, err := reconciler.New(opts)
 	if err != nil {
@@ -221,7 +230,8 @@ func checkEvictionKeepsItsPolicy(t *testing.T, g *ground) {
 	x.apply(t, work, left, held)
 	undo := g.deny(t, "leave", "object.metadata.name != 'left'")
 	eventually(t, "the policy is in force", func() error {
-		if _, err := g.at(left).Patch(t.Context(), "left", types.MergePatchType, []byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{"All"}}); err == nil {
+		if _, err := g.at(left).Patch(t.Context(), "left", types.MergePatchType, []byte(`{"data":{"x":"y"}}`),
+			metav1.PatchOptions{DryRun: []string{"All"}}); err == nil {
 			return errors.New("it is not")
 		}
 		return nil
@@ -232,7 +242,8 @@ func checkEvictionKeepsItsPolicy(t *testing.T, g *ground) {
 		}),
 		Evict: appliedwork.EvictOptions{GracePeriod: time.Nanosecond},
 		Policies: appliedwork.Policies{
-			Default: appliedwork.PolicySelectivelyOrphan, Orphans: []appliedwork.OrphanRule{{Resource: "configmaps", Namespace: "denied", Name: "left"}},
+			Default: appliedwork.PolicySelectivelyOrphan,
+			Orphans: []appliedwork.OrphanRule{{Resource: "configmaps", Namespace: "denied", Name: "left"}},
 		},
 	})
 	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: "policy"}}
@@ -245,7 +256,8 @@ func checkEvictionKeepsItsPolicy(t *testing.T, g *ground) {
 		return nil
 	})
 	undo()
-	if _, err := g.at(held).Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := g.at(held).Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "it ends", func() error {
@@ -308,7 +320,8 @@ func checkLateObjects(t *testing.T, g *ground) {
 	})
 	for i := range works {
 		name := fmt.Sprint("late-", i)
-		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
+		if _, err := r.Reconcile(t.Context(),
+			reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
 			t.Error(err)
 		}
 		if g.get(configMapOf("denied", name, "")) != nil {
@@ -321,7 +334,8 @@ func checkLateObjects(t *testing.T, g *ground) {
 func checkAPIAway(t *testing.T, g *ground) {
 	service := parsed(`{"apiVersion":"apiregistration.k8s.io/v1","kind":"APIService","metadata":{"name":"v1.away.example.com"},"spec":{"group":"away.example.com","version":"v1",
 		"groupPriorityMinimum":100,"versionPriority":100,"insecureSkipTLSVerify":true,"service":{"namespace":"denied","name":"nobody"}}}`)
-	services := g.admin.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	services := g.admin.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1",
+		Resource: "apiservices"})
 	if _, err := services.Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -338,10 +352,13 @@ func checkAPIAway(t *testing.T, g *ground) {
 		return nil
 	})
 	a := configMapOf("denied", "away", "1")
-	r := g.reconciler(t, reconciler.Options{Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
-		return reconciler.Want{Objects: []*unstructured.Unstructured{a}}, nil
-	})})
-	if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "away"}}); err != nil || g.get(a) == nil {
+	r := g.reconciler(t,
+		reconciler.Options{Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want,
+			error) {
+			return reconciler.Want{Objects: []*unstructured.Unstructured{a}}, nil
+		})})
+	if _, err := r.Reconcile(t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Name: "away"}}); err != nil || g.get(a) == nil {
 		t.Error(err)
 	}
 	if err := services.Delete(t.Context(), service.GetName(), metav1.DeleteOptions{}); err != nil {

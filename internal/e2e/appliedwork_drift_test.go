@@ -46,10 +46,13 @@ func (w watches) Watch(work *v1alpha1.AppliedWork, objects []v1alpha1.AppliedRes
 }
 
 // runReconciler runs a reconciler of a hub in a manager.
-func (g *ground) runReconciler(t *testing.T, hub string, opts reconciler.Options, names ...string) *reconciler.Reconciler {
+func (g *ground) runReconciler(
+	t *testing.T, hub string, opts reconciler.Options, names ...string,
+) *reconciler.Reconciler {
 	t.Helper()
 	opts.Options = appliedwork.Options{
-		Client: g.admin, Metadata: metadata.NewForConfigOrDie(g.Config()), Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
+		Client: g.admin, Metadata: metadata.NewForConfigOrDie(g.Config()),
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
 	}
 	opts.Hub = hub
 	opts.ControllerName = fmt.Sprint("drift_", runs.Add(1))
@@ -96,7 +99,8 @@ func checkDrift(t *testing.T, g *ground) {
 			})
 			work := appliedwork.NameFor(name, "cluster1", "drift")
 			r := g.runReconciler(t, name, opts, work)
-			if _, err := r.Tracker().Ensure(t.Context(), work, v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "drift"}); err != nil {
+			if _, err := r.Tracker().Ensure(t.Context(), work,
+				v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "drift"}); err != nil {
 				t.Fatal(err)
 			}
 			value := func() string {
@@ -118,7 +122,8 @@ func checkDrift(t *testing.T, g *ground) {
 			}
 			repaired("it is applied")
 			patch := []byte(`{"data":{"value":"changed"}}`)
-			if _, err := g.at(a).Patch(t.Context(), name, "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+			if _, err := g.at(a).Patch(t.Context(), name, "application/merge-patch+json", patch,
+				metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			repaired("a change is repaired")
@@ -134,7 +139,8 @@ func checkDrift(t *testing.T, g *ground) {
 func checkNewcomer(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, appliedwork.NameFor("theirs", "cluster1", "shop"))
-	theirs := []*unstructured.Unstructured{namespaceOf("newcomer"), configMapOf("newcomer", "a", "1"), clusterRoleOf("newcomer")}
+	theirs := []*unstructured.Unstructured{namespaceOf("newcomer"), configMapOf("newcomer", "a", "1"),
+		clusterRoleOf("newcomer")}
 	want(t, x.apply(t, work, theirs...), "3 created")
 	before := map[string]string{}
 	version := func(obj *unstructured.Unstructured) string { return g.get(obj).GetResourceVersion() }
@@ -147,11 +153,13 @@ func checkNewcomer(t *testing.T, g *ground) {
 		Resync: time.Second,
 		Desired: reconciler.DesiredFunc(func(_ context.Context, work *v1alpha1.AppliedWork) (reconciler.Want, error) {
 			asked <- work.Name
-			return reconciler.Want{Removed: work.Spec.WorkName != "mine", Objects: objects(configMapOf("newcomer", "mine", "1"))}, nil
+			return reconciler.Want{Removed: work.Spec.WorkName != "mine",
+				Objects: objects(configMapOf("newcomer", "mine", "1"))}, nil
 		}),
 	})
 	mine := appliedwork.NameFor("newcomer", "cluster1", "mine")
-	if _, err := r.Tracker().Ensure(t.Context(), mine, v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "mine"}); err != nil {
+	if _, err := r.Tracker().Ensure(t.Context(), mine,
+		v1alpha1.AppliedWorkSpec{WorkNamespace: "cluster1", WorkName: "mine"}); err != nil {
 		t.Fatal(err)
 	}
 	deadline := time.After(newcomerTime())

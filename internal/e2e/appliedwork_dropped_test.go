@@ -103,7 +103,8 @@ func (d *dropped) reconcile(objects []*unstructured.Unstructured) {
 		if changes, err := d.tools.applier.Apply(d.t.Context(), d.work, objects, d.opts); err != nil {
 			d.t.Fatalf("%v, %v", changes.Entries, err)
 		}
-		changes, err := d.tools.pruner.Prune(d.t.Context(), d.work, objects, appliedwork.PruneOptions{Policies: d.opts.Policies})
+		changes, err := d.tools.pruner.Prune(d.t.Context(), d.work, objects,
+			appliedwork.PruneOptions{Policies: d.opts.Policies})
 		if err != nil {
 			d.t.Fatalf("%v, %v", changes.Entries, err)
 		}
@@ -117,11 +118,13 @@ func (d *dropped) run(teardown bool) {
 	d.reconcile(append(all, d.contents...))
 	d.reconcile(all)
 	if teardown {
-		changes, err := d.tools.collector.Teardown(d.t.Context(), d.work, appliedwork.TeardownOptions{Policies: d.opts.Policies})
+		changes, err := d.tools.collector.Teardown(d.t.Context(), d.work,
+			appliedwork.TeardownOptions{Policies: d.opts.Policies})
 		if err != nil || !changes.Done() {
 			d.t.Errorf("%v, %v", changes.Entries, err)
 		}
-	} else if err := d.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(d.t.Context(), d.work.Name, metav1.DeleteOptions{}); err != nil {
+	} else if err := d.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(d.t.Context(), d.work.Name,
+		metav1.DeleteOptions{}); err != nil {
 		d.t.Fatal(err)
 	}
 	d.g.eventuallyGone(d.t, goes)

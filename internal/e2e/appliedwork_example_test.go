@@ -56,7 +56,8 @@ func TestAppliedWorkExample(t *testing.T) {
 			return nil
 		})
 	}
-	program := exec.Command(e2etest.Program(t, "applied-work", true), "--kubeconfig", cluster.Kubeconfig(), "--manifests", folder)
+	program := exec.Command(e2etest.Program(t, "applied-work", true), "--kubeconfig", cluster.Kubeconfig(), "--manifests",
+		folder)
 	read, written := io.Pipe()
 	program.Stdout, program.Stderr = written, written
 	go func() {
@@ -94,7 +95,8 @@ func TestAppliedWorkExample(t *testing.T) {
 	if err := program.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	said("delete the AppliedWork, and wait until 2 objects are deleted", "deleted: ConfigMap default/a", "deleted: ClusterRole.rbac.authorization.k8s.io example", "all objects are deleted")
+	said("delete the AppliedWork, and wait until 2 objects are deleted", "deleted: ConfigMap default/a",
+		"deleted: ClusterRole.rbac.authorization.k8s.io example", "all objects are deleted")
 	if err := program.Wait(); err != nil {
 		t.Error(err)
 	}

@@ -27,7 +27,8 @@ func checkExecutor(t *testing.T, g *ground) {
 	reviews := kubernetes.NewForConfigOrDie(g.Config()).AuthorizationV1().SubjectAccessReviews()
 	clock := testingclock.NewFakePassiveClock(time.Now())
 	x := g.plain(func(o *appliedwork.Options) { o.Reviews, o.Clock = reviews, clock })
-	executor := &appliedwork.Executor{User: user, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:executor", "system:authenticated"}}
+	executor := &appliedwork.Executor{User: user,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:executor", "system:authenticated"}}
 	role := func(rules string) *unstructured.Unstructured {
 		return parsed(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"namespace":"executor","name":"deployer"},"rules":[%s]}`, rules)
 	}
@@ -49,9 +50,10 @@ func checkExecutor(t *testing.T, g *ground) {
 			}
 		}
 		eventually(t, "the role is known", func() error {
-			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: verb, Resource: "configmaps", Namespace: namespace, Name: name,
-			}}}
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Verb: verb, Resource: "configmaps", Namespace: namespace, Name: name,
+				}}}
 			answer, err := reviews.Create(t.Context(), review, metav1.CreateOptions{})
 			if err == nil && answer.Status.Allowed != allowed {
 				err = errors.New("it is not")
@@ -66,7 +68,8 @@ func checkExecutor(t *testing.T, g *ground) {
 		opts.Executor = executor
 		changes, err := x.applier.Apply(t.Context(), work, objects, opts)
 		want(t, changes, result)
-		if denied == "" && err != nil || denied != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), denied)) {
+		if denied == "" && err != nil || denied != "" &&
+			(!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), denied)) {
 			t.Errorf("%v, want %q", err, denied)
 		}
 	}
@@ -95,7 +98,8 @@ func checkExecutor(t *testing.T, g *ground) {
 	owner := g.create(configMapOf(namespace, "owner", "1"))
 	owned := func(name string, blocks bool) *unstructured.Unstructured {
 		obj := configMapOf(namespace, name, "1")
-		obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.GetUID(), BlockOwnerDeletion: &blocks}})
+		obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "owner",
+			UID: owner.GetUID(), BlockOwnerDeletion: &blocks}})
 		return obj
 	}
 	apply(orphan, "1 failed", "cannot delete", owned("owned", false))
@@ -112,11 +116,13 @@ func checkExecutor(t *testing.T, g *ground) {
 	apply(createOnly, "1 unchanged", "", owned("a", false)) // the reference is not written
 
 	g.create(configMapOf(namespace, "found", "users"))
-	apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Force: true}, "1 adopted", "", configMapOf(namespace, "found", "ours"))
+	apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Force: true}, "1 adopted", "",
+		configMapOf(namespace, "found", "ours"))
 
 	// Rights for one name.
 	grant("delete", "a", true, rule(`"create"`, ""), rule(`"patch","delete"`, `"a"`))
-	apply(appliedwork.ApplyOptions{}, "1 configured, 1 failed", `configmaps "b" is forbidden: user "`+user+`" cannot delete resource "configmaps" in API group "" in the namespace "executor"`, a, b)
+	apply(appliedwork.ApplyOptions{}, "1 configured, 1 failed", `configmaps "b" is forbidden: user "`+user+
+		`" cannot delete resource "configmaps" in API group "" in the namespace "executor"`, a, b)
 	if !appliedwork.IsOwnedBy(g.get(a), work.UID) || g.get(b) != nil {
 		t.Error("the object that may be written was not, or the other was")
 	}
@@ -124,7 +130,8 @@ func checkExecutor(t *testing.T, g *ground) {
 	// Blocking the deletion of an owner needs a separate right.
 	grant("delete", "b", true, rule(`"create","patch","delete"`, ""))
 	apply(orphan, "1 created", "", owned("owned", false))
-	apply(orphan, "1 failed", `cannot update resource "configmaps/finalizers" in API group "" in the namespace "executor"`, owned("blocking", true))
+	apply(orphan, "1 failed", `cannot update resource "configmaps/finalizers" in API group "" in the namespace "executor"`,
+		owned("blocking", true))
 	apply(orphan, "1 failed", "blocks the deletion of its owner", owned("owned", true))
 	finalizers := `{"apiGroups":[""],"resources":["configmaps/finalizers"],"verbs":["update"],"resourceNames":["owner"]}`
 	grant("get", "", true, rule(`"create","patch","delete","get"`, ""), finalizers)
@@ -170,16 +177,20 @@ func checkEscalation(t *testing.T, g *ground) {
 			"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"granted"}]`
 	}
 	// One executor may write roles and bindings and get pods. The other may also escalate and bind.
-	for user, verbs := range map[string]string{"weak": `"create","patch","delete"`, "strong": `"create","patch","delete","bind","escalate"`} {
+	for user, verbs := range map[string]string{"weak": `"create","patch","delete"`,
+		"strong": `"create","patch","delete","bind","escalate"`} {
 		g.create(rbac("ClusterRole", "escalation-"+user, `"rules":[{"apiGroups":["rbac.authorization.k8s.io"],"verbs":[`+verbs+`],
 			"resources":["roles","rolebindings","clusterroles","clusterrolebindings"]},{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]`))
 		binding := rbac("ClusterRoleBinding", "escalation-"+user, ref("ClusterRole", "escalation-"+user))
-		binding.Object["subjects"] = []any{map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": user}}
+		binding.Object["subjects"] = []any{map[string]any{"kind": "User", "apiGroup": "rbac.authorization.k8s.io",
+			"name": user}}
 		g.create(binding)
 		eventually(t, "the binding is known", func() error {
-			answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
-				Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"}},
-			}, metav1.CreateOptions{})
+			answer, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(),
+				&authorizationv1.SubjectAccessReview{
+					Spec: authorizationv1.SubjectAccessReviewSpec{User: user,
+						ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods"}},
+				}, metav1.CreateOptions{})
 			if err == nil && !answer.Status.Allowed {
 				err = errors.New("it is not")
 			}
@@ -196,15 +207,18 @@ func checkEscalation(t *testing.T, g *ground) {
 		object *unstructured.Unstructured
 		verb   string
 	}{
-		"a role":                      {rbac("Role", "role", rule("secrets", "get")), "escalate"},
-		"a role with a wildcard":      {rbac("Role", "wild", rule("pods", "*")), "escalate"},
-		"a role with a subresource":   {rbac("Role", "sub", rule("pods/exec", "get")), "escalate"},
-		"a cluster role":              {rbac("ClusterRole", "escalation-role", rule("secrets", "get")), "escalate"},
-		"a cluster role with a URL":   {rbac("ClusterRole", "escalation-url", `"rules":[{"nonResourceURLs":["/metrics"],"verbs":["get"]}]`), "escalate"},
-		"an aggregated cluster role":  {rbac("ClusterRole", "escalation-sum", `"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}`), "escalate"},
+		"a role":                    {rbac("Role", "role", rule("secrets", "get")), "escalate"},
+		"a role with a wildcard":    {rbac("Role", "wild", rule("pods", "*")), "escalate"},
+		"a role with a subresource": {rbac("Role", "sub", rule("pods/exec", "get")), "escalate"},
+		"a cluster role":            {rbac("ClusterRole", "escalation-role", rule("secrets", "get")), "escalate"},
+		"a cluster role with a URL": {rbac("ClusterRole", "escalation-url",
+			`"rules":[{"nonResourceURLs":["/metrics"],"verbs":["get"]}]`), "escalate"},
+		"an aggregated cluster role": {rbac("ClusterRole", "escalation-sum",
+			`"aggregationRule":{"clusterRoleSelectors":[{"matchLabels":{"a":"b"}}]}`), "escalate"},
 		"a binding of a cluster role": {rbac("RoleBinding", "binding", ref("ClusterRole", "escalation-all")), "bind"},
-		"a cluster role binding":      {rbac("ClusterRoleBinding", "escalation", ref("ClusterRole", "cluster-admin")), "bind"},
-		"a binding without a role":    {rbac("RoleBinding", "early", ref("Role", "none")), "bind"},
+		"a cluster role binding": {rbac("ClusterRoleBinding", "escalation", ref("ClusterRole", "cluster-admin")),
+			"bind"},
+		"a binding without a role": {rbac("RoleBinding", "early", ref("Role", "none")), "bind"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			changes, err := apply("weak", test.object)

@@ -81,7 +81,8 @@ func newGround(t *testing.T, opts groundOptions) *ground {
 	if opts.crd != nil {
 		g.create(opts.crd)
 	}
-	if err := v1alpha1.EnsureCRD(t.Context(), established{g.admin.Resource(v1alpha1.CRDResource), opts.crd != nil}); err != nil {
+	if err := v1alpha1.EnsureCRD(t.Context(),
+		established{g.admin.Resource(v1alpha1.CRDResource), opts.crd != nil}); err != nil {
 		t.Fatal(err)
 	}
 	for _, crd := range kinds {
@@ -99,7 +100,9 @@ type established struct {
 	foreign bool
 }
 
-func (e established) Update(ctx context.Context, obj *unstructured.Unstructured, options metav1.UpdateOptions, sub ...string) (*unstructured.Unstructured, error) {
+func (e established) Update(
+	ctx context.Context, obj *unstructured.Unstructured, options metav1.UpdateOptions, sub ...string,
+) (*unstructured.Unstructured, error) {
 	if e.foreign {
 		return obj, nil
 	}
@@ -148,7 +151,8 @@ func (g *ground) isServed(crd *unstructured.Unstructured) error {
 		version := v.(map[string]any)
 		resource := schema.GroupVersionResource{Group: groupOf(crd), Version: version["name"].(string), Resource: plural}
 		listed := slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool {
-			return slices.Contains(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: resource.GroupVersion().String(), Version: resource.Version})
+			return slices.Contains(g.Versions, metav1.GroupVersionForDiscovery{GroupVersion: resource.GroupVersion().String(),
+				Version: resource.Version})
 		})
 		_, err := g.admin.Resource(resource).List(context.Background(), metav1.ListOptions{Limit: 1})
 		switch is := version["served"] == true; {
@@ -183,7 +187,8 @@ func (g *ground) tools(config *rest.Config, change func(*appliedwork.Options)) t
 	g.t.Helper()
 	config.QPS, config.Burst, config.WarningHandler = 2000, 4000, rest.NoWarnings{}
 	opts := appliedwork.Options{
-		Client: dynamic.NewForConfigOrDie(config), Metadata: metadata.NewForConfigOrDie(config), Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
+		Client: dynamic.NewForConfigOrDie(config), Metadata: metadata.NewForConfigOrDie(config),
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config),
 	}
 	if change != nil {
 		change(&opts)
@@ -192,7 +197,8 @@ func (g *ground) tools(config *rest.Config, change func(*appliedwork.Options)) t
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	return tools{tracker, appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker), appliedwork.NewCollector(tracker)}
+	return tools{tracker, appliedwork.NewApplier(tracker), appliedwork.NewPruner(tracker),
+		appliedwork.NewCollector(tracker)}
 }
 
 func (g *ground) plain(change func(*appliedwork.Options)) tools {
@@ -215,7 +221,9 @@ func (x tools) ensure(t *testing.T, name string) *v1alpha1.AppliedWork {
 	return work
 }
 
-func (x tools) apply(t *testing.T, work *v1alpha1.AppliedWork, objects ...*unstructured.Unstructured) *appliedwork.ChangeSet {
+func (x tools) apply(
+	t *testing.T, work *v1alpha1.AppliedWork, objects ...*unstructured.Unstructured,
+) *appliedwork.ChangeSet {
 	t.Helper()
 	changes, err := x.applier.Apply(t.Context(), work, objects, appliedwork.ApplyOptions{})
 	if err != nil {
@@ -233,7 +241,8 @@ func parsed(text string, args ...any) *unstructured.Unstructured {
 }
 
 func configMapOf(namespace, name, value string) *unstructured.Unstructured {
-	return parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":%q},"data":{"value":%q}}`, namespace, name, value)
+	return parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":%q},"data":{"value":%q}}`,
+		namespace, name, value)
 }
 
 func clusterRoleOf(name string) *unstructured.Unstructured {
@@ -245,7 +254,8 @@ func gadgetOf(namespace, name string) *unstructured.Unstructured {
 }
 
 func customOf(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
-	return parsed(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":%q,"name":%q},"spec":{"size":"1"}}`, apiVersion, kind, namespace, name)
+	return parsed(`{"apiVersion":%q,"kind":%q,"metadata":{"namespace":%q,"name":%q},"spec":{"size":"1"}}`, apiVersion,
+		kind, namespace, name)
 }
 
 func namespaceOf(name string) *unstructured.Unstructured {
@@ -257,8 +267,10 @@ func (g *ground) at(obj *unstructured.Unstructured) dynamic.ResourceInterface {
 	resources := map[string]schema.GroupVersionResource{
 		"ConfigMap": configMaps, "ClusterRole": clusterRoles, "Namespace": namespaces,
 		"CustomResourceDefinition": v1alpha1.CRDResource, "AppliedWork": v1alpha1.GroupVersionResource,
-		"ValidatingAdmissionPolicy":        {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
-		"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
+		"ValidatingAdmissionPolicy": {Group: "admissionregistration.k8s.io", Version: "v1",
+			Resource: "validatingadmissionpolicies"},
+		"ValidatingAdmissionPolicyBinding": {Group: "admissionregistration.k8s.io", Version: "v1",
+			Resource: "validatingadmissionpolicybindings"},
 	}
 	resource, ok := resources[obj.GetKind()]
 	if !ok { // its CRD is made by customCRD

@@ -77,18 +77,21 @@ func (h *handover) run() appliedwork.Action {
 	defer func() { h.end(works[:]) }()
 	for i := range sides {
 		sides[i] = h.client(uint64(i))
-		work, err := sides[i].tracker.Ensure(ctx, fmt.Sprintf("%s-%d", name, i), v1alpha1.AppliedWorkSpec{WorkName: name, WorkNamespace: fmt.Sprint(i)})
+		work, err := sides[i].tracker.Ensure(ctx, fmt.Sprintf("%s-%d", name, i),
+			v1alpha1.AppliedWorkSpec{WorkName: name, WorkNamespace: fmt.Sprint(i)})
 		if err != nil {
 			h.t.Errorf("seed %d: %v", h.seed, err)
 			return ""
 		}
 		works[i], h.works[work.UID] = work, fmt.Sprintf("%sh%d-%d", agentPrefix, h.seed, i)
 	}
-	if _, err := sides[0].applier.Apply(ctx, works[0], []*unstructured.Unstructured{obj}, appliedwork.ApplyOptions{}); err != nil {
+	if _, err := sides[0].applier.Apply(ctx, works[0], []*unstructured.Unstructured{obj},
+		appliedwork.ApplyOptions{}); err != nil {
 		h.t.Errorf("seed %d: %v", h.seed, err)
 		return ""
 	}
-	pauses := [2]time.Duration{time.Duration(h.random.IntN(40)) * time.Millisecond, time.Duration(h.random.IntN(40)) * time.Millisecond}
+	pauses := [2]time.Duration{time.Duration(h.random.IntN(40)) * time.Millisecond,
+		time.Duration(h.random.IntN(40)) * time.Millisecond}
 	var both sync.WaitGroup
 	both.Go(func() {
 		time.Sleep(pauses[0])
@@ -99,7 +102,8 @@ func (h *handover) run() appliedwork.Action {
 	var adopted appliedwork.Change
 	both.Go(func() {
 		time.Sleep(pauses[1])
-		changes, err := sides[1].applier.Apply(ctx, works[1], []*unstructured.Unstructured{obj}, appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways})
+		changes, err := sides[1].applier.Apply(ctx, works[1], []*unstructured.Unstructured{obj},
+			appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways})
 		if err != nil || len(changes.Entries) != 1 {
 			h.t.Errorf("seed %d: apply: %v, %v", h.seed, changes, err)
 			return
@@ -127,7 +131,8 @@ func (h *handover) end(works []*v1alpha1.AppliedWork) {
 		if work == nil {
 			continue
 		}
-		if err := h.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(context.Background(), work.Name, metav1.DeleteOptions{}); err != nil {
+		if err := h.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(context.Background(), work.Name,
+			metav1.DeleteOptions{}); err != nil {
 			h.t.Errorf("seed %d: %v", h.seed, err)
 		}
 	}

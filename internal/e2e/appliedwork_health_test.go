@@ -25,7 +25,8 @@ func TestAppliedWorkHealth(t *testing.T) {
 	t.Parallel()
 	g := newGround(t, groundOptions{noController: true})
 	for _, c := range []check{
-		{"Steps", checkHealth}, {"Failed", checkHealthFailed}, {"Forbidden", checkHealthForbidden}, {"Restart", checkHealthRestart},
+		{"Steps", checkHealth}, {"Failed", checkHealthFailed}, {"Forbidden", checkHealthForbidden},
+		{"Restart", checkHealthRestart},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, g.in(t)) })
 	}
@@ -102,7 +103,8 @@ func (w *waiting) result() error {
 func (g *ground) report(obj *unstructured.Unstructured, status string) {
 	g.t.Helper()
 	patch := []byte(`{"status":` + status + `}`)
-	if _, err := g.at(obj).Patch(context.Background(), obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := g.at(obj).Patch(context.Background(), obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{},
+		"status"); err != nil {
 		g.t.Fatal(err)
 	}
 }
@@ -153,7 +155,8 @@ func checkHealth(t *testing.T, g *ground) {
 	w.sees("Deployment web", health.StatusCurrent, "2")
 
 	// A condition counts for its observed generation.
-	if _, err := g.at(widget).Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"size":"2"}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := g.at(widget).Patch(t.Context(), "w", types.MergePatchType, []byte(`{"spec":{"size":"2"}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.sees("Widget w", health.StatusInProgress, "generation is 2")
@@ -193,7 +196,8 @@ func checkHealthFailed(t *testing.T, g *ground) {
 		{"type":"Failed","status":"True","reason":"BackoffLimitExceeded","lastTransitionTime":"2026-01-01T00:00:01Z"}]}`)
 	err := w.result()
 	var notReady *health.NotReadyError
-	if !errors.As(err, &notReady) || notReady.Key.Name != "migrate" || notReady.Result.Status != health.StatusFailed || !strings.Contains(err.Error(), "other is InProgress") {
+	if !errors.As(err, &notReady) || notReady.Key.Name != "migrate" || notReady.Result.Status != health.StatusFailed ||
+		!strings.Contains(err.Error(), "other is InProgress") {
 		t.Error(err)
 	}
 
@@ -207,7 +211,8 @@ func checkHealthFailed(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	w.sees("ConfigMap held", health.StatusTerminating, "")
-	if _, err := g.at(held).Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := g.at(held).Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.sees("ConfigMap held", health.StatusNotFound, "")
@@ -265,7 +270,8 @@ func checkHealthRestart(t *testing.T, g *ground) {
 
 	// A kind that is not served is Unknown.
 	var notReady *health.NotReadyError
-	err := health.NewWaiter(x.tracker).Wait(t.Context(), objects(customOf("none.example.com/v1", "None", ns, "n")), health.Options{Timeout: time.Second})
+	err := health.NewWaiter(x.tracker).Wait(t.Context(), objects(customOf("none.example.com/v1", "None", ns, "n")),
+		health.Options{Timeout: time.Second})
 	if !errors.As(err, &notReady) || notReady.Result.Status != health.StatusUnknown || !appliedwork.IsTypeNotServed(err) {
 		t.Error(err)
 	}

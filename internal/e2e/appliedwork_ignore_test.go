@@ -27,7 +27,8 @@ func checkIgnoreFields(t *testing.T, g *ground) {
 	}
 	web := deployment("", 0, "")
 	patch := func(manager, body string) {
-		_, err := g.at(web).Patch(t.Context(), "web", types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{FieldManager: manager})
+		_, err := g.at(web).Patch(t.Context(), "web", types.StrategicMergePatchType, []byte(body),
+			metav1.PatchOptions{FieldManager: manager})
 		if err != nil {
 			t.Error(err)
 		}
@@ -46,7 +47,8 @@ func checkIgnoreFields(t *testing.T, g *ground) {
 	})
 	x := g.tools(config, nil)
 	work := x.ensure(t, "ignore")
-	options := appliedwork.ObjectOptions{IgnoreFields: []string{"/spec/replicas", "/spec/template/spec/containers/1/image"}}
+	options := appliedwork.ObjectOptions{IgnoreFields: []string{"/spec/replicas",
+		"/spec/template/spec/containers/1/image"}}
 	key := appliedwork.Key{Group: "apps", Kind: "Deployment", Namespace: "ignore", Name: "web"}
 	apply := func(obj *unstructured.Unstructured, result string) {
 		t.Helper()
@@ -99,7 +101,8 @@ func checkIgnoreFields(t *testing.T, g *ground) {
 	is("5", 7, "web:operator")
 
 	// Fields that are ignored only after others have changed them.
-	options = appliedwork.ObjectOptions{Force: true, IgnoreChangedFields: []string{"/spec/replicas", "/spec/template/spec/containers/0/image"}}
+	options = appliedwork.ObjectOptions{Force: true,
+		IgnoreChangedFields: []string{"/spec/replicas", "/spec/template/spec/containers/0/image"}}
 	apply(deployment("6", 3, "web:2"), "1 configured")
 	is("6", 7, "web:2")
 	patch("operator", `{"spec":{"template":{"spec":{"containers":[{"name":"log","image":"log:operator"}]}}}}`)

@@ -64,7 +64,8 @@ type indexed struct {
 func newIndexed(t *testing.T, g *ground, servers []*rest.Config, seed uint64) *indexed {
 	x := &indexed{t: t, g: g, seed: seed, random: rand.New(rand.NewPCG(seed, 11)), name: fmt.Sprintf("index%d", seed)}
 	for _, server := range servers {
-		x.writers = append(x.writers, g.tools(rest.CopyConfig(server), func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 }))
+		x.writers = append(x.writers,
+			g.tools(rest.CopyConfig(server), func(o *appliedwork.Options) { o.MaxShardBytes = 1 << 10 }))
 	}
 	x.reader = g.tools(rest.CopyConfig(servers[seed%2]), nil)
 	x.lists = g.tools(rest.CopyConfig(servers[0]), func(o *appliedwork.Options) { o.Metadata = nil })
@@ -131,9 +132,11 @@ func (x *indexed) step(ctx context.Context) (did string, err error) {
 	case 3:
 		ids := make([]v1alpha1.ResourceIdentifier, 6) // more than fit into a shard
 		for n := range ids {
-			ids[n] = v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: x.name, Name: fmt.Sprintf("other-%d", n)}
+			ids[n] = v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: x.name,
+				Name: fmt.Sprintf("other-%d", n)}
 		}
-		return "more shards of " + name, w.tracker.RecordIntent(ctx, work, slices.Concat(ids, []v1alpha1.ResourceIdentifier{id})...)
+		return "more shards of " + name,
+			w.tracker.RecordIntent(ctx, work, slices.Concat(ids, []v1alpha1.ResourceIdentifier{id})...)
 	case 4, 5:
 		entries, err := w.tracker.Entries(ctx, work)
 		if err == nil {
@@ -147,7 +150,8 @@ func (x *indexed) step(ctx context.Context) (did string, err error) {
 		return fmt.Sprintf("end %s by %s", name, how), err
 	case 7:
 		x.works[i] = nil
-		how := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground}[x.random.IntN(3)]
+		how := []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationOrphan,
+			metav1.DeletePropagationForeground}[x.random.IntN(3)]
 		return fmt.Sprintf("delete %s: %s", name, how), works.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &how})
 	default:
 		shards, err := works.List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelShardOf + "=" + string(work.UID)})
@@ -194,7 +198,8 @@ func checkMoved(t *testing.T, g *ground, servers []*rest.Config) {
 	var movers, readers sync.WaitGroup
 	var answers atomic.Int64
 	for n, server := range servers {
-		id := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "moved", Name: fmt.Sprint("moved-", n)}
+		id := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "moved",
+			Name: fmt.Sprint("moved-", n)}
 		entry := v1alpha1.AppliedResourceMeta{ResourceIdentifier: id}
 		var works []*v1alpha1.AppliedWork
 		for i := range 3 {
@@ -261,7 +266,8 @@ func checkFresh(t *testing.T, g *ground, servers []*rest.Config) {
 	stale := 0
 	for i := range rounds {
 		writer, reader := sides[i%2].tracker, sides[(i+1)%2].tracker
-		id := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "fresh", Name: fmt.Sprint(i)}
+		id := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "fresh",
+			Name: fmt.Sprint(i)}
 		answer := func() int {
 			owners, err := reader.Owners(t.Context(), appliedwork.KeyOf(id))
 			if err != nil {

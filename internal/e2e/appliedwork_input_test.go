@@ -31,8 +31,10 @@ func TestAppliedWorkInput(t *testing.T) {
 		name  string
 		check func(*testing.T, *ground)
 	}{
-		{"Kinds", checkKinds}, {"SecretKeys", checkSecretKeys}, {"Odd", checkOdd}, {"NewVersion", checkNewVersion}, {"DesiredOfCRD", checkDesiredOfCRD},
-		{"Passes", checkPasses}, {"WaitWithCRD", checkWaitWithCRD}, {"CRDAgain", checkCRDAgain}, {"OwnInventory", checkOwnInventory},
+		{"Kinds", checkKinds}, {"SecretKeys", checkSecretKeys}, {"Odd", checkOdd}, {"NewVersion", checkNewVersion},
+		{"DesiredOfCRD", checkDesiredOfCRD},
+		{"Passes", checkPasses}, {"WaitWithCRD", checkWaitWithCRD}, {"CRDAgain", checkCRDAgain},
+		{"OwnInventory", checkOwnInventory},
 		{"NullFields", checkNullFields},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,7 +93,8 @@ func writesOf(t *testing.T, g *ground, work *v1alpha1.AppliedWork) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.Count(string(content), "fieldManager=appliedwork-"+string(work.UID)) + strings.Count(string(content), "/appliedworks/"+work.Name+"/status")
+	return strings.Count(string(content), "fieldManager=appliedwork-"+string(work.UID)) +
+		strings.Count(string(content), "/appliedworks/"+work.Name+"/status")
 }
 
 // checkSecretKeys: a key that is removed from stringData is removed from the Secret.
@@ -99,12 +102,14 @@ func checkSecretKeys(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "secret-keys")
 	secret := func(texts string) *unstructured.Unstructured {
-		return parsed(`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"input","name":"keys"},"stringData":%s}`, rawJSON(texts))
+		return parsed(`{"apiVersion":"v1","kind":"Secret","metadata":{"namespace":"input","name":"keys"},"stringData":%s}`,
+			rawJSON(texts))
 	}
 	want(t, x.apply(t, work, secret(`{"a":"1","b":"2"}`)), "1 created")
 	want(t, x.apply(t, work, secret(`{"a":"1","b":"2"}`)), "1 unchanged")
 	want(t, x.apply(t, work, secret(`{"a":"1"}`)), "1 configured")
-	live, err := g.admin.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("input").Get(t.Context(), "keys", metav1.GetOptions{})
+	live, err := g.admin.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("input").Get(
+		t.Context(), "keys", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,15 +131,23 @@ func checkOdd(t *testing.T, g *ground) {
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"../x","namespace":"input"}}`, "may not contain '/'"},
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"no/where"}}`, "may not contain '/'"},
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"ünï<ö>","namespace":"input"}}`, "RFC 1123"},
-		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + strings.Repeat("a", 300) + `","namespace":"input"}}`, "no more than 253"},
-		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"nowhere"}}`, `namespaces "nowhere" not found`},
-		{`{"apiVersion":"apps/v1beta1","kind":"Deployment","metadata":{"name":"x","namespace":"input"}}`, "does not serve version v1beta1 of Deployment.apps, but serves v1"},
-		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"input","labels":{"a":1}}}`, "metadata.labels"},
-		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"input","ownerReferences":"a"}}`, "metadata.ownerReferences"},
-		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"input","ownerReferences":[1]}}`, "metadata.ownerReferences"},
-		{`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","namespace":"input"},"stringData":{"a":7}}`, "stringData is no map of strings"},
+		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + strings.Repeat("a", 300) + `","namespace":"input"}}`,
+			"no more than 253"},
+		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"nowhere"}}`,
+			`namespaces "nowhere" not found`},
+		{`{"apiVersion":"apps/v1beta1","kind":"Deployment","metadata":{"name":"x","namespace":"input"}}`,
+			"does not serve version v1beta1 of Deployment.apps, but serves v1"},
+		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"input","labels":{"a":1}}}`,
+			"metadata.labels"},
+		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"input","ownerReferences":"a"}}`,
+			"metadata.ownerReferences"},
+		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","namespace":"input","ownerReferences":[1]}}`,
+			"metadata.ownerReferences"},
+		{`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x","namespace":"input"},"stringData":{"a":7}}`,
+			"stringData is no map of strings"},
 	} {
-		changes, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{parsed("%s", rawJSON(test.manifest))}, appliedwork.ApplyOptions{})
+		changes, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{parsed("%s", rawJSON(test.manifest))},
+			appliedwork.ApplyOptions{})
 		if err == nil || !strings.Contains(err.Error(), test.want) || changes.String() != "1 failed" {
 			t.Errorf("%s: %v, %v, want %q", test.manifest, changes, err, test.want)
 		}
@@ -154,7 +167,8 @@ func partCRD(group string, versions ...string) *unstructured.Unstructured {
 		"spec":{"group":"%[1]s","scope":"Namespaced","names":{"plural":"parts","singular":"part","kind":"Part","listKind":"PartList"}}}`, group)
 	var list []any
 	for i, v := range versions {
-		list = append(list, map[string]any{"name": v, "served": true, "storage": i == 0, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}})
+		list = append(list, map[string]any{"name": v, "served": true, "storage": i == 0,
+			"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}})
 	}
 	_ = unstructured.SetNestedSlice(crd.Object, list, "spec", "versions")
 	return crd
@@ -207,7 +221,8 @@ func checkPasses(t *testing.T, g *ground) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	let := func() {
-		if _, err := g.at(held).Patch(ctx, "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+		if _, err := g.at(held).Patch(ctx, "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -243,12 +258,14 @@ func checkWaitWithCRD(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	work.Status.AppliedResources = entries
-	if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
+	if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name,
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := x.collector.WaitGone(ctx, work); err != nil || g.get(crd) != nil || g.get(configMapOf("input", "wait", "1")) != nil {
+	if err := x.collector.WaitGone(ctx, work); err != nil || g.get(crd) != nil ||
+		g.get(configMapOf("input", "wait", "1")) != nil {
 		t.Errorf("%v, CRD %v", err, g.get(crd) != nil)
 	}
 	// The state of a kind is unknown if it is not served and the work does not have its CRD.
@@ -276,7 +293,8 @@ func checkCRDAgain(t *testing.T, g *ground) {
 		if err := v1alpha1.EnsureCRD(ctx, crds); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := x.tracker.Ensure(ctx, fmt.Sprint("again-", i), v1alpha1.AppliedWorkSpec{WorkName: "w", WorkNamespace: "n"}); err != nil {
+		if _, err := x.tracker.Ensure(ctx, fmt.Sprint("again-", i),
+			v1alpha1.AppliedWorkSpec{WorkName: "w", WorkNamespace: "n"}); err != nil {
 			t.Errorf("right after EnsureCRD: %v", err)
 		}
 	}
@@ -311,10 +329,13 @@ func checkNullFields(t *testing.T, g *ground) {
 	work := x.ensure(t, "null-fields")
 	for i, c := range []struct{ kind, metadata, content string }{
 		{"ConfigMap", `"labels":null`, `"data":{"a":"b"}`}, {"ConfigMap", `"annotations":null`, `"data":null`},
-		{"ConfigMap", `"labels":{"a":null,"b":"c"}`, `"data":{"a":null}`}, {"ConfigMap", `"annotations":{"a":null,"b":"c"}`, `"data":{}`},
+		{"ConfigMap", `"labels":{"a":null,"b":"c"}`, `"data":{"a":null}`},
+		{"ConfigMap", `"annotations":{"a":null,"b":"c"}`, `"data":{}`},
 		{"ConfigMap", `"ownerReferences":null,"finalizers":null`, `"data":{"a":"b"}`},
-		{"Secret", `"labels":null`, `"data":null,"stringData":{"a":"b"}`}, {"Secret", `"labels":null`, `"data":{"b":"MQ=="},"stringData":null`},
-		{"Secret", `"labels":null`, `"data":{"b":null},"stringData":{"a":null}`}, {"Gadget", `"labels":{"a":null}`, `"data":null`},
+		{"Secret", `"labels":null`, `"data":null,"stringData":{"a":"b"}`},
+		{"Secret", `"labels":null`, `"data":{"b":"MQ=="},"stringData":null`},
+		{"Secret", `"labels":null`, `"data":{"b":null},"stringData":{"a":null}`},
+		{"Gadget", `"labels":{"a":null}`, `"data":null`},
 	} {
 		version := map[string]string{"Gadget": "example.com/v1"}[c.kind]
 		of := func(name string) *unstructured.Unstructured {
@@ -325,11 +346,13 @@ func checkNullFields(t *testing.T, g *ground) {
 		if c.kind == "Secret" {
 			client = g.admin.Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace("input")
 		}
-		created, err := client.Create(t.Context(), of("created"), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		created, err := client.Create(t.Context(), of("created"),
+			metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 		if err != nil {
 			t.Fatal(err)
 		}
-		applied, err := client.Apply(t.Context(), of("applied").GetName(), of("applied"), metav1.ApplyOptions{FieldManager: "kubectl"})
+		applied, err := client.Apply(t.Context(), of("applied").GetName(), of("applied"),
+			metav1.ApplyOptions{FieldManager: "kubectl"})
 		if err != nil {
 			t.Fatal(err)
 		}

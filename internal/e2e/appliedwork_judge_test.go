@@ -48,7 +48,8 @@ func (e auditEvent) object() string {
 // preconditions returns the preconditions of a deletion.
 func (e auditEvent) preconditions() (uid, version string) {
 	var options metav1.DeleteOptions
-	if json.Unmarshal(e.RequestObject, &options) != nil || options.Preconditions == nil || options.Preconditions.UID == nil ||
+	if json.Unmarshal(e.RequestObject, &options) != nil || options.Preconditions == nil ||
+		options.Preconditions.UID == nil ||
 		options.Preconditions.ResourceVersion == nil {
 		return "", ""
 	}
@@ -102,7 +103,8 @@ func history(events []auditEvent, object string) string {
 	for _, e := range events {
 		if e.object() == object {
 			uid, version := e.preconditions()
-			fmt.Fprintf(&b, "%s %s by %s: %d, version %s of %s, preconditions %s %s\n", e.Verb, e.RequestURI, e.UserAgent, e.ResponseStatus.Code,
+			fmt.Fprintf(&b, "%s %s by %s: %d, version %s of %s, preconditions %s %s\n", e.Verb, e.RequestURI, e.UserAgent,
+				e.ResponseStatus.Code,
 				e.ResponseObject.Metadata.ResourceVersion, e.ResponseObject.Metadata.UID, version, uid)
 		}
 	}
@@ -142,7 +144,8 @@ func foreignDeletionsOf(
 			t.Errorf("an agent deleted a collection: %s", e.RequestURI)
 		}
 		if !policies && e.Verb == "create" && e.ResponseStatus.Code < 300 && e.ObjectRef.Resource != "appliedworks" &&
-			!slices.ContainsFunc(e.ResponseObject.Metadata.OwnerReferences, func(o metav1.OwnerReference) bool { return l.mine(e.UserAgent, o.UID) }) {
+			!slices.ContainsFunc(e.ResponseObject.Metadata.OwnerReferences,
+				func(o metav1.OwnerReference) bool { return l.mine(e.UserAgent, o.UID) }) {
 			t.Errorf("%s created %s without a reference to its AppliedWork", e.UserAgent, e.object())
 		}
 		if e.Verb != "delete" || e.ResponseStatus.Code >= 300 || e.ObjectRef.Resource == "appliedworks" {
@@ -156,7 +159,8 @@ func foreignDeletionsOf(
 		}
 		before, known := states[version+" "+uid]
 		if !known {
-			t.Errorf("%s deleted %s of version %s, which the log does not have:\n%s", e.UserAgent, e.object(), version, history(events, e.object()))
+			t.Errorf("%s deleted %s of version %s, which the log does not have:\n%s", e.UserAgent, e.object(), version,
+				history(events, e.object()))
 			continue
 		}
 		ours := false

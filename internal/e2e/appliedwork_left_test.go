@@ -35,8 +35,10 @@ func checkOrphanWithoutAgent(t *testing.T, g *ground) {
 		}
 	}
 	var stays, goes []*unstructured.Unstructured
-	created, later, selected := configMapOf("orphan", "created", "1"), configMapOf("orphan", "later", "1"), configMapOf("orphan", "selected", "1")
-	other, back, moved := configMapOf("orphan", "other", "1"), configMapOf("orphan", "back", "1"), configMapOf("orphan", "moved", "1")
+	created, later, selected := configMapOf("orphan", "created", "1"), configMapOf("orphan", "later", "1"),
+		configMapOf("orphan", "selected", "1")
+	other, back, moved := configMapOf("orphan", "other", "1"), configMapOf("orphan", "back", "1"),
+		configMapOf("orphan", "moved", "1")
 	stays = append(stays, created, later, selected, moved)
 	goes = append(goes, other, back)
 
@@ -55,7 +57,8 @@ func checkOrphanWithoutAgent(t *testing.T, g *ground) {
 	}
 	want(t, changes, "1 released")
 	for _, work := range []*v1alpha1.AppliedWork{first, second, third, fourth} {
-		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
+		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name,
+			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,9 +100,11 @@ func checkOrphanWithoutAgent(t *testing.T, g *ground) {
 func checkOrphanOfShared(t *testing.T, g *ground) {
 	g.create(namespaceOf("shared"))
 	x := g.plain(nil)
-	keeps := appliedwork.ApplyOptions{Policies: appliedwork.Policies{Default: appliedwork.PolicyOrphan}, Adoption: appliedwork.AdoptionAlways}
+	keeps := appliedwork.ApplyOptions{Policies: appliedwork.Policies{Default: appliedwork.PolicyOrphan},
+		Adoption: appliedwork.AdoptionAlways}
 	deletes := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}
-	apply := func(t *testing.T, work *v1alpha1.AppliedWork, opts appliedwork.ApplyOptions, obj *unstructured.Unstructured, result string) {
+	apply := func(t *testing.T, work *v1alpha1.AppliedWork, opts appliedwork.ApplyOptions, obj *unstructured.Unstructured,
+		result string) {
 		t.Helper()
 		changes, err := x.applier.Apply(t.Context(), work, objects(obj), opts)
 		if err != nil {
@@ -122,7 +127,8 @@ func checkOrphanOfShared(t *testing.T, g *ground) {
 	}
 	remove := func(t *testing.T, work *v1alpha1.AppliedWork, _ appliedwork.Policies) {
 		t.Helper()
-		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
+		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name,
+			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -131,7 +137,8 @@ func checkOrphanOfShared(t *testing.T, g *ground) {
 		keepsLast bool // ends last
 		end       func(*testing.T, *v1alpha1.AppliedWork, appliedwork.Policies)
 	}{
-		{"teardown-first", false, teardown}, {"teardown-last", true, teardown}, {"deleted-first", false, remove}, {"deleted-last", true, remove},
+		{"teardown-first", false, teardown}, {"teardown-last", true, teardown}, {"deleted-first", false, remove},
+		{"deleted-last", true, remove},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -246,7 +253,8 @@ func checkKeptAtTheEnd(t *testing.T, g *ground) {
 func checkAdopted(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	always := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways, Force: true}
-	setUp := func(t *testing.T, name string, opts appliedwork.ApplyOptions) (*v1alpha1.AppliedWork, *unstructured.Unstructured, *unstructured.Unstructured) {
+	setUp := func(t *testing.T, name string, opts appliedwork.ApplyOptions) (*v1alpha1.AppliedWork,
+		*unstructured.Unstructured, *unstructured.Unstructured) {
 		t.Helper()
 		home, content := namespaceOf("adopted-"+name), configMapOf("adopted-"+name, "content", "1")
 		g.create(home)
@@ -257,7 +265,8 @@ func checkAdopted(t *testing.T, g *ground) {
 			t.Fatal(err)
 		}
 		want(t, changes, "1 created, 1 adopted")
-		if changes, err = x.applier.Apply(t.Context(), work, objects(home, configMapOf(home.GetName(), "ours", "1")), opts); err != nil {
+		if changes, err = x.applier.Apply(t.Context(), work, objects(home, configMapOf(home.GetName(), "ours", "1")),
+			opts); err != nil {
 			t.Fatal(err)
 		}
 		want(t, changes, "2 unchanged")
@@ -299,7 +308,8 @@ func checkAdopted(t *testing.T, g *ground) {
 	})
 	t.Run("without an agent", func(t *testing.T) {
 		work, home, content := setUp(t, "collected", always)
-		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name, metav1.DeleteOptions{}); err != nil {
+		if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), work.Name,
+			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		g.eventuallyGone(t, configMapOf(home.GetName(), "ours", "1"))
@@ -327,7 +337,8 @@ func checkAdopted(t *testing.T, g *ground) {
 		_, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: opts.Policies})
 		_ = g.blockedBy(t, err, home, appliedwork.BlockReasonNamespaceNotEmpty)
 		opts.Policies.Unmanaged = appliedwork.PolicyDelete
-		if _, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{Policies: opts.Policies}); err != nil {
+		if _, err := x.collector.Teardown(t.Context(), work,
+			appliedwork.TeardownOptions{Policies: opts.Policies}); err != nil {
 			t.Fatal(err)
 		}
 		g.eventuallyGone(t, home, content)

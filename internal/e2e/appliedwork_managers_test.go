@@ -24,7 +24,8 @@ func TestAppliedWorkManagers(t *testing.T) {
 	x := g.plain(nil)
 	work := x.ensure(t, "managers")
 	obj := func(data string) *unstructured.Unstructured {
-		return parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"managers","name":"c"},"data":{%s}}`, data)
+		return parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"managers","name":"c"},"data":{%s}}`,
+			data)
 	}
 	key, err := appliedwork.Identify(obj(""))
 	if err != nil {
@@ -32,7 +33,8 @@ func TestAppliedWorkManagers(t *testing.T) {
 	}
 	apply := func(data string, options appliedwork.ObjectOptions) (appliedwork.Change, error) {
 		t.Helper()
-		changes, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{obj(data)}, appliedwork.ApplyOptions{ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: options}})
+		changes, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{obj(data)},
+			appliedwork.ApplyOptions{ByKey: map[appliedwork.Key]appliedwork.ObjectOptions{key: options}})
 		return changes.Entries[0], err
 	}
 	is := func(change appliedwork.Change, want map[string]any, managers ...string) {
@@ -70,7 +72,9 @@ func TestAppliedWorkManagers(t *testing.T) {
 		{`"d":"4"`, "part", true, map[string]any{"c": "3", "d": "4"}, []string{"one", "part"}},
 		{`"c":"5"`, "one", false, map[string]any{"c": "5"}, []string{"one"}},
 	} {
-		change, err := apply(step.data, appliedwork.ObjectOptions{FieldManager: step.manager, Partial: step.partial, Force: step.partial}) // of the hash
+		// of the hash
+		change, err := apply(step.data, appliedwork.ObjectOptions{FieldManager: step.manager, Partial: step.partial,
+			Force: step.partial})
 		if err != nil {
 			t.Fatalf("step %d: %v", i, err)
 		}
@@ -86,13 +90,15 @@ func TestAppliedWorkManagers(t *testing.T) {
 	if _, err = apply(`"c":"6"`, appliedwork.ObjectOptions{FieldManager: "two", ResourceVersion: read}); err != nil {
 		t.Error(err)
 	}
-	if change, err = apply(`"c":"7"`, appliedwork.ObjectOptions{FieldManager: "two", ResourceVersion: read}); !errors.Is(err, appliedwork.ErrChanged) || change.Live != nil {
+	if change, err = apply(`"c":"7"`, appliedwork.ObjectOptions{FieldManager: "two", ResourceVersion: read}); !errors.Is(
+		err, appliedwork.ErrChanged) || change.Live != nil {
 		t.Errorf("%+v, %v", change, err)
 	}
 	if err := g.at(obj("")).Delete(t.Context(), "c", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = apply(`"c":"7"`, appliedwork.ObjectOptions{FieldManager: "two", ResourceVersion: read}); !errors.Is(err, appliedwork.ErrChanged) {
+	if _, err = apply(`"c":"7"`, appliedwork.ObjectOptions{FieldManager: "two", ResourceVersion: read}); !errors.Is(err,
+		appliedwork.ErrChanged) {
 		t.Error(err)
 	}
 }

@@ -89,8 +89,9 @@ func newOwners(t *testing.T, g *ground, l *ledger, seed uint64) *owners {
 	for i := range o.sides {
 		o.sides[i] = &coOwner{
 			owners: o, random: rand.New(rand.NewPCG(seed, uint64(8+i))), agent: fmt.Sprintf("%stwo-%d-%d", agentPrefix, seed, i),
-			adoption: []appliedwork.Adoption{appliedwork.AdoptionNever, appliedwork.AdoptionIfUnowned, appliedwork.AdoptionAlways}[o.random.IntN(3)],
-			mayStay:  map[string]bool{},
+			adoption: []appliedwork.Adoption{appliedwork.AdoptionNever, appliedwork.AdoptionIfUnowned,
+				appliedwork.AdoptionAlways}[o.random.IntN(3)],
+			mayStay: map[string]bool{},
 		}
 	}
 	return o
@@ -125,7 +126,8 @@ func (o *owners) hold(is func(*coOwner, *unstructured.Unstructured) bool) {
 	for _, s := range o.sides {
 		for _, obj := range s.desired {
 			live := o.g.get(obj)
-			if _, held := o.uids[obj]; held || live == nil || !strings.Contains(fmt.Sprint(live.Object["metadata"]), string(s.work)) || !is(s, obj) {
+			if _, held := o.uids[obj]; held || live == nil ||
+				!strings.Contains(fmt.Sprint(live.Object["metadata"]), string(s.work)) || !is(s, obj) {
 				continue
 			}
 			o.uids[obj] = live.GetUID()
@@ -135,7 +137,8 @@ func (o *owners) hold(is func(*coOwner, *unstructured.Unstructured) bool) {
 
 // release ends hold, except for the objects of users.
 func (o *owners) release() {
-	maps.DeleteFunc(o.uids, func(obj *unstructured.Unstructured, _ types.UID) bool { return !slices.Contains(o.users, obj) })
+	maps.DeleteFunc(o.uids,
+		func(obj *unstructured.Unstructured, _ types.UID) bool { return !slices.Contains(o.users, obj) })
 }
 
 // keeps reports whether the policies of a work keep an object.
@@ -203,7 +206,8 @@ func (s *coOwner) process(rate float64, dieAt int) (tools, *faults) {
 
 func (s *coOwner) ensure(x tools, f *faults) *v1alpha1.AppliedWork {
 	for range 20 {
-		work, err := x.tracker.Ensure(context.Background(), s.workName(), v1alpha1.AppliedWorkSpec{WorkName: s.workName(), WorkNamespace: "cluster1"})
+		work, err := x.tracker.Ensure(context.Background(), s.workName(),
+			v1alpha1.AppliedWorkSpec{WorkName: s.workName(), WorkNamespace: "cluster1"})
 		if err == nil {
 			s.l.add(work.UID, s.agent)
 			return work
@@ -226,7 +230,8 @@ func (s *coOwner) live() {
 				break
 			}
 			_, _ = x.applier.Apply(context.Background(), work, s.desired, s.applyOptions())
-			_, _ = x.pruner.Prune(context.Background(), work, s.desired, appliedwork.PruneOptions{AllowEmpty: true, Policies: s.policies})
+			_, _ = x.pruner.Prune(context.Background(), work, s.desired,
+				appliedwork.PruneOptions{AllowEmpty: true, Policies: s.policies})
 		}
 		if s.random.IntN(4) == 0 {
 			s.rename()
@@ -280,7 +285,8 @@ func (s *coOwner) finish() {
 	s.work = work.UID
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		applied, _ := x.applier.Apply(context.Background(), work, s.desired, s.applyOptions())
-		pruned, err := x.pruner.Prune(context.Background(), work, s.desired, appliedwork.PruneOptions{AllowEmpty: true, Policies: s.policies})
+		pruned, err := x.pruner.Prune(context.Background(), work, s.desired,
+			appliedwork.PruneOptions{AllowEmpty: true, Policies: s.policies})
 		if err == nil && pruned.Done() && applied.Count(appliedwork.ActionPending) == 0 {
 			return
 		}
@@ -301,7 +307,8 @@ func (s *coOwner) end() {
 	}
 	s.unattended = true
 	s.l.end(work.UID)
-	if err := s.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(context.Background(), work.Name, metav1.DeleteOptions{}); err != nil {
+	if err := s.g.admin.Resource(v1alpha1.GroupVersionResource).Delete(context.Background(), work.Name,
+		metav1.DeleteOptions{}); err != nil {
 		s.t.Errorf("seed %d: %v", s.seed, err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -342,7 +349,8 @@ func (o *owners) check(when string) {
 			o.l.mu.Lock()
 			for uid, agent := range o.l.works {
 				if strings.Contains(fmt.Sprint(live.Object["metadata"]), string(uid)) {
-					o.t.Errorf("seed %d, %s: %s has traces of a work of %s: %v", o.seed, when, obj.GetName(), agent, live.Object["metadata"])
+					o.t.Errorf("seed %d, %s: %s has traces of a work of %s: %v", o.seed, when, obj.GetName(), agent,
+						live.Object["metadata"])
 				}
 			}
 			o.l.mu.Unlock()

@@ -60,7 +60,8 @@ func checkPlan(t *testing.T, g *ground) {
 	const ns = "dry"
 	merge := func(obj *unstructured.Unstructured, patch string) {
 		t.Helper()
-		if _, err := g.at(obj).Patch(t.Context(), obj.GetName(), "application/merge-patch+json", []byte(patch), metav1.PatchOptions{FieldManager: "someone"}); err != nil {
+		if _, err := g.at(obj).Patch(t.Context(), obj.GetName(), "application/merge-patch+json", []byte(patch),
+			metav1.PatchOptions{FieldManager: "someone"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,29 +84,42 @@ func checkPlan(t *testing.T, g *ground) {
 		fields  []string // of its first change
 		failed  bool
 	}{
-		{name: "create", objects: objects(labeled, deploymentOf(ns, "web", "a:1", "A", "B"), secretOf(ns, "s", "tiger"), immutable("1")), want: "4 created"},
+		{name: "create", objects: objects(labeled, deploymentOf(ns, "web", "a:1", "A", "B"), secretOf(ns, "s", "tiger"),
+			immutable("1")), want: "4 created"},
 		{name: "unchanged", objects: objects(labeled, deploymentOf(ns, "web", "a:1", "A", "B")), want: "2 unchanged"},
-		{name: "fields that go after a create", objects: objects(configMapOf(ns, "a", "2")), want: "1 configured", fields: []string{
-			`.data.value: 1 -> 2`, `.metadata.labels: map[one:1 two:2] -> <nil>`,
-		}},
-		{name: "items that go after a create", objects: objects(deploymentOf(ns, "web", "a:2", "B", "C")), want: "1 configured", fields: []string{
-			`.spec.template.spec.containers[name="web"].env[name="A"]: map[name:A value:of A] -> <nil>`,
-			`.spec.template.spec.containers[name="web"].env[name="C"]: <nil> -> map[name:C value:of C]`,
-			`.spec.template.spec.containers[name="web"].image: a:1 -> a:2`,
-		}},
-		{name: "after an apply", objects: objects(deploymentOf(ns, "web", "a:2", "C")), want: "1 configured", fields: []string{
-			`.spec.template.spec.containers[name="web"].env[name="B"]: map[name:B value:of B] -> <nil>`,
-		}},
-		{name: "a secret", objects: objects(secretOf(ns, "s", "lion")), want: "1 configured", fields: []string{`.data.password: (redacted) -> (redacted)`}},
-		{name: "another manager", objects: objects(kept), opts: appliedwork.ApplyOptions{FieldManager: "other"}, want: "1 configured", fields: []string{`.data.value: 2 -> other manager`}},
-		{name: "a conflict", before: func() { merge(kept, `{"data":{"value":"theirs"}}`) }, objects: objects(contested), want: "1 failed", failed: true, fields: []string{
-			`.data.more: <nil> -> 1`,
-		}},
-		{name: "with force", objects: objects(contested), opts: appliedwork.ApplyOptions{Force: true}, want: "1 configured", fields: []string{`.data.value: theirs -> ours`}},
-		{name: "a secret of a user", before: func() { g.create(secretOf(ns, "users", "u")) }, objects: objects(secretOf(ns, "users", "o")), want: "1 failed", failed: true},
-		{name: "adoption", objects: objects(secretOf(ns, "users", "o")), opts: appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Force: true, Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete}}, want: "1 adopted"},
-		{name: "recreate", objects: objects(immutable("2")), opts: appliedwork.ApplyOptions{Recreate: true}, want: "1 created"},
-		{name: "a new namespace", objects: objects(namespaceOf("dry-new"), configMapOf("dry-new", "a", "1")), want: "1 created, 1 pending"},
+		{name: "fields that go after a create", objects: objects(configMapOf(ns, "a", "2")), want: "1 configured",
+			fields: []string{
+				`.data.value: 1 -> 2`, `.metadata.labels: map[one:1 two:2] -> <nil>`,
+			}},
+		{name: "items that go after a create", objects: objects(deploymentOf(ns, "web", "a:2", "B", "C")),
+			want: "1 configured", fields: []string{
+				`.spec.template.spec.containers[name="web"].env[name="A"]: map[name:A value:of A] -> <nil>`,
+				`.spec.template.spec.containers[name="web"].env[name="C"]: <nil> -> map[name:C value:of C]`,
+				`.spec.template.spec.containers[name="web"].image: a:1 -> a:2`,
+			}},
+		{name: "after an apply", objects: objects(deploymentOf(ns, "web", "a:2", "C")), want: "1 configured",
+			fields: []string{
+				`.spec.template.spec.containers[name="web"].env[name="B"]: map[name:B value:of B] -> <nil>`,
+			}},
+		{name: "a secret", objects: objects(secretOf(ns, "s", "lion")), want: "1 configured",
+			fields: []string{`.data.password: (redacted) -> (redacted)`}},
+		{name: "another manager", objects: objects(kept), opts: appliedwork.ApplyOptions{FieldManager: "other"},
+			want: "1 configured", fields: []string{`.data.value: 2 -> other manager`}},
+		{name: "a conflict", before: func() { merge(kept, `{"data":{"value":"theirs"}}`) }, objects: objects(contested),
+			want: "1 failed", failed: true, fields: []string{
+				`.data.more: <nil> -> 1`,
+			}},
+		{name: "with force", objects: objects(contested), opts: appliedwork.ApplyOptions{Force: true}, want: "1 configured",
+			fields: []string{`.data.value: theirs -> ours`}},
+		{name: "a secret of a user", before: func() { g.create(secretOf(ns, "users", "u")) },
+			objects: objects(secretOf(ns, "users", "o")), want: "1 failed", failed: true},
+		{name: "adoption", objects: objects(secretOf(ns, "users", "o")),
+			opts: appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Force: true,
+				Policies: appliedwork.Policies{Adopted: appliedwork.PolicyDelete}}, want: "1 adopted"},
+		{name: "recreate", objects: objects(immutable("2")), opts: appliedwork.ApplyOptions{Recreate: true},
+			want: "1 created"},
+		{name: "a new namespace", objects: objects(namespaceOf("dry-new"), configMapOf("dry-new", "a", "1")),
+			want: "1 created, 1 pending"},
 		{name: "invalid", objects: objects(configMapOf(ns, "NOT", "1")), want: "1 failed", failed: true},
 	} {
 		if step.before != nil {
@@ -120,7 +134,8 @@ func checkPlan(t *testing.T, g *ground) {
 					out = append(out, obj.GetName()+" absent")
 				}
 			}
-			record, err := g.admin.Resource(v1alpha1.GroupVersion.WithResource("appliedworks")).Get(t.Context(), work.Name, metav1.GetOptions{})
+			record, err := g.admin.Resource(v1alpha1.GroupVersion.WithResource("appliedworks")).Get(t.Context(), work.Name,
+				metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +156,8 @@ func checkPlan(t *testing.T, g *ground) {
 		if step.fields != nil && !slices.Equal(fields, step.fields) {
 			t.Errorf("%s: the fields are\n%s", step.name, strings.Join(fields, "\n"))
 		}
-		if text := fmt.Sprint(fields); strings.Contains(text, "bGlvb") || strings.Contains(text, "dGlnZXI") || strings.Contains(text, "lion") {
+		if text := fmt.Sprint(fields); strings.Contains(text, "bGlvb") || strings.Contains(text, "dGlnZXI") ||
+			strings.Contains(text, "lion") {
 			t.Errorf("%s: the fields have values of a Secret", step.name)
 		}
 		done, _ := x.applier.Apply(t.Context(), work, step.objects, step.opts)

@@ -26,7 +26,8 @@ func checkDeletedAlone(t *testing.T, g *ground) {
 	work := x.ensure(t, "alone")
 	objects := []*unstructured.Unstructured{namespaceOf("alone"), clusterRoleOf("alone-1"), clusterRoleOf("alone-2")}
 	for i := range 20 {
-		objects = append(objects, configMapOf("alone", fmt.Sprint("settings-", i), "1"), gadgetOf("alone", fmt.Sprint("gadget-", i)))
+		objects = append(objects, configMapOf("alone", fmt.Sprint("settings-", i), "1"),
+			gadgetOf("alone", fmt.Sprint("gadget-", i)))
 	}
 	want(t, x.apply(t, work, objects...), fmt.Sprint(len(objects), " created"))
 	bystander := g.create(configMapOf("default", "bystander", "1"))
@@ -37,7 +38,8 @@ func checkDeletedAlone(t *testing.T, g *ground) {
 	if n := len(g.shards(t, work)); n < 2 {
 		t.Errorf("%d shards", n)
 	}
-	if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), "alone", metav1.DeleteOptions{}); err != nil {
+	if err := g.admin.Resource(v1alpha1.GroupVersionResource).Delete(t.Context(), "alone",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	// WaitGone returns with the inventory from before, although the AppliedWork is gone.
@@ -74,7 +76,8 @@ func checkRefusals(t *testing.T, g *ground) {
 		return x.applier.Apply(t.Context(), work, objects, opts)
 	}
 	t.Run("name collision", func(t *testing.T) {
-		_, err := x.tracker.Ensure(t.Context(), "refusals", v1alpha1.AppliedWorkSpec{WorkName: "other", WorkNamespace: "cluster1"})
+		_, err := x.tracker.Ensure(t.Context(), "refusals",
+			v1alpha1.AppliedWorkSpec{WorkName: "other", WorkNamespace: "cluster1"})
 		if !errors.Is(err, appliedwork.ErrNameCollision) {
 			t.Error(err)
 		}
@@ -97,7 +100,8 @@ func checkRefusals(t *testing.T, g *ground) {
 		nowhere := parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`)
 		changes, err := apply(appliedwork.ApplyOptions{}, nil, generated, unserved, nowhere, a)
 		var notServed *appliedwork.TypeNotServedError
-		if !errors.Is(err, appliedwork.ErrInvalidObject) || !errors.Is(err, appliedwork.ErrGenerateName) || !errors.As(err, &notServed) {
+		if !errors.Is(err, appliedwork.ErrInvalidObject) || !errors.Is(err, appliedwork.ErrGenerateName) ||
+			!errors.As(err, &notServed) {
 			t.Error(err)
 		}
 		want(t, changes, "1 created, 4 failed")
@@ -108,7 +112,8 @@ func checkRefusals(t *testing.T, g *ground) {
 		if _, err := apply(appliedwork.ApplyOptions{}, a, b); !errors.As(err, &refused) || refused.UID != g.get(b).GetUID() {
 			t.Error(err)
 		}
-		changes, err := apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Force: true, Policies: deleteAdopted}, a, b)
+		changes, err := apply(appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, Force: true,
+			Policies: deleteAdopted}, a, b)
 		if err != nil {
 			t.Error(err)
 		}
@@ -121,18 +126,21 @@ func checkRefusals(t *testing.T, g *ground) {
 			t.Fatal(err)
 		}
 		var conflict *appliedwork.OwnershipConflictError
-		if _, err := apply(appliedwork.ApplyOptions{Policies: deleteAdopted}, a, b); !errors.As(err, &conflict) || len(conflict.Fields) == 0 {
+		if _, err := apply(appliedwork.ApplyOptions{Policies: deleteAdopted}, a, b); !errors.As(err, &conflict) ||
+			len(conflict.Fields) == 0 {
 			t.Error(err)
 		}
 	})
 	t.Run("empty desired", func(t *testing.T) {
-		if _, err := x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{}); !errors.Is(err, appliedwork.ErrEmptyDesired) {
+		if _, err := x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{}); !errors.Is(err,
+			appliedwork.ErrEmptyDesired) {
 			t.Error(err)
 		}
 	})
 	t.Run("undecodable manifest", func(t *testing.T) {
 		var blocked *appliedwork.PruneBlockedError
-		changes, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a, nil}, appliedwork.PruneOptions{Policies: deleteAdopted})
+		changes, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{a, nil},
+			appliedwork.PruneOptions{Policies: deleteAdopted})
 		if !errors.As(err, &blocked) || blocked.Reason != appliedwork.BlockReasonManifestUnknown || g.get(b) == nil {
 			t.Errorf("%v: %v", changes, err)
 		}
@@ -164,7 +172,8 @@ func checkGuards(t *testing.T, g *ground) {
 	}
 	a := configMapOf("guards", "a", "1")
 	// One apply with a CRD and an object of its kind, and a protected namespace.
-	changes, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{thing("ours"), thingCRD, namespaceOf("guards"), namespaceOf("guards-2"), a, namespaceOf("kube-public")},
+	changes, err := x.applier.Apply(t.Context(), work, []*unstructured.Unstructured{thing("ours"), thingCRD,
+		namespaceOf("guards"), namespaceOf("guards-2"), a, namespaceOf("kube-public")},
 		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +196,8 @@ func checkGuards(t *testing.T, g *ground) {
 		t.Errorf("%v: %v", changes.Entries, err)
 	}
 	want(t, changes, "1 deleted, 1 released, 3 blocked") // our Thing; kube-public, which we recorded and never owned
-	if g.get(thingCRD) == nil || g.get(namespaceOf("guards")) == nil || g.get(namespaceOf("guards-2")) == nil || g.get(namespaceOf("kube-public")) == nil {
+	if g.get(thingCRD) == nil || g.get(namespaceOf("guards")) == nil || g.get(namespaceOf("guards-2")) == nil ||
+		g.get(namespaceOf("kube-public")) == nil {
 		t.Error("what a guard protects is gone")
 	}
 	// When the blocking object is deleted, the blocked objects are deleted too.
@@ -246,7 +256,8 @@ func checkReleaseAndEvict(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	eventually(t, "the grace period ends", func() error {
-		opts := appliedwork.EvictOptions{GracePeriod: time.Nanosecond, Teardown: appliedwork.TeardownOptions{Policies: policies}}
+		opts := appliedwork.EvictOptions{GracePeriod: time.Nanosecond,
+			Teardown: appliedwork.TeardownOptions{Policies: policies}}
 		evicted, err := x.collector.Evict(t.Context(), work, opts)
 		if err == nil && (evicted.Changes == nil || !evicted.Changes.Done()) {
 			err = fmt.Errorf("%+v", evicted)
@@ -262,7 +273,8 @@ func checkAudit(t *testing.T, g *ground) {
 	g.create(namespaceOf("audit"))
 	x := g.plain(nil)
 	work := x.ensure(t, "audit")
-	kept, missing, foreign := configMapOf("audit", "kept", "1"), configMapOf("audit", "missing", "1"), configMapOf("audit", "foreign", "1")
+	kept, missing, foreign := configMapOf("audit", "kept", "1"), configMapOf("audit", "missing", "1"),
+		configMapOf("audit", "foreign", "1")
 	x.apply(t, work, kept, missing, foreign)
 	untracked := configMapOf("audit", "untracked", "1")
 	appliedwork.SetOwnerReference(untracked, work)
@@ -270,7 +282,8 @@ func checkAudit(t *testing.T, g *ground) {
 	if err := g.at(missing).Delete(t.Context(), "missing", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.at(foreign).Patch(t.Context(), "foreign", types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := g.at(foreign).Patch(t.Context(), "foreign", types.MergePatchType,
+		[]byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	whole := g.plain(func(o *appliedwork.Options) { o.Metadata = nil })
@@ -282,10 +295,12 @@ func checkAudit(t *testing.T, g *ground) {
 	if d := cmp.Diff(report, same); d != "" {
 		t.Errorf("the metadata of objects does not say the same: %s", d)
 	}
-	if err != nil || len(report.Untracked) != 1 || len(report.Missing) != 1 || len(report.Foreign) != 1 || len(report.Unread) != 0 {
+	if err != nil || len(report.Untracked) != 1 || len(report.Missing) != 1 || len(report.Foreign) != 1 ||
+		len(report.Unread) != 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
-	if report.Untracked[0].Name != "untracked" || report.Missing[0].Name != "missing" || report.Foreign[0].Name != "foreign" {
+	if report.Untracked[0].Name != "untracked" || report.Missing[0].Name != "missing" ||
+		report.Foreign[0].Name != "foreign" {
 		t.Errorf("%+v", report)
 	}
 	changes, err := x.pruner.Prune(t.Context(), work, []*unstructured.Unstructured{kept}, appliedwork.PruneOptions{})

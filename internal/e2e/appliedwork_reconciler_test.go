@@ -54,12 +54,14 @@ func checkReconciler(t *testing.T, g *ground) {
 		}
 		hub.Store(&answer)
 	}
-	a, b, foreign := configMapOf("reconciler", "a", "1"), configMapOf("reconciler", "b", "1"), configMapOf("reconciler", "foreign", "1")
+	a, b, foreign := configMapOf("reconciler", "a", "1"), configMapOf("reconciler", "b", "1"),
+		configMapOf("reconciler", "foreign", "1")
 	g.create(foreign)
 	say([]*unstructured.Unstructured{a, b, foreign}, nil)
 	events := make(recorder, 1000)
 	r, err := reconciler.New(reconciler.Options{
-		Options: appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()), Events: events},
+		Options: appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
+			Events: events},
 		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
 			return (*hub.Load())()
 		}),
@@ -71,7 +73,8 @@ func checkReconciler(t *testing.T, g *ground) {
 	}
 	manager, err := ctrl.NewManager(g.Config(), ctrl.Options{
 		Metrics: server.Options{BindAddress: "0"},
-		Cache:   cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", "reconciler")}, // excludes the works of other checks
+		// excludes the works of other checks
+		Cache: cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", "reconciler")},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +91,8 @@ func checkReconciler(t *testing.T, g *ground) {
 	reconcile := func() { // the controller watches for an annotation
 		nudge++
 		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/nudge":"%d"}}}`, nudge)
-		if _, err := g.admin.Resource(v1alpha1.GroupVersionResource).Patch(t.Context(), work.Name, "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+		if _, err := g.admin.Resource(v1alpha1.GroupVersionResource).Patch(t.Context(), work.Name,
+			"application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -125,7 +129,8 @@ func checkReconciler(t *testing.T, g *ground) {
 	say([]*unstructured.Unstructured{a}, func(w *reconciler.Want) { w.Evicted = true })
 	reconcile()
 	evicting := func() string {
-		return g.get(parsed(`{"kind":"AppliedWork","metadata":{"name":"reconciler"}}`)).GetAnnotations()[v1alpha1.AnnotationEvictionStart]
+		return g.get(parsed(
+			`{"kind":"AppliedWork","metadata":{"name":"reconciler"}}`)).GetAnnotations()[v1alpha1.AnnotationEvictionStart]
 	}
 	eventually(t, "the eviction begins", func() error {
 		if evicting() == "" {
@@ -192,7 +197,8 @@ func checkExample(t *testing.T, g *ground) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, line := range []string{"applied: 4 created", "applied: 1 configured, 2 unchanged", "pruned:  1 deleted", "wait until 3 objects are deleted", "all objects are deleted"} {
+	for _, line := range []string{"applied: 4 created", "applied: 1 configured, 2 unchanged", "pruned:  1 deleted",
+		"wait until 3 objects are deleted", "all objects are deleted"} {
 		if !strings.Contains(string(out), line) {
 			t.Errorf("there is no %q in\n%s", line, out)
 		}
@@ -220,7 +226,8 @@ func checkReconcilerInventory(t *testing.T, g *ground) {
 	r, err := reconciler.New(reconciler.Options{
 		NoAudit: true, Owns: func(w *v1alpha1.AppliedWork) bool { return w.Name == "reconciler-inventory" },
 		Options: appliedwork.Options{
-			Client: withoutInventory{g.admin, t}, Inventory: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
+			Client: withoutInventory{g.admin, t}, Inventory: g.admin,
+			Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config()),
 		},
 		Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) {
 			return reconciler.Want{Objects: objects(a)}, nil

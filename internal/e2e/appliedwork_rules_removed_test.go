@@ -12,11 +12,13 @@ import (
 	"testing"
 )
 
-var appliedWorkRuleSeeds = flag.String("appliedwork.rule-seeds", "60", "how many seeds TestAppliedWorkRemovedRules gives a campaign to fail in")
+var appliedWorkRuleSeeds = flag.String("appliedwork.rule-seeds", "60",
+	"how many seeds TestAppliedWorkRemovedRules gives a campaign to fail in")
 
 var (
-	firstFailure = regexp.MustCompile(`appliedwork_\w+_test\.go:\d+: .*(seed \d+[:,]|agent/|is there|left|lacks|is owned by).*`)
-	firstLine    = regexp.MustCompile(`appliedwork_\w+_test\.go:\d+: .*`)
+	firstFailure = regexp.MustCompile(
+		`appliedwork_\w+_test\.go:\d+: .*(seed \d+[:,]|agent/|is there|left|lacks|is owned by).*`)
+	firstLine = regexp.MustCompile(`appliedwork_\w+_test\.go:\d+: .*`)
 )
 
 // TestAppliedWorkRemovedRules builds package appliedwork without a rule, and requires that a

@@ -24,7 +24,8 @@ import (
 // mergeAs patches an object as a field manager.
 func (g *ground) mergeAs(t *testing.T, manager string, obj *unstructured.Unstructured, patch string) error {
 	t.Helper()
-	_, err := g.at(obj).Patch(t.Context(), obj.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: manager})
+	_, err := g.at(obj).Patch(t.Context(), obj.GetName(), types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{FieldManager: manager})
 	return err
 }
 
@@ -41,7 +42,8 @@ func (g *ground) denyUpdates(t *testing.T, namespace, message string) (allow fun
 	until := func(denied bool) {
 		t.Helper()
 		for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			err := g.mergeAs(t, "someone", configMapOf(namespace, "a", ""), fmt.Sprintf(`{"metadata":{"annotations":{"at":"%d"}}}`, time.Now().UnixNano()))
+			err := g.mergeAs(t, "someone", configMapOf(namespace, "a", ""),
+				fmt.Sprintf(`{"metadata":{"annotations":{"at":"%d"}}}`, time.Now().UnixNano()))
 			if (err != nil) == denied {
 				return
 			}
@@ -65,14 +67,16 @@ func checkRefusedMigration(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "migrated")
 	users := configMapOf("migrated", "a", "theirs")
-	if _, err := g.at(users).Create(t.Context(), users, metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"}); err != nil {
+	if _, err := g.at(users).Create(t.Context(), users,
+		metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.mergeAs(t, "helm", users, `{"data":{"value":"helms"}}`); err != nil {
 		t.Fatal(err)
 	}
 	before := g.get(users).GetResourceVersion()
-	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned, MigrateManagers: []string{"kubectl-client-side-apply"}}
+	opts := appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionIfUnowned,
+		MigrateManagers: []string{"kubectl-client-side-apply"}}
 	for range 2 {
 		changes, _ := x.applier.Apply(t.Context(), work, objects(configMapOf("migrated", "a", "ours")), opts)
 		want(t, changes, "1 failed")
@@ -109,21 +113,25 @@ func checkNotRecreated(t *testing.T, g *ground) {
 		obj.Object["immutable"] = true
 		return obj
 	}
-	x.apply(t, work, deployment(0, "Recreate", "x", "x"), configMapOf(ns, "a", "1"), frozen("shared", "1"), frozen("kept", "1"),
+	x.apply(t, work, deployment(0, "Recreate", "x", "x"), configMapOf(ns, "a", "1"), frozen("shared", "1"),
+		frozen("kept", "1"),
 		frozen("detached", "1"), frozen("left", "1"), frozen("left-now", "1"))
 	leaves := appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan, Orphans: []appliedwork.OrphanRule{
 		{Resource: "configmaps", Namespace: ns, Name: "left"}, {Resource: "configmaps", Namespace: ns, Name: "left-now"},
 	}}
-	if _, err := x.applier.Apply(t.Context(), work, objects(frozen("left", "1")), appliedwork.ApplyOptions{Policies: leaves}); err != nil {
+	if _, err := x.applier.Apply(t.Context(), work, objects(frozen("left", "1")),
+		appliedwork.ApplyOptions{Policies: leaves}); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.mergeAs(t, "someone", frozen("detached", ""), `{"metadata":{"ownerReferences":null}}`); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.applier.Apply(t.Context(), other, objects(frozen("shared", "1")), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}); err != nil {
+	if _, err := x.applier.Apply(t.Context(), other, objects(frozen("shared", "1")),
+		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways}); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.mergeAs(t, "someone", frozen("kept", ""), `{"metadata":{"annotations":{"multicluster.x-k8s.io/prune":"disabled"}}}`); err != nil {
+	if err := g.mergeAs(t, "someone", frozen("kept", ""),
+		`{"metadata":{"annotations":{"multicluster.x-k8s.io/prune":"disabled"}}}`); err != nil {
 		t.Fatal(err)
 	}
 	defer g.denyUpdates(t, ns, "updates to production are frozen")()
@@ -139,7 +147,8 @@ func checkNotRecreated(t *testing.T, g *ground) {
 		"a policy that leaves it from now":  frozen("left-now", "2"),
 	} {
 		before := g.get(obj).GetUID()
-		changes, err := x.applier.Apply(t.Context(), work, objects(obj), appliedwork.ApplyOptions{Recreate: true, Policies: leaves})
+		changes, err := x.applier.Apply(t.Context(), work, objects(obj),
+			appliedwork.ApplyOptions{Recreate: true, Policies: leaves})
 		if live := g.get(obj); err == nil || live == nil || live.GetUID() != before {
 			t.Errorf("%s: the object was deleted: %s, %v", name, changes, err)
 		}
@@ -152,9 +161,11 @@ func checkContainersOfLeft(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "containers")
 	ns, adopting, plain := namespaceOf("containers"), namespaceOf("containers-adopted"), namespaceOf("containers-plain")
-	crd, zed := customCRD("containers.example.com", "Zed", "v1"), customOf("containers.example.com/v1", "Zed", "default", "z")
+	crd, zed := customCRD("containers.example.com", "Zed", "v1"),
+		customOf("containers.example.com/v1", "Zed", "default", "z")
 	policies := appliedwork.Policies{Default: appliedwork.PolicySelectivelyOrphan, Orphans: []appliedwork.OrphanRule{
-		{Resource: "configmaps", Namespace: "containers", Name: "a"}, {Group: "containers.example.com", Resource: "zeds", Namespace: "default", Name: "z"},
+		{Resource: "configmaps", Namespace: "containers", Name: "a"},
+		{Group: "containers.example.com", Resource: "zeds", Namespace: "default", Name: "z"},
 	}}
 	opts := appliedwork.ApplyOptions{Policies: policies, Adoption: appliedwork.AdoptionIfUnowned}
 	all := objects(ns, configMapOf("containers", "a", "1"), crd, zed, adopting, plain)
@@ -162,7 +173,8 @@ func checkContainersOfLeft(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	g.create(configMapOf("containers-adopted", "users", "1"))
-	if _, err := x.applier.Apply(t.Context(), work, append(all, configMapOf("containers-adopted", "users", "1")), opts); err != nil {
+	if _, err := x.applier.Apply(t.Context(), work, append(all, configMapOf("containers-adopted", "users", "1")),
+		opts); err != nil {
 		t.Fatal(err)
 	}
 	for _, obj := range []*unstructured.Unstructured{ns, crd, adopting} {
@@ -265,7 +277,10 @@ func checkReconciledPolicies(t *testing.T, g *ground) {
 		opts := reconciler.Options{
 			NoAudit: true, Owns: func(w *v1alpha1.AppliedWork) bool { return w.Name == ns },
 			Options: appliedwork.Options{Client: g.admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(g.Config())},
-			Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want, error) { return wanted, nil }),
+			Desired: reconciler.DesiredFunc(func(context.Context, *v1alpha1.AppliedWork) (reconciler.Want,
+				error) {
+				return wanted, nil
+			}),
 		}
 		if change != nil {
 			change(&opts)
@@ -281,7 +296,8 @@ func checkReconciledPolicies(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	if err := reconcile(func(o *reconciler.Options) {
-		o.Apply.ByKey = map[appliedwork.Key]appliedwork.ObjectOptions{{Kind: "ConfigMap", Namespace: ns, Name: "read"}: {Strategy: appliedwork.StrategyReadOnly}}
+		o.Apply.ByKey = map[appliedwork.Key]appliedwork.ObjectOptions{{Kind: "ConfigMap", Namespace: ns,
+			Name: "read"}: {Strategy: appliedwork.StrategyReadOnly}}
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +319,8 @@ func checkReconciledPolicies(t *testing.T, g *ground) {
 // checkOnlyRead: objects that become read-only are released, even if they are the last objects of a
 // work. The key of a cluster-scoped object may have a namespace.
 func checkOnlyRead(t *testing.T, g *ground) {
-	for name, c := range map[string]struct{ inManifest, inKey string }{"as-it-is": {"", ""}, "in-manifest": {"default", ""}, "in-key": {"", "default"}} {
+	for name, c := range map[string]struct{ inManifest, inKey string }{"as-it-is": {"", ""},
+		"in-manifest": {"default", ""}, "in-key": {"", "default"}} {
 		id := "only-read-" + name
 		g.create(namespaceOf(id))
 		role, read := clusterRoleOf(id), configMapOf(id, "read", "1")
@@ -352,13 +369,15 @@ func checkForgivingKeys(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	policies := appliedwork.Policies{ByKey: map[appliedwork.Key]appliedwork.Policy{key: appliedwork.PolicyOrphan}}
-	wrong := parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":"wrong","annotations":"no"}}`, ns)
+	wrong := parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":%q,"name":"wrong","annotations":"no"}}`,
+		ns)
 	changes, _ := x.applier.Apply(t.Context(), work, objects(role, wrong), appliedwork.ApplyOptions{Policies: policies})
 	want(t, changes, "1 created, 1 failed")
 	if entries, err := x.tracker.Entries(t.Context(), work); err != nil || len(entries) != 1 {
 		t.Errorf("entries %v, %v", entries, err)
 	}
-	if _, err := x.pruner.Prune(t.Context(), work, nil, appliedwork.PruneOptions{AllowEmpty: true, Policies: policies}); err != nil || g.get(clusterRoleOf(ns)) == nil {
+	if _, err := x.pruner.Prune(t.Context(), work, nil,
+		appliedwork.PruneOptions{AllowEmpty: true, Policies: policies}); err != nil || g.get(clusterRoleOf(ns)) == nil {
 		t.Errorf("the policy for %s does not hold: %v", key, err)
 	}
 	var many []*unstructured.Unstructured

@@ -49,15 +49,19 @@ func TestAppliedWorkSpeed(t *testing.T) {
 	bare := g.timed(t, x, "bare", n, bareEnd(g))
 	t.Run("Shards", func(t *testing.T) { g.shardsOf(t, 50_000) })
 	took := <-bare
-	t.Logf("%d objects: the bare cascade took %s, a teardown %s: %.1f times as fast", n, took.Round(time.Millisecond), ours.Round(time.Millisecond), took.Seconds()/ours.Seconds())
-	t.Logf("the bare cascade with its limits lifted took %s: %.1f times as long as the teardown", lifted.Round(time.Millisecond), lifted.Seconds()/ours.Seconds())
+	t.Logf("%d objects: the bare cascade took %s, a teardown %s: %.1f times as fast", n, took.Round(time.Millisecond),
+		ours.Round(time.Millisecond), took.Seconds()/ours.Seconds())
+	t.Logf("the bare cascade with its limits lifted took %s: %.1f times as long as the teardown",
+		lifted.Round(time.Millisecond), lifted.Seconds()/ours.Seconds())
 	if took < 5*ours {
 		t.Error("a teardown is not five times as fast as the cascade")
 	}
 }
 
 // timed applies n objects and ends their work. It returns the time until all objects are gone.
-func (g *ground) timed(t *testing.T, x tools, name string, n int, end func(*v1alpha1.AppliedWork) error) <-chan time.Duration {
+func (g *ground) timed(
+	t *testing.T, x tools, name string, n int, end func(*v1alpha1.AppliedWork) error,
+) <-chan time.Duration {
 	t.Helper()
 	g.create(namespaceOf(name))
 	work := x.ensure(t, name)

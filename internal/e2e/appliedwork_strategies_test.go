@@ -41,7 +41,8 @@ func checkStrategies(t *testing.T, g *ground) {
 	is := func(value string, owned bool) {
 		t.Helper()
 		live := g.get(configMapOf("strategies", "a", ""))
-		if got, _, _ := unstructured.NestedString(live.Object, "data", "value"); got != value || appliedwork.IsOwnedBy(live, work.UID) != owned {
+		if got, _, _ := unstructured.NestedString(live.Object, "data", "value"); got != value ||
+			appliedwork.IsOwnedBy(live, work.UID) != owned {
 			t.Errorf("value %q, owners %v", got, live.GetOwnerReferences())
 		}
 	}
@@ -68,7 +69,8 @@ func checkStrategies(t *testing.T, g *ground) {
 		t.Errorf("ReadOnly: %+v", c)
 	}
 	is("1", true)
-	if _, err := g.at(configMapOf("strategies", "a", "")).Patch(t.Context(), "a", "application/merge-patch+json", []byte(`{"data":{"value":"theirs"}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := g.at(configMapOf("strategies", "a", "")).Patch(t.Context(), "a", "application/merge-patch+json",
+		[]byte(`{"data":{"value":"theirs"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if c := apply("4", appliedwork.StrategyUpdate, nil); c.Action != appliedwork.ActionConfigured {
@@ -86,7 +88,8 @@ func checkStrategies(t *testing.T, g *ground) {
 	if err != nil || changes.Entries[0].Action != appliedwork.ActionAdopted {
 		t.Errorf("CreateOnly of an object of a user: %v, %v", changes, err)
 	}
-	if live := g.get(adopted); !appliedwork.IsOwnedBy(live, work.UID) || live.Object["data"].(map[string]any)["value"] != "users" {
+	if live := g.get(adopted); !appliedwork.IsOwnedBy(live, work.UID) ||
+		live.Object["data"].(map[string]any)["value"] != "users" {
 		t.Errorf("adopted: %v", live)
 	}
 }
@@ -96,7 +99,8 @@ func checkKept(t *testing.T, g *ground) {
 	g.create(namespaceOf("kept"))
 	x := g.plain(nil)
 	work := x.ensure(t, "kept")
-	manifest, live, goes := configMapOf("kept", "manifest", "1"), configMapOf("kept", "live", "1"), configMapOf("kept", "goes", "1")
+	manifest, live, goes := configMapOf("kept", "manifest", "1"), configMapOf("kept", "live", "1"),
+		configMapOf("kept", "goes", "1")
 	manifest.SetAnnotations(map[string]string{v1alpha1.AnnotationPrune: "disabled"})
 	goes.SetAnnotations(map[string]string{v1alpha1.AnnotationPrune: "enabled"})
 	want(t, x.apply(t, work, manifest, live, goes), "3 created")
@@ -104,7 +108,8 @@ func checkKept(t *testing.T, g *ground) {
 		t.Errorf("the object is owned by %v", owners)
 	}
 	patch := []byte(`{"metadata":{"annotations":{"client.lifecycle.config.k8s.io/deletion":"detach"}}}`)
-	if _, err := g.at(live).Patch(t.Context(), "live", "application/merge-patch+json", patch, metav1.PatchOptions{}); err != nil {
+	if _, err := g.at(live).Patch(t.Context(), "live", "application/merge-patch+json", patch,
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	changes, err := x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{})
@@ -129,7 +134,8 @@ func checkRecreate(t *testing.T, g *ground) {
 	}
 	want(t, x.apply(t, work, immutable("1")), "1 created")
 	before := g.get(immutable("")).GetUID()
-	if _, err := x.applier.Apply(t.Context(), work, objects(immutable("2")), appliedwork.ApplyOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := x.applier.Apply(t.Context(), work, objects(immutable("2")),
+		appliedwork.ApplyOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("an immutable field: %v", err)
 	}
 	changes, err := x.applier.Apply(t.Context(), work, objects(immutable("2")), appliedwork.ApplyOptions{Recreate: true})
@@ -148,7 +154,8 @@ func checkRecreate(t *testing.T, g *ground) {
 	}
 	want(t, x.apply(t, work, binding("view")), "1 created")
 	// The API server calls this field "cannot change", not "immutable".
-	if changes, err = x.applier.Apply(t.Context(), work, objects(binding("edit")), appliedwork.ApplyOptions{Recreate: true}); err != nil {
+	if changes, err = x.applier.Apply(t.Context(), work, objects(binding("edit")),
+		appliedwork.ApplyOptions{Recreate: true}); err != nil {
 		t.Fatal(err)
 	}
 	want(t, changes, "1 created")
@@ -172,7 +179,8 @@ func checkMigrate(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "migrate")
 	before := parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"migrate","name":"a"},"data":{"both":"1","old":"1"}}`)
-	if _, err := g.at(before).Create(t.Context(), before, metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"}); err != nil {
+	if _, err := g.at(before).Create(t.Context(), before,
+		metav1.CreateOptions{FieldManager: "kubectl-client-side-apply"}); err != nil {
 		t.Fatal(err)
 	}
 	now := parsed(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"migrate","name":"a"},"data":{"both":"2","new":"2"}}`)
@@ -187,7 +195,8 @@ func checkMigrate(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	want(t, changes, "1 adopted")
-	if data, _, _ := unstructured.NestedStringMap(g.get(now).Object, "data"); len(data) != 2 || data["both"] != "2" || data["new"] != "2" {
+	if data, _, _ := unstructured.NestedStringMap(g.get(now).Object, "data"); len(data) != 2 || data["both"] != "2" ||
+		data["new"] != "2" {
 		t.Errorf("data %v", data)
 	}
 	if changes, err = x.applier.Apply(t.Context(), work, objects(now), opts); err != nil {
@@ -205,7 +214,8 @@ func checkApplySet(t *testing.T, g *ground) {
 	want(t, x.apply(t, work, a, b, role), "3 created")
 	want(t, x.apply(t, work, a, b, role), "3 unchanged")
 	kubectl := func(args ...string) (string, error) {
-		command := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), append([]string{"--kubeconfig", g.Kubeconfig()}, args...)...)
+		command := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"),
+			append([]string{"--kubeconfig", g.Kubeconfig()}, args...)...)
 		command.Env = append(os.Environ(), "KUBECTL_APPLYSET=true")
 		out, err := command.CombinedOutput()
 		return string(out), err
@@ -225,7 +235,8 @@ func checkApplySet(t *testing.T, g *ground) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err = kubectl("apply", "-n", "applyset", "--prune", "--applyset=appliedworks.multicluster.x-k8s.io/applyset", "-f", file)
+	out, err = kubectl("apply", "-n", "applyset", "--prune", "--applyset=appliedworks.multicluster.x-k8s.io/applyset",
+		"-f", file)
 	if err == nil || !strings.Contains(out, "appliedwork") || g.get(a) == nil {
 		t.Errorf("kubectl apply --prune on our set: %s, %v", out, err)
 	}
@@ -242,7 +253,8 @@ func checkApplySet(t *testing.T, g *ground) {
 	}
 	want(t, x.apply(t, work, a, role), "2 unchanged")
 	other := x.ensure(t, "applyset-other")
-	changes, err = x.applier.Apply(t.Context(), other, objects(a), appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways})
+	changes, err = x.applier.Apply(t.Context(), other, objects(a),
+		appliedwork.ApplyOptions{Adoption: appliedwork.AdoptionAlways})
 	if err != nil {
 		t.Fatal(err)
 	}

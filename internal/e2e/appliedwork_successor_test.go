@@ -29,7 +29,8 @@ func checkSuccessor(t *testing.T, g *ground) {
 	}
 	works := g.admin.Resource(v1alpha1.GroupVersionResource)
 	apply := func(
-		t *testing.T, work *v1alpha1.AppliedWork, obj *unstructured.Unstructured, opts appliedwork.ApplyOptions, result string,
+		t *testing.T, work *v1alpha1.AppliedWork, obj *unstructured.Unstructured, opts appliedwork.ApplyOptions,
+		result string,
 	) {
 		t.Helper()
 		changes, err := x.applier.Apply(t.Context(), work, objects(obj), opts)

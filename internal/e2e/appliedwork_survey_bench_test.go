@@ -35,7 +35,8 @@ func BenchmarkAppliedWorkSurvey(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for i := range n {
 				obj := configMapOf("default", fmt.Sprintf("of-%d-%d", n, i), strings.Repeat("x", 4096))
-				if _, err := client.Resource(configMaps).Namespace("default").Create(b.Context(), obj, metav1.CreateOptions{}); err != nil {
+				if _, err := client.Resource(configMaps).Namespace("default").Create(b.Context(), obj,
+					metav1.CreateOptions{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -49,7 +50,8 @@ func BenchmarkAppliedWorkSurvey(b *testing.B) {
 func survey(b *testing.B, config *rest.Config, slim bool) {
 	m := &traffic{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { m.next = next; return m })
-	o := appliedwork.Options{Client: dynamic.NewForConfigOrDie(config), Discovery: discovery.NewDiscoveryClientForConfigOrDie(config)}
+	o := appliedwork.Options{Client: dynamic.NewForConfigOrDie(config),
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config)}
 	if slim {
 		o.Metadata = metadata.NewForConfigOrDie(config)
 	}

@@ -27,27 +27,38 @@ func TestAppliedWork(t *testing.T) {
 		kinds = append(kinds, flipCRD(worker))
 	}
 	newGround(t, groundOptions{kinds: kinds}).run(t,
-		check{"Campaign", checkCampaign}, check{"Handover", checkHandover}, check{"Example", checkExample}, check{"Story", checkStory},
-		check{"DeletedAlone", checkDeletedAlone}, check{"Reconciler", checkReconciler}, check{"Incomplete", checkIncomplete}, check{"Refusals", checkRefusals},
+		check{"Campaign", checkCampaign}, check{"Handover", checkHandover}, check{"Example", checkExample},
+		check{"Story", checkStory},
+		check{"DeletedAlone", checkDeletedAlone}, check{"Reconciler", checkReconciler}, check{"Incomplete", checkIncomplete},
+		check{"Refusals", checkRefusals},
 		check{"ReleaseAndEvict", checkReleaseAndEvict},
-		check{"RefusedApply", checkRefusedApply}, check{"WaitGoneAfterwards", checkWaitGoneAfterwards}, check{"Detached", checkDetached},
+		check{"RefusedApply", checkRefusedApply}, check{"WaitGoneAfterwards", checkWaitGoneAfterwards},
+		check{"Detached", checkDetached},
 		check{"FieldConflict", checkFieldConflict}, check{"FirstWrite", checkFirstWrite}, check{"Recreated", checkRecreated},
-		check{"LargeAnnotations", checkLargeAnnotations}, check{"Protected", checkProtected}, check{"SlowDiscovery", checkSlowDiscovery},
+		check{"LargeAnnotations", checkLargeAnnotations}, check{"Protected", checkProtected},
+		check{"SlowDiscovery", checkSlowDiscovery},
 		check{"OrphanWithoutAgent", checkOrphanWithoutAgent}, check{"Adopted", checkAdopted},
 		check{"Drift", checkDrift}, check{"Newcomer", checkNewcomer},
-		check{"Owners", checkOwners}, check{"Strategies", checkStrategies}, check{"Plan", checkPlan}, check{"RefusedMigration", checkRefusedMigration},
-		check{"NotRecreated", checkNotRecreated}, check{"ContainersOfLeft", checkContainersOfLeft}, check{"OrphanOfOthers", checkOrphanOfOthers},
-		check{"ReconciledPolicies", checkReconciledPolicies}, check{"ForgivingKeys", checkForgivingKeys}, check{"Kept", checkKept}, check{"Recreate", checkRecreate},
-		check{"Migrate", checkMigrate}, check{"ApplySet", checkApplySet}, check{"IgnoreFields", checkIgnoreFields}, check{"Executor", checkExecutor},
-		check{"DroppedContents", checkDroppedContents}, check{"ProtectedKeys", checkProtectedKeys}, check{"AnnotationBrink", checkAnnotationBrink},
+		check{"Owners", checkOwners}, check{"Strategies", checkStrategies}, check{"Plan", checkPlan},
+		check{"RefusedMigration", checkRefusedMigration},
+		check{"NotRecreated", checkNotRecreated}, check{"ContainersOfLeft", checkContainersOfLeft},
+		check{"OrphanOfOthers", checkOrphanOfOthers},
+		check{"ReconciledPolicies", checkReconciledPolicies}, check{"ForgivingKeys", checkForgivingKeys},
+		check{"Kept", checkKept}, check{"Recreate", checkRecreate},
+		check{"Migrate", checkMigrate}, check{"ApplySet", checkApplySet}, check{"IgnoreFields", checkIgnoreFields},
+		check{"Executor", checkExecutor},
+		check{"DroppedContents", checkDroppedContents}, check{"ProtectedKeys", checkProtectedKeys},
+		check{"AnnotationBrink", checkAnnotationBrink},
 		check{"Escalation", checkEscalation}, check{"OrphanOfShared", checkOrphanOfShared},
 		check{"NamespaceContent", checkNamespaceContent}, check{"NamespaceDependents", checkNamespaceDependents},
-		check{"OwnersWithoutCount", checkOwnersWithoutCount}, check{"OnlyRead", checkOnlyRead}, check{"LargeApplySet", checkLargeApplySet},
+		check{"OwnersWithoutCount", checkOwnersWithoutCount}, check{"OnlyRead", checkOnlyRead},
+		check{"LargeApplySet", checkLargeApplySet},
 		check{"ReconcilerInventory", checkReconcilerInventory},
 		check{"NamespaceUnreadable", checkNamespaceUnreadable}, check{"BlockedResync", checkBlockedResync},
 		check{"KeptWithoutAgent", checkKeptWithoutAgent}, check{"ReleasedOnce", checkReleasedOnce},
 		check{"KeptAtTheEnd", checkKeptAtTheEnd}, check{"RepeatedCreate", checkRepeatedCreate},
-		check{"TooLarge", checkTooLarge}, check{"ForeignReferences", checkForeignReferences}, check{"Successor", checkSuccessor},
+		check{"TooLarge", checkTooLarge}, check{"ForeignReferences", checkForeignReferences},
+		check{"Successor", checkSuccessor},
 	)
 }
 
@@ -55,7 +66,8 @@ func TestAppliedWork(t *testing.T) {
 // No check on its cluster adds or removes kinds.
 func TestAppliedWorkLarge(t *testing.T) {
 	t.Parallel()
-	newGround(t, groundOptions{noController: true}).run(t, check{"Unchanged", checkUnchanged}, check{"Shards", checkShards}, check{"Audit", checkAudit})
+	newGround(t, groundOptions{noController: true}).run(t, check{"Unchanged", checkUnchanged},
+		check{"Shards", checkShards}, check{"Audit", checkAudit})
 }
 
 // TestAppliedWorkUpstreamCRD uses the CRD of work-api, which prunes our additional fields. Every
@@ -65,7 +77,8 @@ func TestAppliedWorkUpstreamCRD(t *testing.T) {
 	t.Parallel()
 	newGround(t, groundOptions{crd: workAPICRD()}).run(t,
 		check{"Helpers", checkHelpers}, check{"Trouble", checkTrouble}, check{"Guards", checkGuards},
-		check{"UnservedVersion", checkUnservedVersion}, check{"OrphanWithoutAgent", checkOrphanWithoutAgent}, check{"Detached", checkDetached},
+		check{"UnservedVersion", checkUnservedVersion}, check{"OrphanWithoutAgent", checkOrphanWithoutAgent},
+		check{"Detached", checkDetached},
 	)
 }
 
@@ -98,7 +111,8 @@ func checkStory(t *testing.T, g *ground) {
 	x := g.plain(nil)
 	work := x.ensure(t, "story")
 	objects := []*unstructured.Unstructured{
-		namespaceOf("story"), configMapOf("story", "a", "1"), configMapOf("story", "b", "1"), clusterRoleOf("story"), gadgetOf("story", "g"),
+		namespaceOf("story"), configMapOf("story", "a", "1"), configMapOf("story", "b", "1"), clusterRoleOf("story"),
+		gadgetOf("story", "g"),
 	}
 	want(t, x.apply(t, work, objects...), "5 created")
 	want(t, x.apply(t, work, objects...), "5 unchanged")

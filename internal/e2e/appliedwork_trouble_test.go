@@ -110,7 +110,8 @@ func checkBump(t *testing.T, x trouble) {
 // checkUnserved: an object with a recorded version that is no longer served is deleted through
 // another version.
 func checkUnserved(t *testing.T, x trouble) {
-	crd, old := customCRD("unserved.example.com", "Gadget", "v1", "v2"), customOf("unserved.example.com/v2", "Gadget", "trouble", "unserved")
+	crd, old := customCRD("unserved.example.com", "Gadget", "v1", "v2"),
+		customOf("unserved.example.com/v2", "Gadget", "trouble", "unserved")
 	x.serve(t, crd)
 	x.apply(t, x.work, old)
 	x.setVersions(t, crd, served(1, false))
@@ -122,12 +123,14 @@ func checkUnserved(t *testing.T, x trouble) {
 
 // checkAway: a CRD without a served version is served again with its objects.
 func checkAway(t *testing.T, x trouble) {
-	crd, gadget := customCRD("away.example.com", "Gadget", "v1"), customOf("away.example.com/v1", "Gadget", "trouble", "away")
+	crd, gadget := customCRD("away.example.com", "Gadget", "v1"),
+		customOf("away.example.com/v1", "Gadget", "trouble", "away")
 	x.serve(t, crd)
 	x.apply(t, x.work, gadget)
 	x.setVersions(t, crd, served(0, false))
 	var notServed *appliedwork.TypeNotServedError
-	for began := time.Now(); time.Since(began) < 6*time.Second; time.Sleep(200 * time.Millisecond) { // twice the grace period
+	// twice the grace period
+	for began := time.Now(); time.Since(began) < 6*time.Second; time.Sleep(200 * time.Millisecond) {
 		changes, _ := x.prune(t)
 		if changes.Count(appliedwork.ActionDeleted) > 0 {
 			t.Fatalf("%v: its CRD exists, so it may come back", changes.Entries)
@@ -148,7 +151,8 @@ func checkAway(t *testing.T, x trouble) {
 
 // checkRemoved: the entries of a kind with a deleted CRD are removed after the grace period.
 func checkRemoved(t *testing.T, x trouble) {
-	crd, thing := customCRD("removed.example.com", "Thing", "v1"), customOf("removed.example.com/v1", "Thing", "trouble", "thing")
+	crd, thing := customCRD("removed.example.com", "Thing", "v1"),
+		customOf("removed.example.com/v1", "Thing", "trouble", "thing")
 	x.serve(t, crd)
 	x.apply(t, x.work, thing)
 	if err := x.at(crd).Delete(t.Context(), crd.GetName(), metav1.DeleteOptions{}); err != nil {
@@ -185,7 +189,8 @@ func checkHeld(t *testing.T, x trouble) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	go func() { done <- x.collector.WaitGone(ctx, x.work) }()
-	if _, err := x.at(a).Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := x.at(a).Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {
@@ -204,18 +209,21 @@ func checkTerminating(t *testing.T, x trouble) {
 		t.Fatal(err)
 	}
 	b := configMapOf("terminating", "b", "1")
-	changes, err := x.applier.Apply(t.Context(), x.work, []*unstructured.Unstructured{ns, a, b}, appliedwork.ApplyOptions{})
+	changes, err := x.applier.Apply(t.Context(), x.work, []*unstructured.Unstructured{ns, a, b},
+		appliedwork.ApplyOptions{})
 	if err != nil || changes.Count(appliedwork.ActionCreated) != 0 || changes.Count(appliedwork.ActionPending) == 0 {
 		t.Errorf("%v, %v", changes, err)
 	}
 	eventually(t, "the finalizer goes", func() error {
-		_, err := x.at(a).Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		_, err := x.at(a).Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+			metav1.PatchOptions{})
 		return err
 	})
 	x.eventuallyGone(t, ns)
 	a.SetFinalizers(nil)
 	eventually(t, "all is applied again", func() error {
-		changes, err := x.applier.Apply(t.Context(), x.work, []*unstructured.Unstructured{ns, a, b}, appliedwork.ApplyOptions{})
+		changes, err := x.applier.Apply(t.Context(), x.work, []*unstructured.Unstructured{ns, a, b},
+			appliedwork.ApplyOptions{})
 		if err == nil && !changes.Done() {
 			err = fmt.Errorf("%v", changes.Entries)
 		}

@@ -52,16 +52,19 @@ func checkHelpers(t *testing.T, g *ground) {
 		t.Fatal(err)
 	}
 	want(t, changes, "6 deleted")
-	if evicted, err := x.collector.Evict(t.Context(), work, appliedwork.EvictOptions{}); err != nil || evicted.Remaining == 0 {
+	if evicted, err := x.collector.Evict(t.Context(), work, appliedwork.EvictOptions{}); err != nil ||
+		evicted.Remaining == 0 {
 		t.Errorf("%+v, %v", evicted, err)
 	}
 	if err := x.collector.CancelEviction(t.Context(), work); err != nil {
 		t.Error(err)
 	}
-	if report, err := x.collector.Audit(t.Context(), work, appliedwork.AuditOptions{}); err != nil || len(report.Untracked)+len(report.Missing)+len(report.Foreign) > 0 {
+	if report, err := x.collector.Audit(t.Context(), work, appliedwork.AuditOptions{}); err != nil ||
+		len(report.Untracked)+len(report.Missing)+len(report.Foreign) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if changes, err = x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{}); err != nil || !changes.Done() {
+	if changes, err = x.collector.Teardown(t.Context(), work, appliedwork.TeardownOptions{}); err != nil ||
+		!changes.Done() {
 		t.Errorf("%v, %v", changes, err)
 	}
 	g.eventuallyGone(t, append(objects, parsed(`{"kind":"AppliedWork","metadata":{"name":"upstream"}}`))...)
@@ -109,7 +112,8 @@ func (g *ground) keepsUpstreamObjects(t *testing.T, x tools) {
 }
 
 // numbers compares numbers by value: one decoder makes floats of all numbers, the other integers.
-var numbers = cmp.FilterValues(func(a, b any) bool { return number(a) && number(b) }, cmp.Comparer(func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }))
+var numbers = cmp.FilterValues(func(a, b any) bool { return number(a) && number(b) },
+	cmp.Comparer(func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }))
 
 func number(v any) bool {
 	switch v.(type) {

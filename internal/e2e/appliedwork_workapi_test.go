@@ -120,30 +120,36 @@ func workAPITakeOver(t *testing.T, cluster *kube.Cluster, admin dynamic.Interfac
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored, err := admin.Resource(v1alpha1.GroupVersionResource).Create(t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
+	stored, err := admin.Resource(v1alpha1.GroupVersionResource).Create(t.Context(),
+		&unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner := metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: "shop", UID: stored.GetUID(), BlockOwnerDeletion: new(false)}
+	owner := metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: "shop",
+		UID: stored.GetUID(), BlockOwnerDeletion: new(false)}
 	uids := map[string]any{}
 	var entries []any
 	for i, name := range []string{"kept", "stale"} {
 		obj := configMapOf("default", name, "1")
 		obj.SetOwnerReferences([]metav1.OwnerReference{owner})
 		obj.SetAnnotations(map[string]string{"multicluster.x-k8s.io/spec-hash": "theirs"})
-		made, err := admin.Resource(configMaps).Namespace("default").Create(t.Context(), obj, metav1.CreateOptions{FieldManager: "work-api-agent"})
+		made, err := admin.Resource(configMaps).Namespace("default").Create(t.Context(), obj,
+			metav1.CreateOptions{FieldManager: "work-api-agent"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		uids[name] = made.GetUID()
-		entries = append(entries, map[string]any{"ordinal": int64(i), "version": "v1", "kind": "ConfigMap", "resource": "configmaps", "namespace": "default", "name": name, "uid": string(made.GetUID())})
+		entries = append(entries, map[string]any{"ordinal": int64(i), "version": "v1", "kind": "ConfigMap",
+			"resource": "configmaps", "namespace": "default", "name": name, "uid": string(made.GetUID())})
 	}
 	stored.Object["status"] = map[string]any{"appliedResources": entries}
-	if _, err := admin.Resource(v1alpha1.GroupVersionResource).UpdateStatus(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+	if _, err := admin.Resource(v1alpha1.GroupVersionResource).UpdateStatus(t.Context(), stored,
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
-	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: admin, Discovery: discovery.NewDiscoveryClientForConfigOrDie(cluster.Config())})
+	tracker, err := appliedwork.NewTracker(appliedwork.Options{Client: admin,
+		Discovery: discovery.NewDiscoveryClientForConfigOrDie(cluster.Config())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +163,8 @@ func workAPITakeOver(t *testing.T, cluster *kube.Cluster, admin dynamic.Interfac
 	if !errors.As(err, &conflict) {
 		t.Errorf("without force: %v", err)
 	}
-	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, desired, appliedwork.ApplyOptions{Force: true})
+	changes, err := appliedwork.NewApplier(tracker).Apply(t.Context(), work, desired,
+		appliedwork.ApplyOptions{Force: true})
 	if err != nil || changes.String() != "1 configured" {
 		t.Errorf("%v, %v", changes, err)
 	}
@@ -166,7 +173,8 @@ func workAPITakeOver(t *testing.T, cluster *kube.Cluster, admin dynamic.Interfac
 		t.Fatal(err)
 	}
 	owner.BlockOwnerDeletion = new(true)
-	if diff := cmp.Diff([]metav1.OwnerReference{owner}, live.GetOwnerReferences()); diff != "" || live.GetUID() != uids["kept"] {
+	if diff := cmp.Diff([]metav1.OwnerReference{owner}, live.GetOwnerReferences()); diff != "" ||
+		live.GetUID() != uids["kept"] {
 		t.Errorf("UID %s, before %s; owners (-want +got):\n%s", live.GetUID(), uids["kept"], diff)
 	}
 	changes, err = appliedwork.NewPruner(tracker).Prune(t.Context(), work, desired, appliedwork.PruneOptions{})
@@ -177,7 +185,8 @@ func workAPITakeOver(t *testing.T, cluster *kube.Cluster, admin dynamic.Interfac
 	if err != nil || changes.String() != "1 deleted" {
 		t.Errorf("%v, %v", changes, err)
 	}
-	if list, err := admin.Resource(configMaps).Namespace("default").List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}); err != nil || len(list.Items) > 0 {
+	if list, err := admin.Resource(configMaps).Namespace("default").List(t.Context(),
+		metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}); err != nil || len(list.Items) > 0 {
 		t.Errorf("%v, %v", list, err)
 	}
 }

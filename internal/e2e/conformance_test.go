@@ -68,7 +68,8 @@ func TestConformanceOracle(t *testing.T) {
 	want := conformance.Golden()
 	for _, s := range conformance.All {
 		if diff := cmp.Diff(want[s.Name], got[s.Name]); diff != "" {
-			t.Errorf("%s: the API server does something else than the transcript says; run with -update (-want +got):\n%s", s.Name, diff)
+			t.Errorf("%s: the API server does something else than the transcript says; run with -update (-want +got):\n%s",
+				s.Name, diff)
 		}
 	}
 }
@@ -116,7 +117,8 @@ func realTarget(t *testing.T, cluster *kube.Cluster) conformance.Target {
 		},
 		Settle: func() {
 			for _, ns := range namespaces {
-				eventually(t, "the garbage collector is done", func() error { return collected(t, works.WorkV1().ManifestWorks(ns)) })
+				eventually(t, "the garbage collector is done",
+					func() error { return collected(t, works.WorkV1().ManifestWorks(ns)) })
 			}
 		},
 		Age: func() {

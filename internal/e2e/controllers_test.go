@@ -58,7 +58,8 @@ func (m *mirror) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	_, err = m.works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = m.works.WorkV1().ManifestWorks(w.Namespace).Patch(ctx, w.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return reconcile.Result{}, nil // the informer queues it again
 	}
@@ -75,7 +76,8 @@ func runMirror(ctx context.Context, name string, works workclientset.Interface) 
 	if err != nil {
 		return err
 	}
-	if err := c.Watch(&source.Informer{Informer: informer.Informer(), Handler: &handler.EnqueueRequestForObject{}}); err != nil {
+	if err := c.Watch(&source.Informer{Informer: informer.Informer(),
+		Handler: &handler.EnqueueRequestForObject{}}); err != nil {
 		return err
 	}
 	factory.Start(ctx.Done())
@@ -129,7 +131,8 @@ func TestControllersRunUnchanged(t *testing.T) {
 		background(t, a.Start)
 		return a.Clientset()
 	}
-	if _, err := hubClient.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "cluster1"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := hubClient.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "cluster1"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range kinds {

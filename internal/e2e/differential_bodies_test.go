@@ -48,18 +48,24 @@ func (b bodies) member() (path []string, value any) {
 	case 2:
 		return []string{"metadata", "annotations", one(b, "a", "b")}, one[any](b, "1", "ü\u2028<&>", nil, 7)
 	case 3:
-		return []string{"metadata", "finalizers"}, one[any](b, array{"example.com/x"}, array{"example.com/y", "example.com/x"}, nil, array{"a b"}, array{"example.com/x", "example.com/x"})
+		return []string{"metadata", "finalizers"}, one[any](b, array{"example.com/x"},
+			array{"example.com/y", "example.com/x"}, nil, array{"a b"}, array{"example.com/x", "example.com/x"})
 	case 4:
 		return []string{"metadata", "ownerReferences"}, one[any](b, nil, array{owner}, array{owner, owner})
 	case 5:
-		return []string{"metadata", one(b, "resourceVersion", "uid", "generateName", "selfLink", "unknown")}, one[any](b, "$same", "$same", "other-", "0")
+		return []string{"metadata", one(b, "resourceVersion", "uid", "generateName", "selfLink", "unknown")},
+			one[any](b, "$same", "$same", "other-", "0")
 	case 6:
-		return []string{one(b, "kind", "apiVersion", "unknown")}, one[any](b, "ManifestWork", "work.open-cluster-management.io/v1", "v1", 7)
+		return []string{one(b, "kind", "apiVersion", "unknown")},
+			one[any](b, "ManifestWork", "work.open-cluster-management.io/v1", "v1", 7)
 	case 7:
-		return []string{"spec", "deleteOption"}, one[any](b, nil, object{"propagationPolicy": "Orphan"}, object{"ttlSecondsAfterFinished": one[any](b, 5, -1, 1.5)}, object{"propagationPolicy": "x"}, 7)
+		return []string{"spec", "deleteOption"}, one[any](b, nil, object{"propagationPolicy": "Orphan"},
+			object{"ttlSecondsAfterFinished": one[any](b, 5, -1, 1.5)}, object{"propagationPolicy": "x"}, 7)
 	case 8:
 		account := object{"name": one(b, "a", "A"), "namespace": "n"}
-		return []string{"spec", "executor"}, one[any](b, nil, object{"subject": object{"type": "ServiceAccount", "serviceAccount": account}}, object{"subject": object{"type": "User"}})
+		return []string{"spec", "executor"},
+			one[any](b, nil, object{"subject": object{"type": "ServiceAccount", "serviceAccount": account}},
+				object{"subject": object{"type": "User"}})
 	case 9, 10:
 		return []string{"spec", "manifestConfigs"}, one[any](b, nil, toAny(some(b, 2, b.config)), toAny(some(b, 2, b.config)))
 	default:
@@ -68,7 +74,8 @@ func (b bodies) member() (path []string, value any) {
 }
 
 func (b bodies) manifest() object {
-	m := object{"apiVersion": one(b, "v1", "apps/v1"), "kind": one(b, "A", "B"), "metadata": object{"name": one(b, "a", "b", "é")}}
+	m := object{"apiVersion": one(b, "v1", "apps/v1"), "kind": one(b, "A", "B"),
+		"metadata": object{"name": one(b, "a", "b", "é")}}
 	switch b.Intn(8) {
 	case 0:
 		m["deep"] = object{"n": nil, "list": array{nil, 1, 2.5, "x"}, "large": 1234567890123}
@@ -85,18 +92,22 @@ func (b bodies) manifest() object {
 // config has every member that Go writes even if it is empty. Otherwise a typed update would add
 // it, and the API server would increase the generation.
 func (b bodies) config() object {
-	c := object{"resourceIdentifier": object{"group": "g", "resource": "r", "name": one(b, "a", "b"), "namespace": one(b, "a", "b")}}
+	c := object{"resourceIdentifier": object{"group": "g", "resource": "r", "name": one(b, "a", "b"),
+		"namespace": one(b, "a", "b")}}
 	switch b.Intn(7) {
 	case 0:
-		c["feedbackRules"] = array{object{"type": one(b, "JSONPaths", "WellKnownStatus", "x"), "jsonPaths": array{object{"name": "a", "path": ".a"}}}}
+		c["feedbackRules"] = array{object{"type": one(b, "JSONPaths", "WellKnownStatus", "x"),
+			"jsonPaths": array{object{"name": "a", "path": ".a"}}}}
 	case 1:
 		c["updateStrategy"] = object{"type": one(b, "Update", "ServerSideApply", "x")}
 	case 2:
 		c["updateStrategy"] = object{"serverSideApply": object{
-			"force": true, "fieldManager": one(b, "work-agent-x", "x"), "ignoreFields": array{object{"condition": one(b, "OnSpokeChange", "x"), "jsonPaths": array{".a"}}},
+			"force": true, "fieldManager": one(b, "work-agent-x", "x"),
+			"ignoreFields": array{object{"condition": one(b, "OnSpokeChange", "x"), "jsonPaths": array{".a"}}},
 		}}
 	case 3:
-		c["conditionRules"] = array{object{"type": one(b, "CEL", "WellKnownConditions", "x"), "condition": one(b, "A", ""), "celExpressions": array{"true"}, "message": "m", "messageExpression": "x"}}
+		c["conditionRules"] = array{object{"type": one(b, "CEL", "WellKnownConditions", "x"), "condition": one(b, "A", ""),
+			"celExpressions": array{"true"}, "message": "m", "messageExpression": "x"}}
 	case 4:
 		c["feedbackScrapeType"] = one(b, "Poll", "Watch", "x")
 	}
@@ -126,7 +137,8 @@ func (b bodies) merge() object {
 func (b bodies) operations() array {
 	return toAny(some(b, 3, func() object {
 		path, value := b.member()
-		op := object{"op": one(b, "add", "add", "add", "replace", "test", "remove"), "path": "/" + strings.Join(path, "/"), "value": value}
+		op := object{"op": one(b, "add", "add", "add", "replace", "test", "remove"), "path": "/" + strings.Join(path, "/"),
+			"value": value}
 		if op["op"] == "remove" {
 			delete(op, "value")
 		}
@@ -167,7 +179,8 @@ func (b bodies) edit(w *workv1.ManifestWork) {
 			err = json.Unmarshal(data, into)
 		}
 		if err != nil {
-			panic(fmt.Sprintf("%v: %v", value, err)) // the generator makes values that cannot be decoded, and Go objects cannot have them
+			// the generator makes values that cannot be decoded, and Go objects cannot have them
+			panic(fmt.Sprintf("%v: %v", value, err))
 		}
 	}
 	for range 1 + b.Intn(2) {
@@ -200,17 +213,20 @@ func (b bodies) edit(w *workv1.ManifestWork) {
 func (b bodies) status() workv1.ManifestWorkStatus {
 	condition := func() metav1.Condition {
 		return metav1.Condition{
-			Type: one(b, "Applied", "Available", "x.y/Z", "a b"), Status: one[metav1.ConditionStatus](b, "True", "False", "True", "x"),
+			Type: one(b, "Applied", "Available", "x.y/Z", "a b"), Status: one[metav1.ConditionStatus](b, "True", "False", "True",
+				"x"),
 			Reason: one(b, "R", "R_", "R", "9"), Message: one(b, "", "m"), ObservedGeneration: int64(b.Intn(4)),
 			LastTransitionTime: metav1.NewTime(time.Unix(1700000000, 0)),
 		}
 	}
 	value := func() workv1.FeedbackValue {
-		return workv1.FeedbackValue{Name: one(b, "a", "b", "c"), Value: workv1.FieldValue{Type: one(b, workv1.String, workv1.JsonRaw), String: ptr.To("s")}}
+		return workv1.FeedbackValue{Name: one(b, "a", "b", "c"),
+			Value: workv1.FieldValue{Type: one(b, workv1.String, workv1.JsonRaw), String: ptr.To("s")}}
 	}
 	out := workv1.ManifestWorkStatus{Conditions: some(b, 2, condition)}
 	for i := range 1 + b.Intn(2) {
-		m := workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Ordinal: int32(i), Name: "n"}, Conditions: some(b, 2, condition)}
+		m := workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Ordinal: int32(i), Name: "n"},
+			Conditions: some(b, 2, condition)}
 		m.StatusFeedbacks.Values = some(b, 2, value)
 		out.ResourceStatus.Manifests = append(out.ResourceStatus.Manifests, m)
 	}
@@ -247,7 +263,8 @@ func (b bodies) spoilt(document string) any {
 	for range 1 + b.Intn(2) {
 		var places []func()
 		var walk func(value any)
-		wrong := one[any](b, nil, nil, 7, "", "x", true, -1, 1.5, object{"q": 1}, array{}, array{"a"}, array{nil}, strings.Repeat("k", 1030))
+		wrong := one[any](b, nil, nil, 7, "", "x", true, -1, 1.5, object{"q": 1}, array{}, array{"a"}, array{nil},
+			strings.Repeat("k", 1030))
 		missing := b.chance(50)
 		walk = func(value any) {
 			switch value := value.(type) {

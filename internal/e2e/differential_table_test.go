@@ -17,29 +17,32 @@ var normalisations = []struct {
 	listed string
 	apply  func(d *differential, r request, want, got outcome)
 }{
-	{"errors have reasons, codes, details and causes: what the message says beside them is for people", func(_ *differential, _ request, want, got outcome) {
-		if want["reason"] != "" && got["reason"] != "" {
-			delete(want, "message")
-			delete(got, "message")
-		}
-	}},
-	{"managedFields begin with the first apply, and stay where they are made", func(d *differential, r request, want, got outcome) {
-		for _, o := range []outcome{want, got} {
-			for _, prefix := range []string{"", "then "} {
-				delete(o, prefix+"managers of the status")
-				if !d.applied[r.name] || r.onAgent {
-					delete(o, prefix+"managers")
-				}
+	{"errors have reasons, codes, details and causes: what the message says beside them is for people",
+		func(_ *differential, _ request, want, got outcome) {
+			if want["reason"] != "" && got["reason"] != "" {
+				delete(want, "message")
+				delete(got, "message")
 			}
-			o["causes"] = distinctLines(writers.Replace(o["causes"]))
-		}
-	}},
-	{"labels, annotations and ownerReferences travel; UID, generateName and finalizers are each side's own", func(_ *differential, r request, want, got outcome) {
-		if r.onAgent && !r.own {
-			delete(want, "metadata")
-			delete(got, "metadata")
-		}
-	}},
+		}},
+	{"managedFields begin with the first apply, and stay where they are made",
+		func(d *differential, r request, want, got outcome) {
+			for _, o := range []outcome{want, got} {
+				for _, prefix := range []string{"", "then "} {
+					delete(o, prefix+"managers of the status")
+					if !d.applied[r.name] || r.onAgent {
+						delete(o, prefix+"managers")
+					}
+				}
+				o["causes"] = distinctLines(writers.Replace(o["causes"]))
+			}
+		}},
+	{"labels, annotations and ownerReferences travel; UID, generateName and finalizers are each side's own",
+		func(_ *differential, r request, want, got outcome) {
+			if r.onAgent && !r.own {
+				delete(want, "metadata")
+				delete(got, "metadata")
+			}
+		}},
 	{"a deleted work stays until its agent reports it gone", func(d *differential, r request, want, got outcome) {
 		if d.deleting(r.name) {
 			for _, part := range []string{"metadata", "generation"} {
@@ -48,37 +51,41 @@ var normalisations = []struct {
 			}
 		}
 	}},
-	{"the words of a cause may be those of another release: of owners they are", func(_ *differential, _ request, want, got outcome) {
-		if strings.Contains(want["causes"], "ownerReferences") {
-			for _, o := range []outcome{want, got} {
-				lines := strings.Split(o["causes"], "\n")
-				o["causes"] = strings.Join(slices.DeleteFunc(lines, func(l string) bool {
-					return strings.Contains(l, "ownerReferences") || strings.HasPrefix(l, "<nil>")
-				}), "\n")
-			}
-		}
-	}},
-	{"manifests keep their bytes: nothing is taken out of their metadata", func(_ *differential, _ request, want, got outcome) {
-		for _, o := range []outcome{want, got} {
-			for _, part := range []string{"spec", "then spec"} {
-				if o[part] != "" {
-					o[part] = plainManifests(o[part])
+	{"the words of a cause may be those of another release: of owners they are",
+		func(_ *differential, _ request, want, got outcome) {
+			if strings.Contains(want["causes"], "ownerReferences") {
+				for _, o := range []outcome{want, got} {
+					lines := strings.Split(o["causes"], "\n")
+					o["causes"] = strings.Join(slices.DeleteFunc(lines, func(l string) bool {
+						return strings.Contains(l, "ownerReferences") || strings.HasPrefix(l, "<nil>")
+					}), "\n")
 				}
 			}
-		}
-	}},
+		}},
+	{"manifests keep their bytes: nothing is taken out of their metadata",
+		func(_ *differential, _ request, want, got outcome) {
+			for _, o := range []outcome{want, got} {
+				for _, part := range []string{"spec", "then spec"} {
+					if o[part] != "" {
+						o[part] = plainManifests(o[part])
+					}
+				}
+			}
+		}},
 	{"what no typed client could read or send back is refused", func(_ *differential, _ request, want, got outcome) {
-		if strings.HasPrefix(want["error"], "json: cannot unmarshal") || strings.Contains(want["spec"], "\"subject\": {\n   \"type\": \"\"") {
+		if strings.HasPrefix(want["error"], "json: cannot unmarshal") ||
+			strings.Contains(want["spec"], "\"subject\": {\n   \"type\": \"\"") {
 			clear(want)
 			clear(got)
 		}
 	}},
-	{"an empty list or object where there was none is no new generation", func(_ *differential, r request, want, got outcome) {
-		if r.dryRun {
-			delete(want, "generation")
-			delete(got, "generation")
-		}
-	}},
+	{"an empty list or object where there was none is no new generation",
+		func(_ *differential, r request, want, got outcome) {
+			if r.dryRun {
+				delete(want, "generation")
+				delete(got, "generation")
+			}
+		}},
 }
 
 // writers replaces the names of managers that wrote without an apply.

@@ -95,7 +95,8 @@ func ourEnd(t *testing.T, cluster string) *end {
 		t.Fatal(err)
 	}
 	background(t, agent.Start)
-	return &end{hub: source.Clientset().WorkV1().ManifestWorks(cluster), agent: agent.Clientset().WorkV1().ManifestWorks(cluster)}
+	return &end{hub: source.Clientset().WorkV1().ManifestWorks(cluster),
+		agent: agent.Clientset().WorkV1().ManifestWorks(cluster)}
 }
 
 // end is one of the two compared systems. On an API server hub and agent are the same client.
@@ -126,7 +127,8 @@ func (d *differential) last(name string, earlier bool) func(*end) *workv1.Manife
 	back := 1
 	if n := len(d.ends[0].seen[name]); earlier && n > 1 {
 		i := 2 + d.Intn(n-1)
-		if !slices.ContainsFunc(d.ends[:], func(e *end) bool { return e.seen[name][n-i].ResourceVersion == e.seen[name][n-1].ResourceVersion }) {
+		if !slices.ContainsFunc(d.ends[:],
+			func(e *end) bool { return e.seen[name][n-i].ResourceVersion == e.seen[name][n-1].ResourceVersion }) {
 			back = i
 		}
 	}
@@ -174,24 +176,26 @@ func (d *differential) change() request {
 		w.Name = name
 		w.Spec.Workload.Manifests = []workv1.Manifest{manifest(`{"apiVersion":"v1","kind":"ConfigMap"}`)}
 		d.edit(w)
-		return request{what: "create " + text(w), name: name, send: func(ctx context.Context, c works, _ *end) (*workv1.ManifestWork, error) {
-			return c.Create(ctx, w.DeepCopy(), metav1.CreateOptions{})
-		}}
+		return request{what: "create " + text(w), name: name,
+			send: func(ctx context.Context, c works, _ *end) (*workv1.ManifestWork, error) {
+				return c.Create(ctx, w.DeepCopy(), metav1.CreateOptions{})
+			}}
 	case 2, 3:
 		last, seed, mode := d.last(name, d.chance(20)), d.Int63(), d.Intn(12)
-		return request{what: fmt.Sprintf("update, mode %d", mode), name: name, send: func(ctx context.Context, c works, e *end) (*workv1.ManifestWork, error) {
-			w := last(e)
-			bodies{rand.New(rand.NewSource(seed))}.edit(w)
-			switch mode {
-			case 0:
-				w.ResourceVersion = ""
-			case 1:
-				w.UID = "other"
-			case 2:
-				w.UID, w.ManagedFields, w.CreationTimestamp = "", nil, metav1.Time{}
-			}
-			return c.Update(ctx, w, metav1.UpdateOptions{})
-		}}
+		return request{what: fmt.Sprintf("update, mode %d", mode), name: name,
+			send: func(ctx context.Context, c works, e *end) (*workv1.ManifestWork, error) {
+				w := last(e)
+				bodies{rand.New(rand.NewSource(seed))}.edit(w)
+				switch mode {
+				case 0:
+					w.ResourceVersion = ""
+				case 1:
+					w.UID = "other"
+				case 2:
+					w.UID, w.ManagedFields, w.CreationTimestamp = "", nil, metav1.Time{}
+				}
+				return c.Update(ctx, w, metav1.UpdateOptions{})
+			}}
 	case 4, 5:
 		return d.patch("merge", name, types.MergePatchType, d.merge())
 	case 6:
@@ -200,28 +204,30 @@ func (d *differential) change() request {
 		return d.patch("apply", name, types.ApplyPatchType, d.configuration(name))
 	case 9:
 		last, mode := d.last(name, d.chance(30)), d.Intn(5)
-		return request{what: fmt.Sprintf("delete, mode %d", mode), name: name, nothing: true, send: func(ctx context.Context, c works, e *end) (*workv1.ManifestWork, error) {
-			w, o := last(e), metav1.DeleteOptions{}
-			switch mode {
-			case 0:
-				o.Preconditions = &metav1.Preconditions{UID: &w.UID}
-			case 1:
-				o.Preconditions = &metav1.Preconditions{ResourceVersion: &w.ResourceVersion}
-			case 2:
-				o.Preconditions = metav1.NewUIDPreconditions("other")
-			}
-			return nil, c.Delete(ctx, name, o)
-		}}
+		return request{what: fmt.Sprintf("delete, mode %d", mode), name: name, nothing: true,
+			send: func(ctx context.Context, c works, e *end) (*workv1.ManifestWork, error) {
+				w, o := last(e), metav1.DeleteOptions{}
+				switch mode {
+				case 0:
+					o.Preconditions = &metav1.Preconditions{UID: &w.UID}
+				case 1:
+					o.Preconditions = &metav1.Preconditions{ResourceVersion: &w.ResourceVersion}
+				case 2:
+					o.Preconditions = metav1.NewUIDPreconditions("other")
+				}
+				return nil, c.Delete(ctx, name, o)
+			}}
 	case 10:
 		status := d.status()
-		return request{what: "update of the status " + text(status), name: name, onAgent: true, send: func(ctx context.Context, c works, _ *end) (*workv1.ManifestWork, error) {
-			w, err := c.Get(ctx, name, metav1.GetOptions{})
-			if err != nil {
-				return nil, err
-			}
-			w.Status = status
-			return c.UpdateStatus(ctx, w, metav1.UpdateOptions{})
-		}}
+		return request{what: "update of the status " + text(status), name: name, onAgent: true,
+			send: func(ctx context.Context, c works, _ *end) (*workv1.ManifestWork, error) {
+				w, err := c.Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return nil, err
+				}
+				w.Status = status
+				return c.UpdateStatus(ctx, w, metav1.UpdateOptions{})
+			}}
 	}
 	return d.patch("merge of the status", name, types.MergePatchType, object{"status": d.status()}, "status")
 }
@@ -238,9 +244,10 @@ func (d *differential) prepare(name string) {
 	if err := json.Unmarshal([]byte(fullStatus), &status); err != nil {
 		d.t.Fatal(err)
 	}
-	d.compare(request{what: "create what is full", name: name, send: func(ctx context.Context, c works, _ *end) (*workv1.ManifestWork, error) {
-		return c.Create(ctx, w.DeepCopy(), metav1.CreateOptions{})
-	}})
+	d.compare(request{what: "create what is full", name: name,
+		send: func(ctx context.Context, c works, _ *end) (*workv1.ManifestWork, error) {
+			return c.Create(ctx, w.DeepCopy(), metav1.CreateOptions{})
+		}})
 	d.compare(d.patch("full status", name, types.MergePatchType, object{"status": status}, "status"))
 	if got := d.last(name, false)(d.ends[0]); len(got.Status.Conditions) == 0 {
 		d.t.Fatalf("%s is not full: %v", name, got)
@@ -265,13 +272,14 @@ func (d *differential) own(name string) request {
 		r = d.patch("apply on the agent", name, types.ApplyPatchType, doc)
 	case 1:
 		last, seed := d.last(name, false), d.Int63()
-		r = request{what: "update on the agent", name: name, send: func(ctx context.Context, c works, e *end) (*workv1.ManifestWork, error) {
-			w := last(e)
-			next := w.DeepCopy()
-			bodies{rand.New(rand.NewSource(seed))}.edit(next)
-			w.Labels, w.Annotations, w.Finalizers = next.Labels, next.Annotations, next.Finalizers
-			return c.Update(ctx, w, metav1.UpdateOptions{})
-		}}
+		r = request{what: "update on the agent", name: name,
+			send: func(ctx context.Context, c works, e *end) (*workv1.ManifestWork, error) {
+				w := last(e)
+				next := w.DeepCopy()
+				bodies{rand.New(rand.NewSource(seed))}.edit(next)
+				w.Labels, w.Annotations, w.Finalizers = next.Labels, next.Annotations, next.Finalizers
+				return c.Update(ctx, w, metav1.UpdateOptions{})
+			}}
 	}
 	r.onAgent, r.own = true, true
 	return r
@@ -326,7 +334,9 @@ func (d *differential) spoil(name string) request {
 // dry makes dry runs of patches.
 type dry struct{ works }
 
-func (c dry) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (*workv1.ManifestWork, error) {
+func (c dry) Patch(
+	ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string,
+) (*workv1.ManifestWork, error) {
 	o.DryRun = []string{metav1.DryRunAll}
 	return c.works.Patch(ctx, name, pt, data, o, subresources...)
 }
@@ -397,7 +407,8 @@ func (e *end) settled(ctx context.Context, name string) error {
 	agent, err := e.agent.Get(ctx, name, metav1.GetOptions{})
 	if hub.DeletionTimestamp != nil {
 		if err == nil && len(agent.Finalizers) > 0 && agent.DeletionTimestamp != nil {
-			_, err = e.agent.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+			_, err = e.agent.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+				metav1.PatchOptions{})
 		}
 		if slices.Contains(hub.Finalizers, workv1.ManifestWorkFinalizer) {
 			return fmt.Errorf("the agent is not done with %s: %w", name, err)
@@ -422,7 +433,8 @@ func withoutCleanup(obj *workv1.ManifestWork) *workv1.ManifestWork {
 	out := *obj
 	if obj.DeletionTimestamp != nil {
 		out.Generation = 0
-		out.Finalizers = slices.DeleteFunc(slices.Clone(obj.Finalizers), func(f string) bool { return f == workv1.ManifestWorkFinalizer })
+		out.Finalizers = slices.DeleteFunc(slices.Clone(obj.Finalizers),
+			func(f string) bool { return f == workv1.ManifestWorkFinalizer })
 	}
 	return &out
 }

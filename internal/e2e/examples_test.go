@@ -88,7 +88,9 @@ func TestQuickstartOnACluster(t *testing.T) {
 	m := &managed{t: t, admin: dynamic.NewForConfigOrDie(cluster.Config())}
 	quickstart := func(t *testing.T, want string, args ...string) {
 		t.Helper()
-		command := exec.CommandContext(t.Context(), "go", append([]string{"run", "./examples/quickstart", "--kubeconfig", cluster.Kubeconfig(), "--broker", broker.URL()}, args...)...)
+		command := exec.CommandContext(t.Context(), "go",
+			append([]string{"run", "./examples/quickstart", "--kubeconfig", cluster.Kubeconfig(), "--broker", broker.URL()},
+				args...)...)
 		command.Dir = "../.."
 		if out, err := command.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("%v\n%s", err, out)
@@ -105,7 +107,8 @@ func TestQuickstartOnACluster(t *testing.T) {
 	}
 
 	folder, before := t.TempDir(), m.existing(configMapText("found", "theirs"))
-	for name, text := range map[string]string{"found.json": configMapText("found", "ours"), "new.json": configMapText("new", "ours")} {
+	for name, text := range map[string]string{"found.json": configMapText("found", "ours"),
+		"new.json": configMapText("new", "ours")} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,8 @@ func matching(t *testing.T, r *rand.Rand) {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)
 	for _, k := range matchKinds {
-		mapper.AddSpecific(k.gvk, k.gvk.GroupVersion().WithResource(k.resource), k.gvk.GroupVersion().WithResource(k.resource), meta.RESTScopeRoot)
+		mapper.AddSpecific(k.gvk, k.gvk.GroupVersion().WithResource(k.resource),
+			k.gvk.GroupVersion().WithResource(k.resource), meta.RESTScopeRoot)
 	}
 	c, err := caller.New(caller.Options{Mapper: mapper, AllowedHosts: []string{"*"}})
 	if err != nil {
@@ -74,8 +75,9 @@ func matching(t *testing.T, r *rand.Rand) {
 		configuration := v1alpha1.ResourceExploringWebhookConfiguration{}
 		configuration.Name = fmt.Sprintf("c%d", i)
 		for j := range 1 + r.IntN(3) {
-			hook := v1alpha1.ResourceExploringWebhook{Name: fmt.Sprintf("w%d.example.com", j), ExploreReviewVersions: []string{"v1alpha1"},
-				ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new("https://nowhere.example.com/")}}
+			hook := v1alpha1.ResourceExploringWebhook{Name: fmt.Sprintf("w%d.example.com", j),
+				ExploreReviewVersions: []string{"v1alpha1"},
+				ClientConfig:          admissionregistrationv1.WebhookClientConfig{URL: new("https://nowhere.example.com/")}}
 			for range r.IntN(4) {
 				hook.Rules = append(hook.Rules, randomRule(r))
 			}
@@ -93,7 +95,8 @@ func matching(t *testing.T, r *rand.Rand) {
 				got, err := c.Match(o, k.gvk, namespace != "")
 				want := firstMatch(configurations, operation, k.gvk, k.resource, namespace)
 				if err != nil || got != want {
-					t.Fatalf("%s of %s in %q: %q (%v), the API server says %q\n%+v", operation, k.gvk, namespace, got, err, want, configurations)
+					t.Fatalf("%s of %s in %q: %q (%v), the API server says %q\n%+v", operation, k.gvk, namespace, got, err, want,
+						configurations)
 				}
 			}
 		}
@@ -101,7 +104,8 @@ func matching(t *testing.T, r *rand.Rand) {
 }
 
 func randomRule(r *rand.Rand) v1alpha1.RuleWithOperations {
-	rule := v1alpha1.RuleWithOperations{Operations: pick(r, v1alpha1.ExploreHealthy, v1alpha1.ExploreReplica, v1alpha1.ExploreStatus)}
+	rule := v1alpha1.RuleWithOperations{Operations: pick(r, v1alpha1.ExploreHealthy, v1alpha1.ExploreReplica,
+		v1alpha1.ExploreStatus)}
 	rule.APIGroups = pick(r, "", "apps", "example.com", "other.example.com")
 	rule.APIVersions = pick(r, "v1", "v1beta1", "v2")
 	rule.Resources = pick(r, "deployments", "clusters", "pods", "namespaces", "pods/*", "deployments/*")
@@ -116,8 +120,12 @@ func randomRule(r *rand.Rand) v1alpha1.RuleWithOperations {
 
 // firstMatch returns the first match of the API server's matcher, with the operations mapped to
 // operations that it supports.
-func firstMatch(configurations []v1alpha1.ResourceExploringWebhookConfiguration, operation v1alpha1.OperationType, gvk schema.GroupVersionKind, resource, namespace string) string {
-	attributes := admission.NewAttributesRecord(nil, nil, gvk, namespace, "name", gvk.GroupVersion().WithResource(resource), "", admission.Operation(operation), nil, false, nil)
+func firstMatch(
+	configurations []v1alpha1.ResourceExploringWebhookConfiguration, operation v1alpha1.OperationType,
+	gvk schema.GroupVersionKind, resource, namespace string,
+) string {
+	attributes := admission.NewAttributesRecord(nil, nil, gvk, namespace, "name",
+		gvk.GroupVersion().WithResource(resource), "", admission.Operation(operation), nil, false, nil)
 	for _, configuration := range configurations {
 		for _, hook := range configuration.Webhooks {
 			for _, rule := range hook.Rules {

@@ -47,7 +47,8 @@ func TestInterpreterPodRequests(t *testing.T) {
 	for seed := range uint64(300) {
 		pod := randomPod(rand.New(rand.NewPCG(seed, 7)))
 		got := native.PodRequests(&pod.Spec)
-		created, err := client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		created, err := client.CoreV1().Pods("default").Create(t.Context(), pod,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if apierrors.IsInvalid(err) { // containers that request more than the whole pod
 			continue
 		}
@@ -145,7 +146,8 @@ func TestInterpreterAggregates(t *testing.T) {
 			if spec.Cluster {
 				namespace = ""
 			}
-			resources := client.Resource(object.GroupVersionKind().GroupVersion().WithResource(spec.Resource)).Namespace(namespace)
+			resources := client.Resource(object.GroupVersionKind().GroupVersion().WithResource(spec.Resource)).Namespace(
+				namespace)
 			created := object.DeepCopy()
 			created.SetName(fmt.Sprintf("aggregates-%d", i))
 			created.Object["spec"] = spec.Spec
@@ -179,7 +181,8 @@ func TestInterpreterJobHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	jobs := client.Resource(schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}).Namespace("default")
+	jobs := client.Resource(schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}).Namespace(
+		"default")
 	ends := map[string]int{}
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 9))
@@ -231,7 +234,8 @@ func happen(r *rand.Rand, clusters map[string]*batchv1.JobStatus, now time.Time)
 
 func advance(r *rand.Rand, s *batchv1.JobStatus, now metav1.Time) {
 	end := func(kind batchv1.JobConditionType) {
-		s.Conditions = append(s.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: "Reason", LastTransitionTime: now, LastProbeTime: now})
+		s.Conditions = append(s.Conditions, batchv1.JobCondition{Type: kind, Status: corev1.ConditionTrue, Reason: "Reason",
+			LastTransitionTime: now, LastProbeTime: now})
 	}
 	switch {
 	case s.StartTime == nil:
@@ -240,7 +244,8 @@ func advance(r *rand.Rand, s *batchv1.JobStatus, now metav1.Time) {
 		s.Ready = new(s.Active)
 	case len(s.Conditions) == 0:
 		s.Terminating, s.Active, s.Ready = new(s.Active), 0, new(int32(0))
-		end([]batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet, batchv1.JobSuccessCriteriaMet}[r.IntN(3)])
+		end([]batchv1.JobConditionType{batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet,
+			batchv1.JobSuccessCriteriaMet}[r.IntN(3)])
 	case len(s.Conditions) == 1 && s.Conditions[0].Type == batchv1.JobFailureTarget:
 		s.Failed, s.Terminating = 2, new(int32(0))
 		end(batchv1.JobFailed)

@@ -106,9 +106,11 @@ webhooks:
   rules: [{operations: ["OPERATION"], apiGroups: [example.com], apiVersions: [v1], WHAT: [NAME]}]
   VERSIONS: [v1alpha1]
 `
-	words := []string{"OPERATION", "InterpretHealth", "WHAT", "kinds", "NAME", "Workload", "VERSIONS", "interpreterContextVersions"}
+	words := []string{"OPERATION", "InterpretHealth", "WHAT", "kinds", "NAME", "Workload", "VERSIONS",
+		"interpreterContextVersions"}
 	if c.explores() {
-		words = []string{"OPERATION", "ExploreHealthy", "WHAT", "resources", "NAME", "workloads", "VERSIONS", "exploreReviewVersions"}
+		words = []string{"OPERATION", "ExploreHealthy", "WHAT", "resources", "NAME", "workloads", "VERSIONS",
+			"exploreReviewVersions"}
 	}
 	if from, to, ok := strings.Cut(change, " => "); ok {
 		if !strings.Contains(text, from) {
@@ -149,7 +151,8 @@ type badConfiguration struct {
 
 var badConfigurations = []badConfiguration{
 	{name: "name", change: "w.example.com => example", field: "webhooks[0].name"},
-	{name: "two names", change: "webhooks: => webhooks:\n- {name: w.example.com, clientConfig: {url: 'https://a/'}, VERSIONS: [v1alpha1]}", field: "webhooks[1]"},
+	{name: "two names", change: "webhooks: => webhooks:\n- {name: w.example.com, clientConfig: {url: 'https://a/'}, " +
+		"VERSIONS: [v1alpha1]}", field: "webhooks[1]"},
 	{name: "http", change: "https://hook => http://hook", field: "webhooks[0].clientConfig.url"},
 	{name: "user", change: "https://hook => https://me:secret@hook", field: "webhooks[0].clientConfig.url"},
 	{name: "query", change: "/interpret => /interpret?a=b", field: "webhooks[0].clientConfig.url"},
@@ -163,9 +166,12 @@ var badConfigurations = []badConfiguration{
 	{name: "unknown version", change: "VERSIONS: [v1alpha1] => VERSIONS: [v9]", field: "webhooks[0].VERSIONS"},
 	{name: "operation", change: `"OPERATION" => "Guess"`, field: "webhooks[0].rules[0].operations[0]"},
 	{name: "all and one operation", change: `"OPERATION" => "*", "OPERATION"`, field: "webhooks[0].rules[0].operations"},
-	{name: "all and one kind", change: `[NAME] => ["*", NAME]`, field: "webhooks[0].rules[0].kinds", only: "ResourceInterpreterWebhookConfiguration"},
-	{name: "all and one resource", change: `[NAME] => ["*", NAME]`, ours: "webhooks[0].rules[0].resources", only: "ResourceExploringWebhookConfiguration"},
-	{name: "policy", change: "  rules: =>   failurePolicy: Maybe\n  rules:", field: "webhooks[0].failurePolicy", only: "ResourceExploringWebhookConfiguration"},
+	{name: "all and one kind", change: `[NAME] => ["*", NAME]`, field: "webhooks[0].rules[0].kinds",
+		only: "ResourceInterpreterWebhookConfiguration"},
+	{name: "all and one resource", change: `[NAME] => ["*", NAME]`, ours: "webhooks[0].rules[0].resources",
+		only: "ResourceExploringWebhookConfiguration"},
+	{name: "policy", change: "  rules: =>   failurePolicy: Maybe\n  rules:", field: "webhooks[0].failurePolicy",
+		only: "ResourceExploringWebhookConfiguration"},
 }
 
 func (c *configurations) refuses(t *testing.T, bad badConfiguration) {
@@ -256,7 +262,8 @@ func TestInterpreterCaller(t *testing.T) {
 	}}}
 	hook := &configuration.Webhooks[0]
 	hook.ClientConfig.URL, hook.ClientConfig.CABundle = new("https://"+server.Addr().String()+"/native"), []byte(ca.PEM)
-	hook.Rules[0].APIGroups, hook.Rules[0].APIVersions, hook.Rules[0].Resources = []string{"apps"}, []string{"v1"}, []string{"deployments"}
+	hook.Rules[0].APIGroups, hook.Rules[0].APIVersions, hook.Rules[0].Resources = []string{"apps"}, []string{"v1"},
+		[]string{"deployments"}
 	configuration.Name = "native"
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&configuration)
 	if err != nil {
@@ -264,12 +271,14 @@ func TestInterpreterCaller(t *testing.T) {
 	}
 	u := &unstructured.Unstructured{Object: content}
 	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ResourceExploringWebhookConfiguration"))
-	if _, err := client.Resource(v1alpha1.ExploringWebhookConfigurations).Create(ctx, u, metav1.CreateOptions{}); err != nil {
+	if _, err := client.Resource(v1alpha1.ExploringWebhookConfigurations).Create(ctx, u,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	matches(t, c, deployment, "native/native.example.com")
 
-	deployments := client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}).Namespace("default")
+	deployments := client.Resource(schema.GroupVersionResource{Group: "apps", Version: "v1",
+		Resource: "deployments"}).Namespace("default")
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, selector: {matchLabels: {a: b}},
 		template: {metadata: {labels: {a: b}}, spec: {serviceAccountName: web, containers: [{name: c, image: c, resources: {requests: {cpu: 100m}}}]}}}}`), &object.Object); err != nil {
@@ -294,7 +303,8 @@ func TestInterpreterCaller(t *testing.T) {
 	if diff := cmp.Diff(want, revised); diff != "" {
 		t.Errorf("more than the replicas was changed: %s", diff)
 	}
-	if err := client.Resource(v1alpha1.ExploringWebhookConfigurations).Delete(ctx, "native", metav1.DeleteOptions{}); err != nil {
+	if err := client.Resource(v1alpha1.ExploringWebhookConfigurations).Delete(ctx, "native",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	matches(t, c, deployment, "")

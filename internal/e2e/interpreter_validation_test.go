@@ -77,11 +77,13 @@ var unseen = []struct{ field, problem string }{
 func (c *configurations) compare(t *testing.T, u *unstructured.Unstructured) (refused, beyond bool) {
 	t.Helper()
 	errs := validate(t, u)
-	_, err := c.client.Resource(c.resource()).Create(t.Context(), u, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	_, err := c.client.Resource(c.resource()).Create(t.Context(), u,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err == nil {
 		for _, e := range errs {
 			known := func(w struct{ field, problem string }) bool {
-				return strings.Contains(e.Field, w.field) && strings.Contains(e.Error(), w.problem) && (w.problem != "" || c.explores())
+				return strings.Contains(e.Field, w.field) && strings.Contains(e.Error(), w.problem) &&
+					(w.problem != "" || c.explores())
 			}
 			if !slices.ContainsFunc(unseen, known) {
 				t.Errorf("the API server takes it, Validate says %v", e)
@@ -99,7 +101,8 @@ func (c *configurations) compare(t *testing.T, u *unstructured.Unstructured) (re
 		found := false
 		for _, e := range errs {
 			// A rule about a whole object is reported at the object, or at one of its fields.
-			found = found || e.Field == cause.Field || strings.HasPrefix(e.Field, cause.Field+"[") || strings.HasPrefix(cause.Field, e.Field+".") || strings.HasPrefix(e.Field, cause.Field+".")
+			found = found || e.Field == cause.Field || strings.HasPrefix(e.Field, cause.Field+"[") ||
+				strings.HasPrefix(cause.Field, e.Field+".") || strings.HasPrefix(e.Field, cause.Field+".")
 		}
 		// If types are wrong, the API server reports that it skipped other rules.
 		if !found && !strings.Contains(cause.Message, "some validation rules were not checked") {
@@ -145,14 +148,20 @@ func (c *configurations) change(r *rand.Rand, u *unstructured.Unstructured, hook
 	}
 	switch r.IntN(12) {
 	case 0:
-		hook["name"] = oneOf(r, "", "a", "a.b", "a.b.c", "A.b.c", "a..c", "-a.b.c", "a.b.c.", "é.b.c", "a_b.c.d", long(250)+".b.c", "a."+long(63)+".c")
+		hook["name"] = oneOf(r, "", "a", "a.b", "a.b.c", "A.b.c", "a..c", "-a.b.c", "a.b.c.", "é.b.c", "a_b.c.d",
+			long(250)+".b.c", "a."+long(63)+".c")
 	case 1:
-		hook["clientConfig"] = map[string]any{"url": oneOf(r, "", "https://a", "https://a/", "http://a/", "HTTPS://a/", "https://", "https:///b", "https://a b/", "https://a?b", "https://a/?", "https://a#", "https://u:p@a/",
-			"https://a/b@c", "https://[::1]:8443/", "https://a:b/", "https://:443/", "//a/", "https://a/%zz", " https://a/", "https://a/\n", "https:a", "https://a/"+long(2038), "https://é/"+strings.Repeat("é", 2038))}
+		hook["clientConfig"] = map[string]any{"url": oneOf(r, "", "https://a", "https://a/", "http://a/", "HTTPS://a/",
+			"https://", "https:///b", "https://a b/", "https://a?b", "https://a/?", "https://a#", "https://u:p@a/",
+			"https://a/b@c", "https://[::1]:8443/", "https://a:b/", "https://:443/", "//a/", "https://a/%zz", " https://a/",
+			"https://a/\n", "https:a", "https://a/"+long(2038), "https://é/"+strings.Repeat("é", 2038))}
 	case 2:
-		hook["clientConfig"] = oneOf(r, map[string]any{}, map[string]any{"url": "https://a/", "service": map[string]any{"name": "a", "namespace": "b"}}, map[string]any{"caBundle": "YWJj", "url": "https://a/"})
+		hook["clientConfig"] = oneOf(r, map[string]any{}, map[string]any{"url": "https://a/",
+			"service": map[string]any{"name": "a", "namespace": "b"}}, map[string]any{"caBundle": "YWJj", "url": "https://a/"})
 	case 3:
-		hook["clientConfig"] = map[string]any{"service": map[string]any{"name": oneOf(r, "", "a", "A b"), "namespace": oneOf(r, "", "b"), "path": oneOf(r, "", "/", "/a", "a", "/a?b", "//a", "/a#b"), "port": oneOf(r, int64(0), 1, 443, 65535, 65536, -1)}}
+		hook["clientConfig"] = map[string]any{"service": map[string]any{"name": oneOf(r, "", "a", "A b"),
+			"namespace": oneOf(r, "", "b"), "path": oneOf(r, "", "/", "/a", "a", "/a?b", "//a", "/a#b"),
+			"port": oneOf(r, int64(0), 1, 443, 65535, 65536, -1)}}
 	case 4:
 		hook["timeoutSeconds"] = oneOf(r, int64(-1), 0, 1, 15, 30, 31)
 	case 5:
@@ -165,7 +174,8 @@ func (c *configurations) change(r *rand.Rand, u *unstructured.Unstructured, hook
 			rule["scope"] = oneOf(r, "*", "Cluster", "Namespaced", "Here", "")
 		}
 	case 8:
-		rule["operations"] = strs(r, 3, "*", "ExploreHealthy", "InterpretHealth", "Prune", "ExplorePacking", "InterpretComponent", "", "prune")
+		rule["operations"] = strs(r, 3, "*", "ExploreHealthy", "InterpretHealth", "Prune", "ExplorePacking",
+			"InterpretComponent", "", "prune")
 		if r.IntN(4) == 0 {
 			rule["operations"] = slices.Repeat([]any{oneOf(r, "Prune", "ExplorePacking")}, 15+r.IntN(3))
 		}

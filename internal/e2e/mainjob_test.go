@@ -60,7 +60,8 @@ func newSpoke(t *testing.T, name string, broker *mosquitto.Broker) *spoke {
 
 // start runs the agent and the controller like one process: both end together.
 func (s *spoke) start() {
-	agent, err := work.NewAgent(transport(s.root, s.broker), work.AgentOptions{ClusterName: s.name, Sources: []string{"hub"}})
+	agent, err := work.NewAgent(transport(s.root, s.broker),
+		work.AgentOptions{ClusterName: s.name, Sources: []string{"hub"}})
 	if err != nil {
 		s.root.Fatal(err)
 	}
@@ -121,7 +122,8 @@ func newHub(t *testing.T, broker *mosquitto.Broker) *hub {
 func (h *hub) create(cluster, name string, manifests ...string) {
 	h.t.Helper()
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec(manifests...)}
-	if _, err := h.source.Clientset().WorkV1().ManifestWorks(cluster).Create(h.t.Context(), w, metav1.CreateOptions{}); err != nil {
+	if _, err := h.source.Clientset().WorkV1().ManifestWorks(cluster).Create(h.t.Context(), w,
+		metav1.CreateOptions{}); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -129,7 +131,8 @@ func (h *hub) create(cluster, name string, manifests ...string) {
 func spec(manifests ...string) workv1.ManifestWorkSpec {
 	var s workv1.ManifestWorkSpec
 	for _, m := range manifests {
-		s.Workload.Manifests = append(s.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})
+		s.Workload.Manifests = append(s.Workload.Manifests,
+			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})
 	}
 	return s
 }
@@ -150,7 +153,8 @@ func (h *hub) update(cluster, name string, manifests ...string) {
 
 func (h *hub) delete(cluster, name string) {
 	h.t.Helper()
-	if err := h.source.Clientset().WorkV1().ManifestWorks(cluster).Delete(h.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+	if err := h.source.Clientset().WorkV1().ManifestWorks(cluster).Delete(h.t.Context(), name,
+		metav1.DeleteOptions{}); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -283,7 +287,8 @@ func TestMainJob(t *testing.T) {
 			everywhere(t, func(s *spoke) { h.delete(s.name, "app") })
 			everywhere(t, func(s *spoke) {
 				h.eventuallyGone(s.name, "app")
-				if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				if _, err := s.client.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{}); !apierrors.IsNotFound(
+					err) {
 					t.Errorf("%s still has the namespace: %v", s.name, err)
 				}
 			})

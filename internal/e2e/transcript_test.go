@@ -37,8 +37,11 @@ type placed struct {
 	namespace string
 }
 
-func (p placed) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (*workv1.ManifestWork, error) {
-	return p.works.Patch(ctx, name, pt, bytes.ReplaceAll(data, []byte("$namespace"), []byte(p.namespace)), o, subresources...)
+func (p placed) Patch(
+	ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string,
+) (*workv1.ManifestWork, error) {
+	return p.works.Patch(ctx, name, pt, bytes.ReplaceAll(data, []byte("$namespace"), []byte(p.namespace)), o,
+		subresources...)
 }
 
 // side is the place where a script runs: a real API server, or a source and an agent that are
@@ -137,7 +140,8 @@ func (s *side) await(name string) {
 			return err
 		}
 		if agent.Generation != hub.Generation || !apiequality.Semantic.DeepEqual(agent.Status, hub.Status) {
-			return fmt.Errorf("the agent has %v of %d, the hub %v of %d", agent.Status, agent.Generation, hub.Status, hub.Generation)
+			return fmt.Errorf("the agent has %v of %d, the hub %v of %d", agent.Status, agent.Generation, hub.Status,
+				hub.Generation)
 		}
 		return nil
 	})
@@ -202,7 +206,8 @@ func describe(t *testing.T, obj *workv1.ManifestWork) outcome {
 	out["generation"] = fmt.Sprint(obj.Generation)
 	var managers, ofStatus []string
 	for _, m := range obj.ManagedFields {
-		line := fmt.Sprintf("%s %s %s %s %s: %s", m.Manager, m.Operation, m.Subresource, m.APIVersion, m.FieldsType, m.FieldsV1)
+		line := fmt.Sprintf("%s %s %s %s %s: %s", m.Manager, m.Operation, m.Subresource, m.APIVersion, m.FieldsType,
+			m.FieldsV1)
 		if m.Subresource == "status" {
 			ofStatus = append(ofStatus, line)
 		} else {

@@ -35,11 +35,12 @@ func TestValidationConformance(t *testing.T) {
 
 // configured returns a step that creates a work with one manifestConfig.
 func configured(name, reason string, edit func(*workv1.ManifestConfigOption)) step {
-	return step{name: name, reason: reason, call: creates(strings.ReplaceAll(name, " ", "-"), func(w *workv1.ManifestWork) {
-		c := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Name: "a"}}
-		edit(&c)
-		w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{c}
-	})}
+	return step{name: name, reason: reason,
+		call: creates(strings.ReplaceAll(name, " ", "-"), func(w *workv1.ManifestWork) {
+			c := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Name: "a"}}
+			edit(&c)
+			w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{c}
+		})}
 }
 
 func typedObjects() []step {
@@ -56,49 +57,65 @@ func typedObjects() []step {
 	}
 	return []step{
 		{name: "plain", reason: "to be changed", call: creates("plain", func(*workv1.ManifestWork) {})},
-		{name: "empty propagation policy", reason: "empty is not missing", call: creates("a", func(w *workv1.ManifestWork) { w.Spec.DeleteOption = &workv1.DeleteOption{} })},
+		{name: "empty propagation policy", reason: "empty is not missing",
+			call: creates("a", func(w *workv1.ManifestWork) { w.Spec.DeleteOption = &workv1.DeleteOption{} })},
 		{name: "unknown propagation policy", reason: "enum", call: creates("a", func(w *workv1.ManifestWork) {
 			w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: "Never"}
 		})},
-		{name: "executor without type", reason: "enum", call: creates("a", func(w *workv1.ManifestWork) { w.Spec.Executor = &workv1.ManifestWorkExecutor{} })},
+		{name: "executor without type", reason: "enum",
+			call: creates("a", func(w *workv1.ManifestWork) { w.Spec.Executor = &workv1.ManifestWorkExecutor{} })},
 		{name: "executor", reason: "fine", call: creates("executor", account("default", "a.b-c"))},
 		{name: "executor without names", reason: "minLength and pattern", call: creates("a", account("", ""))},
 		{name: "executor with bad names", reason: "pattern", call: creates("a", account("A", "-"))},
 		{name: "executor with long names", reason: "maxLength", call: creates("a", account(strings.Repeat("a", 254), "a"))},
 		configured("config", "default of the scrape type", func(*workv1.ManifestConfigOption) {}),
 		configured("config scrape", "enum", func(c *workv1.ManifestConfigOption) { c.FeedbackScrapeType = "Never" }),
-		configured("config strategy", "default of the type", func(c *workv1.ManifestConfigOption) { c.UpdateStrategy = &workv1.UpdateStrategy{} }),
-		configured("config strategy unknown", "enum", func(c *workv1.ManifestConfigOption) { c.UpdateStrategy = &workv1.UpdateStrategy{Type: "No"} }),
+		configured("config strategy", "default of the type",
+			func(c *workv1.ManifestConfigOption) { c.UpdateStrategy = &workv1.UpdateStrategy{} }),
+		configured("config strategy unknown", "enum",
+			func(c *workv1.ManifestConfigOption) { c.UpdateStrategy = &workv1.UpdateStrategy{Type: "No"} }),
 		configured("config apply", "default of the manager", func(c *workv1.ManifestConfigOption) {
-			c.UpdateStrategy = &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: &workv1.ServerSideApplyConfig{Force: true}}
+			c.UpdateStrategy = &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply,
+				ServerSideApply: &workv1.ServerSideApplyConfig{Force: true}}
 		}),
 		configured("config apply manager", "pattern", func(c *workv1.ManifestConfigOption) {
 			c.UpdateStrategy = &workv1.UpdateStrategy{ServerSideApply: &workv1.ServerSideApplyConfig{FieldManager: "me"}}
 		}),
 		configured("config ignore", "enum; empty is not missing", func(c *workv1.ManifestConfigOption) {
-			c.UpdateStrategy = &workv1.UpdateStrategy{ServerSideApply: &workv1.ServerSideApplyConfig{IgnoreFields: []workv1.IgnoreField{{}}}}
+			c.UpdateStrategy = &workv1.UpdateStrategy{
+				ServerSideApply: &workv1.ServerSideApplyConfig{IgnoreFields: []workv1.IgnoreField{{}}},
+			}
 		}),
 		configured("config ignore twice", "map keys", func(c *workv1.ManifestConfigOption) {
 			one := workv1.IgnoreField{Condition: workv1.IgnoreFieldsConditionOnSpokeChange}
-			c.UpdateStrategy = &workv1.UpdateStrategy{ServerSideApply: &workv1.ServerSideApplyConfig{IgnoreFields: []workv1.IgnoreField{one, one, one}}}
+			c.UpdateStrategy = &workv1.UpdateStrategy{
+				ServerSideApply: &workv1.ServerSideApplyConfig{IgnoreFields: []workv1.IgnoreField{one, one, one}},
+			}
 		}),
-		configured("config feedback", "enum", func(c *workv1.ManifestConfigOption) { c.FeedbackRules = []workv1.FeedbackRule{{Type: "No"}} }),
+		configured("config feedback", "enum",
+			func(c *workv1.ManifestConfigOption) { c.FeedbackRules = []workv1.FeedbackRule{{Type: "No"}} }),
 		configured("config feedback twice", "map keys", func(c *workv1.ManifestConfigOption) {
-			c.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "a"}, {Name: "a"}}}}
+			c.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+				JsonPaths: []workv1.JsonPath{{Name: "a"}, {Name: "a"}}}}
 		}),
 		configured("config rule", "enum", rules(workv1.ConditionRule{Condition: "A"})),
 		configured("config rule twice", "map keys", rules(
-			workv1.ConditionRule{Type: workv1.WellKnownConditionsType, Condition: "A"}, workv1.ConditionRule{Type: workv1.WellKnownConditionsType, Condition: "A"})),
-		configured("config rule CEL", "x-kubernetes-validations", rules(workv1.ConditionRule{Type: workv1.CelConditionExpressionsType})),
-		configured("config rule CEL and more", "rules are checked although a pattern does not match", func(c *workv1.ManifestConfigOption) {
-			c.ConditionRules = []workv1.ConditionRule{{Type: workv1.CelConditionExpressionsType}}
-			c.UpdateStrategy = &workv1.UpdateStrategy{ServerSideApply: &workv1.ServerSideApplyConfig{FieldManager: "me"}}
-		}),
+			workv1.ConditionRule{Type: workv1.WellKnownConditionsType, Condition: "A"},
+			workv1.ConditionRule{Type: workv1.WellKnownConditionsType, Condition: "A"})),
+		configured("config rule CEL", "x-kubernetes-validations",
+			rules(workv1.ConditionRule{Type: workv1.CelConditionExpressionsType})),
+		configured("config rule CEL and more", "rules are checked although a pattern does not match",
+			func(c *workv1.ManifestConfigOption) {
+				c.ConditionRules = []workv1.ConditionRule{{Type: workv1.CelConditionExpressionsType}}
+				c.UpdateStrategy = &workv1.UpdateStrategy{ServerSideApply: &workv1.ServerSideApplyConfig{FieldManager: "me"}}
+			}),
 		{name: "bad update", reason: "the same for updates", call: updates("plain", "", func(w *workv1.ManifestWork) {
 			w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: "Never", TTLSecondsAfterFinished: ptr.To[int64](-1)}
 		})},
 		{name: "default by update", reason: "the same for updates", call: updates("plain", "", func(w *workv1.ManifestWork) {
-			w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "a", Name: "a"}}}
+			w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{
+				{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "a", Name: "a"}},
+			}
 		})},
 	}
 }
@@ -126,9 +143,10 @@ func manifests() []step {
 		if m.differs != "" {
 			differs["spec"] = m.differs
 		}
-		out = append(out, step{name: "manifest " + m.raw, reason: m.reason, differs: differs, call: creates(fmt.Sprintf("manifest-%d", i), func(w *workv1.ManifestWork) {
-			w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, manifest(m.raw))
-		})})
+		out = append(out, step{name: "manifest " + m.raw, reason: m.reason, differs: differs,
+			call: creates(fmt.Sprintf("manifest-%d", i), func(w *workv1.ManifestWork) {
+				w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, manifest(m.raw))
+			})})
 	}
 	return out
 }
@@ -150,7 +168,8 @@ func specPatches() []step {
 		merge(`{"spec":{"manifestConfigs":[{"resourceIdentifier":{"resource":"a","name":"a"},"conditionRules":[{"type":"CEL","condition":""}]}]}}`, "rule"),
 		{name: "to be patched", reason: "for the next", call: creates("executes", func(*workv1.ManifestWork) {})},
 		{name: "executor without a subject", reason: "it is not required", differs: map[string]string{
-			everything: "the Go type has no executor without a subject: not even the API server takes back from a typed client what it shows here",
+			everything: "the Go type has no executor without a subject: not even the API server takes back from a typed " +
+				"client what it shows here",
 		}, call: patches("executes", types.MergePatchType, `{"spec":{"executor":{}}}`)},
 		merge(`{"spec":{"executor":{"subject":{}}}}`, "its type is"),
 		merge(`{"spec":{"executor":null,"deleteOption":{"ttlSecondsAfterFinished":"1"}}}`, "type"),
@@ -159,8 +178,10 @@ func specPatches() []step {
 		merge(`{"spec":{"workload":{"manifests":[7]}}}`, "type"),
 		merge(`{"spec":{"workload":{"manifests":[{"kind":"A"}]}}}`, "embedded"),
 		merge(`{"spec":7}`, "type"),
-		{name: "merge of a status", reason: "it does not count", call: patches("plain", types.MergePatchType, `{"status":{"conditions":7}}`),
-			differs: map[string]string{"managers": "managedFields begin with the first apply", "version": "it is theirs that change there"}},
+		{name: "merge of a status", reason: "it does not count",
+			call: patches("plain", types.MergePatchType, `{"status":{"conditions":7}}`),
+			differs: map[string]string{"managers": "managedFields begin with the first apply",
+				"version": "it is theirs that change there"}},
 		merge(`{"metadata":{"uid":"other"}}`, "immutable"),
 		merge(`{"metadata":7}`, "type"),
 		merge(`{"metadata":{"labels":7}}`, "type"),
@@ -179,8 +200,9 @@ func specPatches() []step {
 
 func strictPatches() []step {
 	strictly := func(pt types.PatchType, patch, reason string) step {
-		return step{name: "strict " + patch, reason: reason, call: patches("plain", pt, patch, strict), differs: map[string]string{
-			"managers": "managedFields begin with the first apply"}}
+		return step{name: "strict " + patch, reason: reason, call: patches("plain", pt, patch, strict),
+			differs: map[string]string{
+				"managers": "managedFields begin with the first apply"}}
 	}
 	return []step{
 		strictly(types.MergePatchType, `{"metadata":{"labels":{"strict":"x"}}}`, "fine"),
@@ -202,14 +224,17 @@ func statusPatches() []step {
 	const good = `"reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"`
 	return []step{
 		on(`{"status":{"conditions":[{"type":"A","status":"True",`+good+`}]}}`, "fine"),
-		on(`{"status":{"conditions":[{"type":"a.b/C","status":"Unknown",`+good+`},{"type":"D_e.f-1","status":"False",`+good+`}]}}`, "fine"),
+		on(`{"status":{"conditions":[{"type":"a.b/C","status":"Unknown",`+good+`},{"type":"D_e.f-1","status":"False",`+good+
+			`}]}}`, "fine"),
 		on(`{"status":{"conditions":[{}]}}`, "required"),
 		on(`{"status":{"conditions":[{"type":"A","status":"True","reason":"R","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "the message is required"),
 		on(`{"status":{"conditions":[{"type":"A","status":"Maybe","reason":"-","message":"","lastTransitionTime":"now","observedGeneration":-1}]}}`, "enum, pattern, format, minimum"),
 		on(`{"status":{"conditions":[{"type":"-","status":"True",`+good+`}]}}`, "pattern"),
 		on(`{"status":{"conditions":[{"type":"A","status":"True","reason":"","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "minLength"),
-		on(`{"status":{"conditions":[{"type":"A","status":"True","reason":"R","message":"`+strings.Repeat("ä", 32769)+`","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "maxLength"),
-		on(`{"status":{"conditions":[{"type":"A","status":"True",`+good+`},{"type":"A","status":"True",`+good+`}]}}`, "map keys"),
+		on(`{"status":{"conditions":[{"type":"A","status":"True","reason":"R","message":"`+strings.Repeat("ä", 32769)+
+			`","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "maxLength"),
+		on(`{"status":{"conditions":[{"type":"A","status":"True",`+good+`},{"type":"A","status":"True",`+good+`}]}}`,
+			"map keys"),
 		on(`{"status":{"resourceStatus":{"manifests":[{}]}}}`, "required"),
 		on(`{"status":{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{}}]}}}`, "the ordinal is required"),
 		on(`{"status":{"resourceStatus":{"manifests":[{"conditions":[],"resourceMeta":{"ordinal":0},"statusFeedback":{"values":[{"name":"a","fieldValue":{"type":"No"}}]}}]}}}`, "enum"),

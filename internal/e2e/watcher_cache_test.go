@@ -95,13 +95,14 @@ func TestWatcherObjectsWithoutUID(t *testing.T) {
 	client := newWriter(t, cluster)
 	ns := client.namespace("without-uid")
 	client.setLabeled(ns, "a", "b")
-	config := behind(t, cluster.Config(), func(r *http.Request) { r.Header.Set("Accept-Encoding", "identity") }, func(r *http.Response) error {
-		if strings.Contains(r.Request.URL.Path, "/configmaps") {
-			r.Header.Del("Content-Length")
-			r.Body = &withoutUIDs{Closer: r.Body, lines: bufio.NewReader(r.Body)}
-		}
-		return nil
-	})
+	config := behind(t, cluster.Config(), func(r *http.Request) { r.Header.Set("Accept-Encoding", "identity") },
+		func(r *http.Response) error {
+			if strings.Contains(r.Request.URL.Path, "/configmaps") {
+				r.Header.Del("Content-Length")
+				r.Body = &withoutUIDs{Closer: r.Body, lines: bufio.NewReader(r.Body)}
+			}
+			return nil
+		})
 	w := startWatcher(t, config, dynamicwatcher.Options{EnableCache: true}, nil)
 	p, web := policyID(ns, "p"), labels.SelectorFromSet(labels.Set{"app": "web"})
 	err := w.QueryBatch(t.Context(), p, func(q dynamicwatcher.Querier) error {
@@ -139,7 +140,8 @@ func TestWatcherUnknownKindsMemory(t *testing.T) {
 		for worker := range 10 {
 			lookups.Go(func() {
 				for i := range n / 10 {
-					gvk := schema.GroupVersionKind{Group: fmt.Sprintf("unknown-%s-%d-%d.example.com", round, worker, i), Version: "v1", Kind: "Thing"}
+					gvk := schema.GroupVersionKind{Group: fmt.Sprintf("unknown-%s-%d-%d.example.com", round, worker, i), Version: "v1",
+						Kind: "Thing"}
 					if _, err := w.GVKToGVR(gvk); !errors.Is(err, dynamicwatcher.ErrNoVersionedResource) {
 						t.Errorf("%s: %v", gvk, err)
 						return
@@ -218,7 +220,8 @@ func TestWatcherManyUnknownKinds(t *testing.T) {
 			w := startWatcher(t, config, dynamicwatcher.Options{MissingKind: dynamicwatcher.Error}, nil)
 			var watched []dynamicwatcher.ObjectIdentifier
 			for i := range 12 {
-				watched = append(watched, dynamicwatcher.ObjectIdentifier{Group: fmt.Sprintf("g%d.example.com", i), Version: "v1", Kind: "Thing", Namespace: "default", Name: "a"})
+				watched = append(watched, dynamicwatcher.ObjectIdentifier{Group: fmt.Sprintf("g%d.example.com", i), Version: "v1",
+					Kind: "Thing", Namespace: "default", Name: "a"})
 			}
 			began := time.Now()
 			err := w.AddOrUpdateWatcher(policyID("default", "p"), watched...)

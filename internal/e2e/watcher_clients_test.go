@@ -56,7 +56,8 @@ func TestWatcherWithClients(t *testing.T) {
 		}
 		return reconcile.Result{}, nil
 	})
-	if err := ctrl.NewControllerManagedBy(manager).Named("clients").For(&corev1.ConfigMap{}).WatchesRawSource(channel).Complete(r); err != nil {
+	if err := ctrl.NewControllerManagedBy(manager).Named("clients").For(&corev1.ConfigMap{}).WatchesRawSource(
+		channel).Complete(r); err != nil {
 		t.Fatal(err)
 	}
 	go func() { ended <- manager.Start(ctx) }()
@@ -98,7 +99,8 @@ func TestWatcherWithClients(t *testing.T) {
 	if got, err := cache.GVKToGVR(secrets); err != nil || got.Resource != "secrets" || !got.Namespaced {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if _, err := cache.GVKToGVR(policyID(ns, "p").GroupVersionKind()); !errors.Is(err, dynamicwatcher.ErrNoVersionedResource) {
+	if _, err := cache.GVKToGVR(policyID(ns, "p").GroupVersionKind()); !errors.Is(err,
+		dynamicwatcher.ErrNoVersionedResource) {
 		t.Errorf("an unknown kind: %v", err)
 	}
 }

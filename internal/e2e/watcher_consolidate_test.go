@@ -163,7 +163,8 @@ func checkConsolidateAccess(t *testing.T, cluster *kube.Cluster) {
 func checkConsolidateTooLarge(t *testing.T, cluster *kube.Cluster) {
 	client := newWriter(t, cluster)
 	createSecrets(client, "default", 100)
-	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 10, MaxRatio: 2}}, nil)
+	w := startWatcher(t, cluster.Config(),
+		dynamicwatcher.Options{Consolidate: &dynamicwatcher.ConsolidateOptions{MinObjects: 10, MaxRatio: 2}}, nil)
 	watchMany(w, "default", 20)
 	w.settled(20)
 	time.Sleep(2 * time.Second)

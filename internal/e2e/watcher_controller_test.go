@@ -54,7 +54,8 @@ func TestWatcherSource(t *testing.T) {
 		if r.Namespace != ns {
 			return reconcile.Result{}, nil
 		}
-		if err := secrets.Watcher().AddOrUpdateWatcher(configMapID(r.Namespace, r.Name), secretID(r.Namespace, r.Name)); err != nil {
+		if err := secrets.Watcher().AddOrUpdateWatcher(configMapID(r.Namespace, r.Name),
+			secretID(r.Namespace, r.Name)); err != nil {
 			return reconcile.Result{}, err
 		}
 		value := "none"
@@ -66,7 +67,8 @@ func TestWatcherSource(t *testing.T) {
 		seen[r.Name] = value
 		return reconcile.Result{}, nil
 	})
-	if err := ctrl.NewControllerManagedBy(manager).Named("dependent").For(&corev1.ConfigMap{}).WatchesRawSource(secrets).Complete(r); err != nil {
+	if err := ctrl.NewControllerManagedBy(manager).Named("dependent").For(&corev1.ConfigMap{}).WatchesRawSource(
+		secrets).Complete(r); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -225,16 +227,19 @@ func TestWatchBench(t *testing.T) {
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if r.Watches != 100 || r.Requests != 101 || r.Connections > 3 || r.EstablishSeconds <= 0 { // one request is for the kind
+	// one request is for the kind
+	if r.Watches != 100 || r.Requests != 101 || r.Connections > 3 || r.EstablishSeconds <= 0 {
 		t.Errorf("%+v", r)
 	}
-	if r.GoroutinesPerWatch < 1 || r.GoroutinesPerWatch > 2.5 || r.HeapPerWatch < 1000 || r.StackPerWatch < 1000 || r.BytesPerEvent > 400 {
+	if r.GoroutinesPerWatch < 1 || r.GoroutinesPerWatch > 2.5 || r.HeapPerWatch < 1000 || r.StackPerWatch < 1000 ||
+		r.BytesPerEvent > 400 {
 		t.Errorf("%+v", r)
 	}
 	if l := r.Latency; !(l.P50 > 0 && l.P50 <= l.P90 && l.P90 <= l.P99 && l.P99 <= l.Max) {
 		t.Errorf("%+v", l)
 	}
-	if out, err := exec.Command(program, "--objects", "0").CombinedOutput(); command.ProcessState.ExitCode() != 0 || err == nil || !strings.Contains(string(out), "--objects") {
+	if out, err := exec.Command(program, "--objects", "0").CombinedOutput(); command.ProcessState.ExitCode() != 0 ||
+		err == nil || !strings.Contains(string(out), "--objects") {
 		t.Errorf("a wrong command line: %v\n%s", err, out)
 	}
 	namespaces, err := newWriter(t, cluster).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})

@@ -54,7 +54,8 @@ func TestWatcherFreshQueries(t *testing.T) {
 				group.Go(func() {
 					policy := policyID("default", fmt.Sprint(name, worker))
 					for i := next.Add(1); i <= rounds; i = next.Add(1) {
-						object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "fresh-"}, Data: map[string]string{"v": "1"}}
+						object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "fresh-"},
+							Data: map[string]string{"v": "1"}}
 						object, err := writer.Create(t.Context(), object, metav1.CreateOptions{})
 						if err == nil && i%2 == 0 {
 							object.Data["v"] = "2"
@@ -118,7 +119,8 @@ func TestWatcherSeenVersions(t *testing.T) {
 				w.synced(of(i))
 			}
 			future := policyID(ns, name+"-future")
-			if err := w.AddWatcherAt(future, secretID(ns, "future-"+name), client.setSecret(ns, "future-"+name, "1")+"000000"); err != nil {
+			if err := w.AddWatcherAt(future, secretID(ns, "future-"+name), client.setSecret(ns, "future-"+name, "1")+
+				"000000"); err != nil {
 				t.Fatal(err)
 			}
 			w.synced(future)
@@ -144,7 +146,8 @@ func TestWatcherOfOldServer(t *testing.T) {
 	cluster := kube.Shared(t)
 	client := kubernetes.NewForConfigOrDie(cluster.Config())
 	namespace := "old-server"
-	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	config := ignoring(t, cluster.Config(), "sendInitialEvents", "resourceVersionMatch", "allowWatchBookmarks")
@@ -196,7 +199,9 @@ func ignoring(t *testing.T, config *rest.Config, parameters ...string) *rest.Con
 }
 
 // behind returns a configuration for a proxy that changes requests and responses.
-func behind(t *testing.T, config *rest.Config, request func(*http.Request), response func(*http.Response) error) *rest.Config {
+func behind(
+	t *testing.T, config *rest.Config, request func(*http.Request), response func(*http.Response) error,
+) *rest.Config {
 	t.Helper()
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -206,10 +211,11 @@ func behind(t *testing.T, config *rest.Config, request func(*http.Request), resp
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ModifyResponse: response, Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(target)
-		request(r.Out)
-	}}
+	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ModifyResponse: response,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			request(r.Out)
+		}}
 	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

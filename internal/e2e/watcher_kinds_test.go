@@ -76,7 +76,8 @@ func (b *countedBody) Read(p []byte) (int, error) {
 var widgetResource = schema.GroupVersionResource{Group: "kinds.example.com", Version: "v1", Resource: "widgets"}
 
 func widgetID(namespace, name string) dynamicwatcher.ObjectIdentifier {
-	return dynamicwatcher.ObjectIdentifier{Group: widgetResource.Group, Version: "v1", Kind: "Widget", Namespace: namespace, Name: name}
+	return dynamicwatcher.ObjectIdentifier{Group: widgetResource.Group, Version: "v1", Kind: "Widget",
+		Namespace: namespace, Name: name}
 }
 
 // TestWatcherKinds: a kind is created, deleted and created again, and its objects are always read
@@ -88,7 +89,8 @@ func TestWatcherKinds(t *testing.T) {
 	create := func(name string) {
 		t.Helper()
 		o := &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "kinds.example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": name}, "spec": map[string]any{"text": strings.Repeat("x", 10_000)},
+			"apiVersion": "kinds.example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": name},
+			"spec": map[string]any{"text": strings.Repeat("x", 10_000)},
 		}}
 		if _, err := widgets.Create(t.Context(), o, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -175,7 +177,8 @@ func TestWatcherSelector(t *testing.T) {
 		for part := range 8 {
 			writers.Go(func() {
 				for i := part; i < size.n; i += 8 {
-					s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s", i), Labels: map[string]string{"app": fmt.Sprint("a", i%2)}}}
+					s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("s", i),
+						Labels: map[string]string{"app": fmt.Sprint("a", i%2)}}}
 					if _, err := client.CoreV1().Secrets(ns).Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
 						t.Error(err)
 						return

@@ -145,7 +145,8 @@ func TestWatcherDisconnect(t *testing.T) {
 	w.active()
 	w.settled(many + 4)
 	for name, want := range map[string]dynamicwatcher.TriggerType{
-		"p1": dynamicwatcher.TriggerModified, "p2": dynamicwatcher.TriggerModified, "p3": dynamicwatcher.TriggerDeleted, "p4": dynamicwatcher.TriggerAdded,
+		"p1": dynamicwatcher.TriggerModified, "p2": dynamicwatcher.TriggerModified, "p3": dynamicwatcher.TriggerDeleted,
+		"p4": dynamicwatcher.TriggerAdded,
 	} {
 		if n, got := w.count(policyID(ns, name)), w.last(policyID(ns, name)); n != 2 || got != want {
 			t.Errorf("%s: %d reconciles, the last for %s, want %s", name, n, got, want)

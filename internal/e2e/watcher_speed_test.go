@@ -82,14 +82,16 @@ func TestWatcherMemorySpeed(t *testing.T) {
 	established := time.Since(begin)
 	w.eventuallyShared(client, n, 0)
 	var each, left int64
-	for end := time.Now().Add(watcherLimit); ; time.Sleep(time.Second) { // until idle connections are closed, and the memory of other tests in this process is freed
+	// until idle connections are closed, and the memory of other tests in this process is freed
+	for end := time.Now().Add(watcherLimit); ; time.Sleep(time.Second) {
 		var after int64
 		after, left = live()
 		if each = (after - bytes) / n; each <= goal || time.Now().After(end) {
 			break
 		}
 	}
-	t.Logf("%d objects in %v, %d bytes each, %d goroutines in all, %d connections of %d are open", n, established, each, left-goroutines, w.open.Load(), w.dials.Load())
+	t.Logf("%d objects in %v, %d bytes each, %d goroutines in all, %d connections of %d are open", n, established, each,
+		left-goroutines, w.open.Load(), w.dials.Load())
 	if each > goal {
 		t.Errorf("%d bytes for each object, not %d", each, goal)
 	}

@@ -23,7 +23,8 @@ import (
 )
 
 var (
-	crdResource    = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"}
 	policyResource = schema.GroupVersionResource{Group: "policy.example.com", Version: "v1", Resource: "policies"}
 )
 
@@ -103,7 +104,8 @@ func (p *policies) reconcile(ctx context.Context, id dynamicwatcher.ObjectIdenti
 	}
 	secretName, _, _ := unstructured.NestedString(policy.Object, "spec", "secret")
 	mapName, _, _ := unstructured.NestedString(policy.Object, "spec", "configMap")
-	if err := p.watcher.AddOrUpdateWatcher(id, secretID(id.Namespace, secretName), configMapID(id.Namespace, mapName)); err != nil {
+	if err := p.watcher.AddOrUpdateWatcher(id, secretID(id.Namespace, secretName),
+		configMapID(id.Namespace, mapName)); err != nil {
 		return reconcile.Result{}, err
 	}
 	secret, settings := "none", "none"
@@ -153,7 +155,8 @@ func TestWatcherStory(t *testing.T) {
 			"apiVersion": "policy.example.com/v1", "kind": "Policy", "metadata": map[string]any{"name": name},
 			"spec": map[string]any{"secret": "password", "configMap": "settings"},
 		}}
-		if _, err := dyn.Resource(policyResource).Namespace(ns).Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
+		if _, err := dyn.Resource(policyResource).Namespace(ns).Create(t.Context(), policy,
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -220,7 +223,8 @@ func TestWatcherJoins(t *testing.T) {
 	ns := client.namespace("joins")
 	version := client.setSecret(ns, "s", "1")
 	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{}, nil)
-	first, second, third, fourth := policyID(ns, "first"), policyID(ns, "second"), policyID(ns, "third"), policyID(ns, "fourth")
+	first, second, third, fourth := policyID(ns, "first"), policyID(ns, "second"), policyID(ns, "third"),
+		policyID(ns, "fourth")
 	w.watch(first, secretID(ns, "s"))
 	w.eventuallyCount(first, 1)
 	w.watch(second, secretID(ns, "s"))

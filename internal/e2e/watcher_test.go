@@ -39,7 +39,8 @@ func configMapID(namespace, name string) dynamicwatcher.ObjectIdentifier {
 }
 
 func policyID(namespace, name string) dynamicwatcher.ObjectIdentifier {
-	return dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy", Namespace: namespace, Name: name}
+	return dynamicwatcher.ObjectIdentifier{Group: "policy.example.com", Version: "v1", Kind: "Policy",
+		Namespace: namespace, Name: name}
 }
 
 // watcher is a running dynamic watcher, with its reconciles.
@@ -82,7 +83,10 @@ func (w *watcher) Reconcile(ctx context.Context, id dynamicwatcher.ObjectIdentif
 }
 
 // startWatcher runs a watcher until the test ends.
-func startWatcher(t testing.TB, config *rest.Config, options dynamicwatcher.Options, do func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error)) *watcher {
+func startWatcher(
+	t testing.TB, config *rest.Config, options dynamicwatcher.Options,
+	do func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error),
+) *watcher {
 	t.Helper()
 	w := &watcher{t: t, do: do, calls: map[dynamicwatcher.ObjectIdentifier][]dynamicwatcher.Trigger{}}
 	config = rest.CopyConfig(config)
@@ -198,7 +202,8 @@ func (w *watcher) eventuallyTold(id dynamicwatcher.ObjectIdentifier, want ...dyn
 		different := slices.CompactFunc(slices.Clone(got), func(a, b dynamicwatcher.Trigger) bool {
 			return a.Type == dynamicwatcher.TriggerDeleted && b.Type == dynamicwatcher.TriggerDeleted
 		})
-		same := slices.EqualFunc(different, want, func(t dynamicwatcher.Trigger, want dynamicwatcher.TriggerType) bool { return t.Type == want })
+		same := slices.EqualFunc(different, want,
+			func(t dynamicwatcher.Trigger, want dynamicwatcher.TriggerType) bool { return t.Type == want })
 		if !same || len(got) > 2*len(want) {
 			return fmt.Errorf("it was for %+v", got)
 		}
@@ -268,7 +273,8 @@ func newWriter(t testing.TB, cluster *kube.Cluster) *writer {
 // have had that namespace before.
 func (c *writer) namespace(name string) string {
 	c.t.Helper()
-	ns, err := c.CoreV1().Namespaces().Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
+	ns, err := c.CoreV1().Namespaces().Create(c.t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -210,7 +210,8 @@ func allow(t *testing.T, client *writer, namespace, user string, names ...string
 // watchers, and the rights may be granted again.
 func TestWatcherAccess(t *testing.T) {
 	t.Parallel()
-	for name, feature := range map[string]dynamicwatcher.AccessLost{"retry": dynamicwatcher.RetryThenNotify, "drop": dynamicwatcher.DropAndNotify} {
+	for name, feature := range map[string]dynamicwatcher.AccessLost{"retry": dynamicwatcher.RetryThenNotify,
+		"drop": dynamicwatcher.DropAndNotify} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cluster := kube.Shared(t)
@@ -327,7 +328,8 @@ func refused(t *testing.T, config *rest.Config, namespace string) {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(watcherLimit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		_, err := client.CoreV1().Secrets(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=mine"})
+		_, err := client.CoreV1().Secrets(namespace).List(t.Context(),
+			metav1.ListOptions{FieldSelector: "metadata.name=mine"})
 		if apierrors.IsForbidden(err) {
 			return
 		}
@@ -344,10 +346,11 @@ func TestWatcherPanic(t *testing.T) {
 	client.setSecret(ns, "s", "1")
 	p := policyID(ns, "p")
 	var once sync.Once
-	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{}, func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
-		once.Do(func() { panic("on purpose") })
-		return reconcile.Result{}, nil
-	})
+	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{},
+		func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+			once.Do(func() { panic("on purpose") })
+			return reconcile.Result{}, nil
+		})
 	w.watch(p, secretID(ns, "s"))
 	w.eventuallyCount(p, 2)
 	client.setSecret(ns, "s", "2")
@@ -368,16 +371,17 @@ func TestWatcherMinInterval(t *testing.T) {
 	p := policyID(ns, "p")
 	var mu sync.Mutex
 	var seen string
-	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{MinInterval: time.Second}, func(ctx context.Context, _ dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
-		s, err := client.CoreV1().Secrets(ns).Get(ctx, "s", metav1.GetOptions{})
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		seen = string(s.Data["value"])
-		return reconcile.Result{}, nil
-	})
+	w := startWatcher(t, cluster.Config(), dynamicwatcher.Options{MinInterval: time.Second},
+		func(ctx context.Context, _ dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+			s, err := client.CoreV1().Secrets(ns).Get(ctx, "s", metav1.GetOptions{})
+			if err != nil {
+				return reconcile.Result{}, err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			seen = string(s.Data["value"])
+			return reconcile.Result{}, nil
+		})
 	w.watch(p, secretID(ns, "s"))
 	w.eventuallyCount(p, 1)
 	const lasts = 5 * time.Second

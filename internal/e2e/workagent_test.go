@@ -43,7 +43,9 @@ type workAgent struct {
 }
 
 // runWorkAgent runs the controller until ctx and its goroutines have ended.
-func runWorkAgent(ctx context.Context, t *testing.T, works workclientset.Interface, cluster string, config *rest.Config) error {
+func runWorkAgent(
+	ctx context.Context, t *testing.T, works workclientset.Interface, cluster string, config *rest.Config,
+) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
@@ -128,7 +130,8 @@ func (a *workAgent) reconcile(ctx context.Context, w *workv1.ManifestWork) error
 func manifestCondition(ordinal int32, resource string, raw []byte, err error) workv1.ManifestCondition {
 	var head metav1.PartialObjectMetadata
 	_ = json.Unmarshal(raw, &head)
-	c := metav1.Condition{Type: workv1.ManifestApplied, Status: metav1.ConditionTrue, Reason: "Applied", LastTransitionTime: metav1.Now().Rfc3339Copy()}
+	c := metav1.Condition{Type: workv1.ManifestApplied, Status: metav1.ConditionTrue, Reason: "Applied",
+		LastTransitionTime: metav1.Now().Rfc3339Copy()}
 	if err != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "ApplyFailed", err.Error()
 	}
@@ -143,7 +146,9 @@ func manifestCondition(ordinal int32, resource string, raw []byte, err error) wo
 }
 
 // report patches the status, if it has changed.
-func (a *workAgent) report(ctx context.Context, w *workv1.ManifestWork, manifests []workv1.ManifestCondition, failed error) error {
+func (a *workAgent) report(
+	ctx context.Context, w *workv1.ManifestWork, manifests []workv1.ManifestCondition, failed error,
+) error {
 	c := metav1.Condition{
 		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Applied",
 		Message: "all manifests are applied", ObservedGeneration: w.Generation,

@@ -109,7 +109,8 @@ func KeyPath(keys map[string]any) string {
 func Redact(changes []Change) {
 	for i := range changes {
 		c := &changes[i]
-		if !slices.ContainsFunc([]string{".data", ".stringData", ".metadata.annotations"}, func(p string) bool { return strings.HasPrefix(c.Path, p) }) {
+		if !slices.ContainsFunc([]string{".data", ".stringData", ".metadata.annotations"},
+			func(p string) bool { return strings.HasPrefix(c.Path, p) }) {
 			continue
 		}
 		for _, value := range []*any{&c.Before, &c.After} {

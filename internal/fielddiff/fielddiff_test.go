@@ -35,7 +35,8 @@ func TestBetween(t *testing.T) {
 		{"nothing", `{"a": {"b": [1]}}`, `{"a": {"b": [1]}}`, ""},
 		{"in the order of paths", `{"b": 1, "a": 1}`, `{"b": 2, "a": 2}`, ".a: 1 -> 2; .b: 1 -> 2"},
 		{"a field that comes or goes", `{"a": 1}`, `{"b": 1}`, ".a: 1 -> <nil>; .b: <nil> -> 1"},
-		{"an item with a name", `{"c": [{"name": "x", "v": 1}, {"name": "y"}]}`, `{"c": [{"name": "y"}, {"name": "x", "v": 2}]}`,
+		{"an item with a name", `{"c": [{"name": "x", "v": 1}, {"name": "y"}]}`,
+			`{"c": [{"name": "y"}, {"name": "x", "v": 2}]}`,
 			`.c[name="x"].v: 1 -> 2`},
 		{"an item without", `{"c": [1, 2]}`, `{"c": [1, 3]}`, ".c[1]: 2 -> 3"},
 		{"two items with one name", `{"c": [{"name": "x"}, {"name": "x"}]}`, `{"c": [{"name": "x"}]}`,
@@ -54,7 +55,8 @@ func TestRedact(t *testing.T) {
 		object(t, `{"data": {"a": "x"}, "metadata": {"annotations": {"a": "x"}, "labels": {"a": "x"}}}`),
 		object(t, `{"data": {"a": "y", "b": "y"}, "stringData": {"c": "y"}, "metadata": {"annotations": {"a": "y"}, "labels": {"a": "y"}}}`))
 	fielddiff.Redact(changes)
-	want := ".data.a: (redacted) -> (redacted); .data.b: <nil> -> (redacted); .metadata.annotations.a: (redacted) -> (redacted); " +
+	want := ".data.a: (redacted) -> (redacted); .data.b: <nil> -> (redacted); .metadata.annotations.a: (redacted) -> " +
+		"(redacted); " +
 		".metadata.labels.a: x -> y; .stringData: <nil> -> (redacted)"
 	if got := texts(changes); got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -147,7 +147,8 @@ func TestLongAnswers(t *testing.T) {
 	})
 	address := start(t, o)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for _, request := range []struct{ method, path, body string }{{"GET", "/stream", ""}, {"GET", "/wait", ""}, {"POST", "/wait", "body"}} {
+	for _, request := range []struct{ method, path, body string }{{"GET", "/stream", ""}, {"GET", "/wait", ""},
+		{"POST", "/wait", "body"}} {
 		r, err := http.NewRequest(request.method, "http://"+address+request.path, strings.NewReader(request.body))
 		if err != nil {
 			t.Fatal(err)
@@ -221,7 +222,8 @@ func TestSilentClients(t *testing.T) {
 	for name, config := range map[string]*tls.Config{"plain": nil, "TLS": {Certificates: []tls.Certificate{certificate}}} {
 		t.Run(name, func(t *testing.T) {
 			address := start(t, httpserve.Options{MaxConns: 10, TLSConfig: config, Handler: http.NotFoundHandler()})
-			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}, DisableKeepAlives: true}}
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()},
+				DisableKeepAlives: true}}
 			scheme := "http://"
 			if config != nil {
 				scheme = "https://"
@@ -338,11 +340,16 @@ func TestAnswerBeforeBody(t *testing.T) {
 }
 
 func TestHosts(t *testing.T) {
-	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMisdirectedRequest) })
+	refuse := http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusMisdirectedRequest)
+	})
 	handler := httpserve.Hosts([]string{"hub.example.com", "10.0.0.1", "2001:db8::1"}, http.NotFoundHandler(), refuse)
 	for host, want := range map[string]bool{
-		"localhost:8080": true, "127.0.0.1": true, "[::1]:80": true, "": true, "HUB.example.com": true, "hub.example.com:8080": true, "hub.example.com.": true,
-		"10.0.0.1:80": true, "[2001:db8::1]": true, "10.0.0.2": false, "evil.example": false, "hub.example.com.evil.example": false, "localhost.evil.example": false,
+		"localhost:8080": true, "127.0.0.1": true, "[::1]:80": true, "": true, "HUB.example.com": true,
+		"hub.example.com:8080": true, "hub.example.com.": true,
+		"10.0.0.1:80": true, "[2001:db8::1]": true, "10.0.0.2": false, "evil.example": false,
+		"hub.example.com.evil.example": false, "localhost.evil.example": false,
 	} {
 		answer := &recorder{header: http.Header{}}
 		handler.ServeHTTP(answer, &http.Request{Host: host})
@@ -350,7 +357,8 @@ func TestHosts(t *testing.T) {
 			t.Errorf("%q: answered %v", host, got)
 		}
 	}
-	for host, want := range map[string]bool{"a.b": true, "10.0.0.1": true, "::1": true, "": false, "a:80": false, "*": false, "http://a": false} {
+	for host, want := range map[string]bool{"a.b": true, "10.0.0.1": true, "::1": true, "": false, "a:80": false,
+		"*": false, "http://a": false} {
 		if err := httpserve.CheckHost(host); (err == nil) != want {
 			t.Errorf("%q: %v", host, err)
 		}

@@ -36,7 +36,8 @@ type CopySizeError struct{ Size, Limit int }
 
 // Error returns the API server's text.
 func (e *CopySizeError) Error() string {
-	return fmt.Sprintf("Unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d", e.Size, e.Limit)
+	return fmt.Sprintf("Unable to complete the copy, the accumulated size increase of copy is %d, exceeding the limit %d",
+		e.Size, e.Limit)
 }
 
 // Options configures [Patch.Apply].

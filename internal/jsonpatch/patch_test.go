@@ -23,16 +23,20 @@ const maxCopied = 64 << 10
 // TestApplyStrict checks that patches follow RFC 6902 without Lenient.
 func TestApplyStrict(t *testing.T) {
 	for patch, want := range map[string]string{
-		`[{"op":"replace","path":"/b","value":1}]`:        "replace operation does not apply: doc is missing key: /b: missing value",
-		`[{"op":"copy","from":"/b","path":"/c"}]`:         "error in copy for from: '/b': missing value",
-		`[{"op":"remove","path":"/a/-1"}]`:                "error in remove for path: '/a/-1': Unable to access invalid index: -1: invalid index referenced",
-		`[{"op":"add","path":"/a/4","value":1}]`:          "error in add for path: '/a/4': Unable to access invalid index: 4: invalid index referenced",
+		`[{"op":"replace","path":"/b","value":1}]`: "replace operation does not apply: doc is missing key: /b: " +
+			"missing value",
+		`[{"op":"copy","from":"/b","path":"/c"}]`: "error in copy for from: '/b': missing value",
+		`[{"op":"remove","path":"/a/-1"}]`: "error in remove for path: '/a/-1': Unable to access invalid " +
+			"index: -1: invalid index referenced",
+		`[{"op":"add","path":"/a/4","value":1}]`: "error in add for path: '/a/4': Unable to access invalid index: " +
+			"4: invalid index referenced",
 		`[{"op":"add","path":"","value":{"x":1}}]`:        `{"x":1}`,
 		`[{"op":"add","path":"/a/3","value":4}]`:          `{"a":[1,2,3,4]}`,
 		`[{"op":"move","from":"/a/0","path":"/a/-"}]`:     `{"a":[2,3,1]}`,
 		`[{"op":"copy","from":"/a","path":"/a~1~0"}]`:     `{"a":[1,2,3],"a/~":[1,2,3]}`,
 		`[{"op":"test","path":"","value":{"a":[1,2,3]}}]`: `{"a":[1,2,3]}`,
-		`[{"op":"move","from":"/a","path":"/a/0"}]`:       "move operation does not apply: doc is missing destination path: /a/0: missing value",
+		`[{"op":"move","from":"/a","path":"/a/0"}]`: "move operation does not apply: doc is missing destination " +
+			"path: /a/0: missing value",
 	} {
 		p, err := jsonpatch.Decode([]byte(patch))
 		if err != nil {
@@ -63,7 +67,8 @@ func TestMemory(t *testing.T) {
 		{"members of an operation", `{}`, `[{"a":0` + strings.Repeat(`,"b":0`, parts) + "}]", "Unexpected kind: unknown", 10},
 		{"elements", long, `[{"op":"remove","path":"/a/0"}]`, tooExpensive, 100},
 		{"members", long, `[{"op":"remove","path":"/b/x"}]`, tooExpensive, 100},
-		{"elements of a value", `{}`, `[{"op":"add","path":"/a","value":` + list("1") + `},{"op":"test","path":"/a","value":[]}]`, tooExpensive, 100},
+		{"elements of a value", `{}`, `[{"op":"add","path":"/a","value":` + list("1") +
+			`},{"op":"test","path":"/a","value":[]}]`, tooExpensive, 100},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -115,7 +120,8 @@ func FuzzApply(f *testing.F) {
 		`[{"op":"move","from":"/a","path":"/l/0"},{"op":"copy","from":"/l/0/b","path":"/q"}]`,
 		`[{"op":"copy","from":"/a","path":"/a/x"},{"op":"copy","from":"/a","path":"/a/y"},{"op":"copy","from":"/a","path":"/a/z"}]`,
 		`[{"op":"test","path":"/a/n","value":null},{"op":"test","path":"","value":[]}]`,
-		`[{"op":"add","path":"/l/99999999999","value":1}]`, `[{"op":7,"path":"/a"}]`, `[{"op":"add"}]`, `[{"path":"a/l/1","op":"remove"}]`,
+		`[{"op":"add","path":"/l/99999999999","value":1}]`, `[{"op":7,"path":"/a"}]`, `[{"op":"add"}]`,
+		`[{"path":"a/l/1","op":"remove"}]`,
 		`[{"op":"replace","path":""}]`, `[{"op":"add","path":"/x~1y~0","value":1}]`,
 	} {
 		f.Add([]byte(doc), []byte(patch))
@@ -145,7 +151,8 @@ func FuzzApply(f *testing.F) {
 		if err == nil && (!json.Valid(got) || len(got) > len(doc)+len(patch)*6+maxCopied) {
 			t.Fatalf("made %d bytes: %.200s", len(got), got)
 		}
-		if errors.As(err, new(*jsonpatch.CopySizeError)) || errors.Is(err, jsonpatch.ErrTooExpensive) || bytes.ContainsAny(append(doc, patch...), "<>&\u2028\u2029") ||
+		if errors.As(err, new(*jsonpatch.CopySizeError)) || errors.Is(err, jsonpatch.ErrTooExpensive) ||
+			bytes.ContainsAny(append(doc, patch...), "<>&\u2028\u2029") ||
 			bytes.Contains(append(doc, patch...), []byte("null")) {
 			return // limited, or a special rule of the reference for escapes and nulls
 		}

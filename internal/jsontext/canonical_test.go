@@ -28,8 +28,10 @@ func TestCanonical(t *testing.T) {
 			"\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh",
 			"1": "One", "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control", "\u00f6": "Latin Small Letter O With Diaeresis"
 		}`, `{"\r":"Carriage Return","1":"One","` + "\u0080" + `":"Control","ö":"Latin Small Letter O With Diaeresis","€":"Euro Sign","😀":"Emoji: Grinning Face","` + "\ufb33" + `":"Hebrew Letter Dalet With Dagesh"}`},
-		{"escapes", "the fewest", `"\b\t\n\f\r\u0000\u001f\u007f\u2028\/<>&"`, `"\b\t\n\f\r\u0000\u001f` + "\u007f\u2028" + `/<>&"`},
-		{"nested", "at every level", `[ [ ] , { } , [ { "b" : [ 1 , 2 ] , "a" : { "d" : 1 , "c" : 2 } } ] ]`, `[[],{},[{"a":{"c":2,"d":1},"b":[1,2]}]]`},
+		{"escapes", "the fewest", `"\b\t\n\f\r\u0000\u001f\u007f\u2028\/<>&"`, `"\b\t\n\f\r\u0000\u001f` + "\u007f\u2028" +
+			`/<>&"`},
+		{"nested", "at every level", `[ [ ] , { } , [ { "b" : [ 1 , 2 ] , "a" : { "d" : 1 , "c" : 2 } } ] ]`,
+			`[[],{},[{"a":{"c":2,"d":1},"b":[1,2]}]]`},
 		{"same name", "the last counts", `{"a":1,"a":2}`, `{"a":2}`},
 		{"same name in disorder", "the last counts", `{"b":0,"a":1,"b":2,"a":3}`, `{"a":3,"b":2}`},
 		{"strings that look like brackets", "no comma is lost", `["[","["]`, `["[","["]`},

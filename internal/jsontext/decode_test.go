@@ -25,8 +25,10 @@ import (
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"metadata":{"name":"a\u0062","labels":{"k":"v","k":"w"},"creationTimestamp":null},"spec":{"replicas":3}}`,
-		`{"spec":{"replicas":1.0}}`, `{"spec":{"Replicas":1}}`, `{"spec":{"template":{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}},null]}}}}`,
-		`{"spec":{"replicas":1,"replicas":null},"metadata":{"annotations":null}}`, `{"spec":{"strategy":{"rollingUpdate":{"maxSurge":"25%"}}}}`, `[]`, `null`, `{`,
+		`{"spec":{"replicas":1.0}}`, `{"spec":{"Replicas":1}}`,
+		`{"spec":{"template":{"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}},null]}}}}`,
+		`{"spec":{"replicas":1,"replicas":null},"metadata":{"annotations":null}}`,
+		`{"spec":{"strategy":{"rollingUpdate":{"maxSurge":"25%"}}}}`, `[]`, `null`, `{`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -93,7 +95,8 @@ type node struct {
 // TestDecodeDeepValue checks that depth costs no more than length.
 func TestDecodeDeepValue(t *testing.T) {
 	const depth = 9000
-	text := strings.Repeat(`{"child":`, depth) + `{"list":[0` + strings.Repeat(",0", 1<<20) + `]}` + strings.Repeat("}", depth)
+	text := strings.Repeat(`{"child":`, depth) + `{"list":[0` + strings.Repeat(",0", 1<<20) + `]}` +
+		strings.Repeat("}", depth)
 	began := time.Now()
 	var n node
 	if err := jsontext.Decode([]byte(text), &n); err != nil {

@@ -51,7 +51,8 @@ func FuzzPatch(f *testing.F) {
 	f.Add([]byte(`{"":[],"a":{"":1}}`), []byte(`{"a":{"":2}}`))
 	f.Add([]byte(`{"a":{}}`), []byte(`{"":{},"a":{"":2}}`))
 	f.Fuzz(func(t *testing.T, from, to []byte) {
-		if !jsontext.Valid(from) || !jsontext.Valid(to) || jsontext.KindOf(from) != jsontext.Object || jsontext.KindOf(to) != jsontext.Object {
+		if !jsontext.Valid(from) || !jsontext.Valid(to) || jsontext.KindOf(from) != jsontext.Object ||
+			jsontext.KindOf(to) != jsontext.Object {
 			return
 		}
 		from, to = normal(from), normal(to)

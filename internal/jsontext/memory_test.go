@@ -56,7 +56,8 @@ func TestMemory(t *testing.T) {
 		})
 	}
 	// An ordinary large object is accepted.
-	text := []byte(pod(`"containers":` + many(`{"name":"container","image":"registry.example.com/app:1.2.3","args":["--verbose","--port=8080"]}`)))
+	text := []byte(pod(`"containers":` +
+		many(`{"name":"container","image":"registry.example.com/app:1.2.3","args":["--verbose","--port=8080"]}`)))
 	for _, object := range []any{&corev1.Pod{}, &unstructured.Unstructured{}} {
 		if err := jsontext.Decode(text, object); err != nil {
 			t.Errorf("%T: %v", object, err)

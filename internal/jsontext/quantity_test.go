@@ -26,13 +26,15 @@ func TestQuantities(t *testing.T) {
 		{"negative exponent", requests(`"1E-2147483647"`), "the quantity 1E-2147483647" + limits},
 		{"number", requests(`1e+99999`), "the quantity 1e+99999" + limits},
 		{"length", requests(`"` + nines + `"`), "the quantity " + nines[:32] + limits},
-		{"after a key that is there twice", `{"kind":"Pod","kind":"Pod",` + requests(`"1e2147483647"`)[1:], "the quantity 1e2147483647" + limits},
+		{"after a key that is there twice", `{"kind":"Pod","kind":"Pod",` + requests(`"1e2147483647"`)[1:],
+			"the quantity 1e2147483647" + limits},
 		{"exponent that is not too large", requests(`"1e999"`), ""},
 		{"exa", requests(`"1E"`), ""},
 		{"other units", requests(`"1000000Ki"`), ""},
 		{"digits", requests(`12345678`), ""},
 		{"label", `{"metadata":{"labels":{"commit":"9e84210"}}}`, ""},
-		{"label, after a key that is there twice", `{"kind":"Pod","kind":"Pod","metadata":{"labels":{"commit":"9e84210a"}}}`, ""},
+		{"label, after a key that is there twice", `{"kind":"Pod","kind":"Pod","metadata":{"labels":{"commit":"9e84210a"}}}`,
+			""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			err := jsontext.Decode([]byte(test.text), &corev1.Pod{})

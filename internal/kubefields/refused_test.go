@@ -19,7 +19,8 @@ import (
 func TestRefused(t *testing.T) {
 	invalid := func(causes ...metav1.StatusCause) error {
 		return &apierrors.StatusError{ErrStatus: metav1.Status{
-			Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Details: &metav1.StatusDetails{Causes: causes},
+			Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
+			Details: &metav1.StatusDetails{Causes: causes},
 		}}
 	}
 	cause := func(kind metav1.CauseType, field string) metav1.StatusCause {
@@ -37,8 +38,10 @@ func TestRefused(t *testing.T) {
 		{"a wrapped error", fmt.Errorf("apply: %w", invalid(cause(metav1.CauseTypeForbidden, "data"))), []string{"data"}},
 		{"a field counts once", invalid(cause(metav1.CauseTypeForbidden, "b"), cause(metav1.CauseTypeFieldValueInvalid, "a"),
 			cause(metav1.CauseTypeForbidden, "b")), []string{"b", "a"}},
-		{"a policy names no field", invalid(cause(metav1.CauseTypeForbidden, "data"), cause(metav1.CauseTypeForbidden, "")), nil},
-		{"a missing value is no change", invalid(cause(metav1.CauseTypeForbidden, "data"), cause(metav1.CauseTypeFieldValueRequired, "spec")), nil},
+		{"a policy names no field", invalid(cause(metav1.CauseTypeForbidden, "data"), cause(metav1.CauseTypeForbidden, "")),
+			nil},
+		{"a missing value is no change",
+			invalid(cause(metav1.CauseTypeForbidden, "data"), cause(metav1.CauseTypeFieldValueRequired, "spec")), nil},
 		{"another reason", apierrors.NewConflict(metav1.SchemeGroupVersion.WithResource("x").GroupResource(), "x", nil), nil},
 	} {
 		if d := cmp.Diff(tt.want, kubefields.Refused(tt.err)); d != "" {

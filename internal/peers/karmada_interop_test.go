@@ -39,7 +39,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-var updateVectors = flag.Bool("update", false, "write the answers of Karmada's server into the testdata of package interpreter")
+var updateVectors = flag.Bool("update", false,
+	"write the answers of Karmada's server into the testdata of package interpreter")
 
 // foo returns an object of a kind that both sides leave to webhooks. The name bad makes handlers
 // reject it.
@@ -73,7 +74,8 @@ func wanted(t *testing.T) asked {
 	pruned := foo("foo")
 	unstructured.RemoveNestedField(pruned.Object, "metadata", "annotations")
 	return asked{
-		Replicas: "3, cpu 500m", Components: "a 1, b 2", Dependencies: "ConfigMap d/c, Secret d/s", Status: `{"ready":1}`, Health: "true",
+		Replicas: "3, cpu 500m", Components: "a 1, b 2", Dependencies: "ConfigMap d/c, Secret d/s", Status: `{"ready":1}`,
+		Health:  "true",
 		Revised: changed(int64(7), "spec", "replicas"), Retained: changed(true, "spec", "paused"),
 		Aggregated: changed(int64(2), "status", "ready"), Pruned: pruned,
 	}
@@ -120,7 +122,9 @@ func (f *foos) Handle(_ context.Context, r theirserver.Request) theirserver.Resp
 	switch r.Operation {
 	case configv1alpha1.InterpreterOperationInterpretReplica:
 		response.Replicas = new(int32(3))
-		response.ReplicaRequirements = &workv1alpha2.ReplicaRequirements{ResourceRequest: corev1.ResourceList{"cpu": resource.MustParse("500m")}}
+		response.ReplicaRequirements = &workv1alpha2.ReplicaRequirements{
+			ResourceRequest: corev1.ResourceList{"cpu": resource.MustParse("500m")},
+		}
 	case configv1alpha1.InterpreterOperationInterpretComponent:
 		response.Components = []workv1alpha2.Component{{Name: "a", Replicas: 1}, {Name: "b", Replicas: 2}}
 	case configv1alpha1.InterpreterOperationInterpretDependency:
@@ -164,7 +168,9 @@ func TestKarmadaServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	if err := c.SetConfigurations(caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{ourConfiguration(server.URL, ca)}}); err != nil {
+	if err := c.SetConfigurations(
+		caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{ourConfiguration(server.URL,
+			ca)}}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := askOurs(t.Context(), c)
@@ -177,7 +183,8 @@ func TestKarmadaServer(t *testing.T) {
 
 	large := foo("large")
 	large.Object["spec"].(map[string]any)["unknown"] = strings.Repeat("x", theirserver.MaxRespBodyLength)
-	for want, object := range map[string]*unstructured.Unstructured{cannot: foo("bad"), "unexpected end of JSON input": large} {
+	for want, object := range map[string]*unstructured.Unstructured{cannot: foo("bad"),
+		"unexpected end of JSON input": large} {
 		_, err = c.Health(t.Context(), object)
 		var failed *caller.CallError
 		if !errors.As(err, &failed) || failed.Reason != caller.ReasonRefused || !strings.Contains(err.Error(), want) {
@@ -246,14 +253,16 @@ func ourConfiguration(url string, ca []byte) v1alpha1.ResourceInterpreterWebhook
 // ourFoos returns the same answers as foos.
 var ourFoos = interpreter.HandlerFor[*unstructured.Unstructured]{
 	Replica: func(context.Context, *unstructured.Unstructured) (int32, *interpreter.ReplicaRequirements, error) {
-		return 3, &interpreter.ReplicaRequirements{ResourceRequest: corev1.ResourceList{"cpu": resource.MustParse("500m")}}, nil
+		return 3, &interpreter.ReplicaRequirements{ResourceRequest: corev1.ResourceList{"cpu": resource.MustParse("500m")}},
+			nil
 	},
 	Components: func(context.Context, *unstructured.Unstructured) ([]interpreter.Component, error) {
 		return []interpreter.Component{{Name: "a", Replicas: 1}, {Name: "b", Replicas: 2}}, nil
 	},
 	Dependencies: func(context.Context, *unstructured.Unstructured) ([]interpreter.DependentObjectReference, error) {
 		return []interpreter.DependentObjectReference{
-			{APIVersion: "v1", Kind: "ConfigMap", Namespace: "d", Name: "c"}, {APIVersion: "v1", Kind: "Secret", Namespace: "d", Name: "s"},
+			{APIVersion: "v1", Kind: "ConfigMap", Namespace: "d", Name: "c"},
+			{APIVersion: "v1", Kind: "Secret", Namespace: "d", Name: "s"},
 		}, nil
 	},
 	Status: func(_ context.Context, object *unstructured.Unstructured) (any, error) {
@@ -271,7 +280,8 @@ var ourFoos = interpreter.HandlerFor[*unstructured.Unstructured]{
 	Retain: func(_ context.Context, desired, observed *unstructured.Unstructured) error {
 		return change("Retain", desired, observed, 0, 0)
 	},
-	Aggregate: func(_ context.Context, object *unstructured.Unstructured, statuses []interpreter.AggregatedStatusItem) error {
+	Aggregate: func(_ context.Context, object *unstructured.Unstructured,
+		statuses []interpreter.AggregatedStatusItem) error {
 		return change("AggregateStatus", object, nil, 0, len(statuses))
 	},
 	Prune: func(_ context.Context, object *unstructured.Unstructured) error {
@@ -301,10 +311,12 @@ func TestKarmadaCaller(t *testing.T) {
 	<-server.Ready()
 
 	lists := map[schema.GroupVersionResource]string{
-		{Group: "config.karmada.io", Version: "v1alpha1", Resource: "resourceinterpreterwebhookconfigurations"}: "ResourceInterpreterWebhookConfigurationList",
+		{Group: "config.karmada.io", Version: "v1alpha1",
+			Resource: "resourceinterpreterwebhookconfigurations"}: "ResourceInterpreterWebhookConfigurationList",
 	}
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists)
-	theirs, err := theircaller.NewCustomizedInterpreter(genericmanager.NewSingleClusterInformerManager(ctx, client, 0), nil)
+	theirs, err := theircaller.NewCustomizedInterpreter(genericmanager.NewSingleClusterInformerManager(ctx, client, 0),
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,8 +339,10 @@ func TestKarmadaCaller(t *testing.T) {
 	}
 	large := foo("large")
 	large.Object["spec"].(map[string]any)["unknown"] = strings.Repeat("x", interpreter.MaxBytes)
-	for want, object := range map[string]*unstructured.Unstructured{cannot: foo("bad"), "the body is over the limit": large} {
-		_, _, err := theirs.InterpretHealth(ctx, &request.Attributes{Operation: configv1alpha1.InterpreterOperationInterpretHealth, Object: object})
+	for want, object := range map[string]*unstructured.Unstructured{cannot: foo("bad"),
+		"the body is over the limit": large} {
+		_, _, err := theirs.InterpretHealth(ctx,
+			&request.Attributes{Operation: configv1alpha1.InterpreterOperationInterpretHealth, Object: object})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", object.GetName(), err, want)
 		}
@@ -410,7 +424,8 @@ func TestKarmadaVectors(t *testing.T) {
 		body := &recorder{header: http.Header{}}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", bytes.NewReader(v["request"]))
 		r.Header.Set("Content-Type", "application/json")
-		theirserver.NewWebhook(fixedResponse{*answer.Response}, theirserver.NewDecoder(runtime.NewScheme())).ServeHTTP(body, r)
+		theirserver.NewWebhook(fixedResponse{*answer.Response}, theirserver.NewDecoder(runtime.NewScheme())).ServeHTTP(body,
+			r)
 		sent := bytes.TrimSpace(body.body.Bytes())
 		if diff := cmp.Diff(decoded(t, sent), decoded(t, v["answer"])); diff != "" && !*updateVectors {
 			t.Errorf("%s: (-Karmada +testdata)\n%s", v["operation"], diff)

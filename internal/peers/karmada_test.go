@@ -71,7 +71,8 @@ func TestKarmadaAllocations(t *testing.T) {
 	webhook := interpreter.NewWebhook(&deployments{}, interpreter.NewDecoder(scheme))
 	for _, operation := range []string{"InterpretHealth", "ReviseReplica"} {
 		content := []byte(`{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","request":{"uid":"75765249-c556-41ec-83e1-c16189ef87ed",` +
-			`"kind":{"group":"apps","version":"v1","kind":"Deployment"},"name":"web","namespace":"prod","operation":"` + operation + `","replicas":7,"object":` + string(object) + `}}`)
+			`"kind":{"group":"apps","version":"v1","kind":"Deployment"},"name":"web","namespace":"prod","operation":"` +
+			operation + `","replicas":7,"object":` + string(object) + `}}`)
 		answer := &recorder{}
 		n := testing.AllocsPerRun(50, func() {
 			request := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(content))
@@ -89,7 +90,8 @@ func TestKarmadaAllocations(t *testing.T) {
 
 // TestKarmadaPackages counts the packages that a program with Karmada's caller of webhooks links.
 func TestKarmadaPackages(t *testing.T) {
-	command := exec.CommandContext(t.Context(), "go", "list", "-deps", "github.com/karmada-io/karmada/pkg/resourceinterpreter/customized/webhook")
+	command := exec.CommandContext(t.Context(), "go", "list", "-deps",
+		"github.com/karmada-io/karmada/pkg/resourceinterpreter/customized/webhook")
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	if err != nil {

@@ -74,7 +74,8 @@ func TestKarmadaLua(t *testing.T) {
 // moduleDir returns the folder of a module, and downloads the module if necessary.
 func moduleDir(t *testing.T, module string) string {
 	t.Helper()
-	for _, arguments := range [][]string{{"list", "-m", "-f", "{{.Dir}}", module}, {"mod", "download", module}, {"list", "-m", "-f", "{{.Dir}}", module}} {
+	for _, arguments := range [][]string{{"list", "-m", "-f", "{{.Dir}}", module}, {"mod", "download", module},
+		{"list", "-m", "-f", "{{.Dir}}", module}} {
 		command := exec.CommandContext(t.Context(), "go", arguments...)
 		command.Stderr = os.Stderr
 		out, err := command.Output()
@@ -105,7 +106,8 @@ func runLuaKind(t *testing.T, path string) int {
 	theirs.LoadConfig(configs)
 	gvk := ours.Kinds()[0]
 	for _, operation := range v1alpha1.InterpreterOperations() {
-		if there, here := theirs.HookEnabled(gvk, configv1alpha1.InterpreterOperation(operation)), ours.Supports(gvk, operation); there != here {
+		if there, here := theirs.HookEnabled(gvk, configv1alpha1.InterpreterOperation(operation)),
+			ours.Supports(gvk, operation); there != here {
 			t.Errorf("%s: %s: Karmada has a script: %v, here: %v", gvk.Kind, operation, there, here)
 		}
 	}

@@ -202,7 +202,8 @@ func (d luaDifference) askers(t *testing.T) func() (there, here string) {
 	names := luaFunctions[d.operation]
 	config := &configv1alpha1.ResourceInterpreterCustomization{}
 	raw, err := json.Marshal(map[string]any{
-		"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization", "metadata": map[string]any{"name": "a"},
+		"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterCustomization",
+		"metadata": map[string]any{"name": "a"},
 		"spec": map[string]any{
 			"target": map[string]any{"apiVersion": "example.io/v1", "kind": "Thing"},
 			"customizations": map[string]any{
@@ -229,7 +230,8 @@ func (d luaDifference) askers(t *testing.T) func() (there, here string) {
 		more = "," + d.object
 	}
 	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON([]byte(`{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a"}` + more + `}`)); err != nil {
+	if err := object.UnmarshalJSON([]byte(`{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a"}` + more +
+		`}`)); err != nil {
 		t.Fatal(err)
 	}
 	rule := karmada.Rules(karmada.AllResourceInterpreterCustomizationRules).GetByOperation(d.operation)

@@ -54,7 +54,8 @@ var differences = []difference{
 		"here: the controller has given up the rollout",
 	},
 	{
-		"partition", "a StatefulSet is unhealthy while it has a partition", "healthy when the pods above the partition are updated",
+		"partition", "a StatefulSet is unhealthy while it has a partition",
+		"healthy when the pods above the partition are updated",
 		"here: the others must not be updated",
 	},
 	{
@@ -155,7 +156,8 @@ var differences = []difference{
 		"here: an object that was deleted and created again counts from 1",
 	},
 	{
-		"cluster that has not reported", "observedGeneration stays, so the object stays ready", "one less than the generation",
+		"cluster that has not reported", "observedGeneration stays, so the object stays ready",
+		"one less than the generation",
 		"here: a new cluster must not count as ready",
 	},
 	{

@@ -67,7 +67,8 @@ func dependencyWatches(t *testing.T, qps float32) {
 		t.Fatal(err)
 	}
 	for i := range *watches {
-		if _, err := own.CoreV1().ConfigMaps(namespace).Create(t.Context(), object(fmt.Sprintf("object-%d", i), 1000, 0), metav1.CreateOptions{}); err != nil {
+		if _, err := own.CoreV1().ConfigMaps(namespace).Create(t.Context(), object(fmt.Sprintf("object-%d", i), 1000, 0),
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +121,8 @@ func dependencyWatches(t *testing.T, qps float32) {
 	t.Logf("%d watches in %.2f s; each %.1f KiB, %.2f goroutines", *watches, took.Seconds(),
 		float64(after.bytes-before.bytes)/n/1024, float64(after.goroutines-before.goroutines)/n)
 
-	if _, err := own.CoreV1().ConfigMaps(namespace).Create(t.Context(), object("large", large, 0), metav1.CreateOptions{}); err != nil {
+	if _, err := own.CoreV1().ConfigMaps(namespace).Create(t.Context(), object("large", large, 0),
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := watcher.AddOrUpdateWatcher(configMap("watcher-large"), configMap("large")); err != nil {
@@ -131,7 +133,8 @@ func dependencyWatches(t *testing.T, qps float32) {
 	time.Sleep(200 * time.Millisecond)
 	bytes := received.Load()
 	for i := range largeEvents {
-		if _, err := own.CoreV1().ConfigMaps(namespace).Update(t.Context(), object("large", large, i+1), metav1.UpdateOptions{}); err != nil {
+		if _, err := own.CoreV1().ConfigMaps(namespace).Update(t.Context(), object("large", large, i+1),
+			metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		select {

@@ -45,15 +45,19 @@ func TestLimits(t *testing.T) {
 	for _, tt := range []struct{ name, text, problem string }{
 		{"a large value", wide(85_000), "more than 3145728 bytes with its aliases replaced"},
 		{"values that double", doubling(30), "more than 3145728 bytes"},
-		{"merge keys", "a: &a {v: " + strings.Repeat("x", 10_000) + "}\nb:\n" + strings.Repeat("- {<<: *a}\n", 1000), "more than 3145728 bytes"},
+		{"merge keys", "a: &a {v: " + strings.Repeat("x", 10_000) + "}\nb:\n" + strings.Repeat("- {<<: *a}\n", 1000),
+			"more than 3145728 bytes"},
 		{"keys", key + strings.Repeat("? *k\n: 1\n", 10_000), "more than 3145728 bytes"},
-		{"a list as a key", "a: &a " + strings.Repeat("x", 10_000) + "\n? [" + strings.Repeat("*a,", 1000) + "]\n: 1\n", "more than 3145728 bytes"},
+		{"a list as a key", "a: &a " + strings.Repeat("x", 10_000) + "\n? [" + strings.Repeat("*a,", 1000) + "]\n: 1\n",
+			"more than 3145728 bytes"},
 		{"levels of aliases", deep.String(), "more than 10000 levels"},
-		{"levels", strings.Repeat("- ", 5001) + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "more than 10000 levels"},
+		{"levels", strings.Repeat("- ", 5001) + strings.Repeat("[", 5000) + strings.Repeat("]", 5000),
+			"more than 10000 levels"},
 		{"bytes", strings.Repeat("#", yamldoc.MaxBytes+1), "has 1572865 bytes"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for how, read := range map[string]func([]byte) ([]byte, error){"JSON": yamldoc.JSON, "StrictJSON": yamldoc.StrictJSON} {
+			for how, read := range map[string]func([]byte) ([]byte, error){"JSON": yamldoc.JSON,
+				"StrictJSON": yamldoc.StrictJSON} {
 				allocated, _, err := cost(func() error { _, err := read([]byte(tt.text)); return err })
 				if !errors.As(err, new(*yamldoc.LimitError)) || !strings.Contains(err.Error(), tt.problem) {
 					t.Errorf("%s: %v, want %s", how, err, tt.problem)
@@ -103,9 +107,10 @@ func TestManyParts(t *testing.T) {
 		"tight pairs": "[" + fill(`"":a,`, size) + "]", "pairs without keys": "[" + fill(":a,", size) + "]",
 		"pairs of anchors": "[" + fill("&a:a,", size) + "]", "pairs of objects": "[" + fill("{}:a,", size) + "]",
 		"objects in items": fill("- a:\n", size), "complex keys": fill("? \n", size),
-		"tabs": fill("-\ta:\n", size), "lines of Unicode": fill("- a:\u2028\n", size), "levels": fill("a:\n b:\n  c:\n", size),
-		"alias": "a: &a [" + fill("{},", 3000) + "]\nb: [" + fill("*a,", 3000) + "]\n",
-		"wide":  "a: &a {a: b}\nb: &b [" + fill("*a,", 300) + "]\nc: [" + fill("*b,", 6000) + "]\n",
+		"tabs": fill("-\ta:\n", size), "lines of Unicode": fill("- a:\u2028\n", size),
+		"levels": fill("a:\n b:\n  c:\n", size),
+		"alias":  "a: &a [" + fill("{},", 3000) + "]\nb: [" + fill("*a,", 3000) + "]\n",
+		"wide":   "a: &a {a: b}\nb: &b [" + fill("*a,", 300) + "]\nc: [" + fill("*b,", 6000) + "]\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			allocated, _, err := cost(func() error { _, err := yamldoc.JSON([]byte(text)); return err })
@@ -122,9 +127,11 @@ func TestManyParts(t *testing.T) {
 		"a list of addresses": "a:\n" + fill("- 2001:db8:1234:5678:9abc:def0:1:2/128\n", size),
 		"a table":             block("1234,5678,9012,3456,7890,1234,5678,9012,3456,7890"),
 		"a log":               block("2026-01-02T15:04:05Z [info] GET http://10.0.0.1:8080/?a=b {code: 200, took: 1ms}"),
-		"JSON":                block(`{"title": "Requests by code", "type": "graph", "gridPos": {"h": 8, "w": 12}, "targets": [{"expr": "sum(rate(requests[5m]))"}]}`)[:900_000],
-		"a definition":        "a:\n" + fill("- properties:\n    replicas:\n      description: The number of replicas.\n      type: integer\n", size),
-		"a long string":       "a: " + fill("x", size),
+		"JSON": block(
+			`{"title": "Requests by code", "type": "graph", "gridPos": {"h": 8, "w": 12}, "targets": [{"expr": "sum(rate(requests[5m]))"}]}`)[:900_000],
+		"a definition": "a:\n" +
+			fill("- properties:\n    replicas:\n      description: The number of replicas.\n      type: integer\n", size),
+		"a long string": "a: " + fill("x", size),
 	} {
 		if n := yamldoc.Memory([]byte(text)); n > yamldoc.MaxMemory {
 			t.Errorf("%s: about %d MiB", name, n>>20)
@@ -189,8 +196,10 @@ func TestFileLimit(t *testing.T) {
 // password.
 func TestErrorsQuoteNoValue(t *testing.T) {
 	for _, text := range []string{
-		"password: *s3cr3t", "a: &a 1\npassword: *s3cr3t", "password: !!int s3cr3t", "password: !!int s3`cr3t", "? {password: s3cr3t}\n: 1",
-		"? &a {password: s3cr3t}\n: *a", "null: s3cr3t", "a: &s3cr3t [*s3cr3t]", "password: !s3cr3t!x y", "{password: s3cr3t", "password: \"s3cr3t", "a: b: s3cr3t",
+		"password: *s3cr3t", "a: &a 1\npassword: *s3cr3t", "password: !!int s3cr3t", "password: !!int s3`cr3t",
+		"? {password: s3cr3t}\n: 1",
+		"? &a {password: s3cr3t}\n: *a", "null: s3cr3t", "a: &s3cr3t [*s3cr3t]", "password: !s3cr3t!x y", "{password: s3cr3t",
+		"password: \"s3cr3t", "a: b: s3cr3t",
 		"password: !!float s3cr3t", "a: !!binary s3cr3t!",
 	} {
 		for _, read := range []func([]byte) ([]byte, error){yamldoc.JSON, yamldoc.StrictJSON} {
@@ -245,8 +254,10 @@ func TestSplit(t *testing.T) {
 // documents are read as kubectl reads them.
 func FuzzDocuments(f *testing.F) {
 	for _, text := range []string{
-		wide(3000), doubling(8), "a: &a {x: 1}\nb: {<<: [*a, *a]}\n---\n? [*a]\n: 1\n--- !!map\n...\n", "a: |\n  &a\n  *a\n# &a *a\nb: >-\n &b\n \"*c\"",
-		`{"a": ["*", "&"]}{"b": 1e400}`, "? &a [a]\n: *a\n", "%TAG ! tag:x,2000:\n---\na: !b &c\n- *c", "&a *a : 1", "- - - - ? - : - &a\n- *a", "[[[[{{{{", "\t&a\n*a", "a: &a\n  b: &b *a",
+		wide(3000), doubling(8), "a: &a {x: 1}\nb: {<<: [*a, *a]}\n---\n? [*a]\n: 1\n--- !!map\n...\n",
+		"a: |\n  &a\n  *a\n# &a *a\nb: >-\n &b\n \"*c\"",
+		`{"a": ["*", "&"]}{"b": 1e400}`, "? &a [a]\n: *a\n", "%TAG ! tag:x,2000:\n---\na: !b &c\n- *c", "&a *a : 1",
+		"- - - - ? - : - &a\n- *a", "[[[[{{{{", "\t&a\n*a", "a: &a\n  b: &b *a",
 	} {
 		f.Add([]byte(text))
 	}

@@ -53,7 +53,9 @@ func TestURLNeedsAllowedHost(t *testing.T) {
 // TestOnlyAllowedTargetsAreCalled checks the targets that a caller connects to.
 func TestOnlyAllowedTargetsAreCalled(t *testing.T) {
 	service := func(namespace, name string) admissionregistrationv1.WebhookClientConfig {
-		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name}}
+		return admissionregistrationv1.WebhookClientConfig{
+			Service: &admissionregistrationv1.ServiceReference{Namespace: namespace, Name: name},
+		}
 	}
 	everything := []string{"*"}
 	for name, test := range map[string]struct {
@@ -61,37 +63,56 @@ func TestOnlyAllowedTargetsAreCalled(t *testing.T) {
 		config  admissionregistrationv1.WebhookClientConfig
 		allowed bool
 	}{
-		"service":                      {caller.Options{}, service("prod", "hook"), true},
-		"service in the list":          {caller.Options{AllowedServices: []string{"prod/hook"}}, service("prod", "hook"), true},
-		"service of the namespace":     {caller.Options{AllowedServices: []string{"prod/*"}}, service("prod", "hook"), true},
-		"service not in the list":      {caller.Options{AllowedServices: []string{"prod/hook"}}, service("kube-system", "hook"), false},
-		"empty list of services":       {caller.Options{AllowedServices: []string{}}, service("prod", "hook"), false},
-		"host":                         {caller.Options{AllowedHosts: []string{"hook.example.com"}}, at("https://Hook.example.com:8443/x", nil), true},
-		"host with port":               {caller.Options{AllowedHosts: []string{"hook.example.com:8443"}}, at("https://hook.example.com:8443/x", nil), true},
-		"host with another port":       {caller.Options{AllowedHosts: []string{"hook.example.com:8443"}}, at("https://hook.example.com/x", nil), false},
-		"host below":                   {caller.Options{AllowedHosts: []string{"*.example.com"}}, at("https://a.b.example.com/x", nil), true},
-		"domain itself":                {caller.Options{AllowedHosts: []string{"*.example.com"}}, at("https://example.com/x", nil), false},
-		"host that ends alike":         {caller.Options{AllowedHosts: []string{"example.com"}}, at("https://evilexample.com/x", nil), false},
-		"user that looks like a host":  {caller.Options{AllowedHosts: []string{"example.com"}}, at("https://example.com@evil.com/x", nil), false},
-		"any host":                     {caller.Options{AllowedHosts: everything}, at("https://93.184.216.34/", nil), true},
-		"private address":              {caller.Options{AllowedHosts: everything}, at("https://10.0.0.1/", nil), true},
-		"loopback":                     {caller.Options{AllowedHosts: everything}, at("https://127.0.0.1/", nil), false},
-		"loopback in another form":     {caller.Options{AllowedHosts: everything}, at("https://[::ffff:127.0.0.1]/", nil), false},
-		"loopback of IPv6":             {caller.Options{AllowedHosts: everything}, at("https://[::1]/", nil), false},
-		"unspecified":                  {caller.Options{AllowedHosts: everything}, at("https://0.0.0.0/", nil), false},
-		"metadata":                     {caller.Options{AllowedHosts: everything}, at("https://169.254.169.254/latest", nil), false},
-		"metadata behind NAT64":        {caller.Options{AllowedHosts: everything}, at("https://[64:ff9b::a9fe:a9fe]/", nil), false},
-		"metadata of IPv6":             {caller.Options{AllowedHosts: everything}, at("https://[fd00:ec2::254]/", nil), false},
-		"metadata of Google, IPv6":     {caller.Options{AllowedHosts: everything}, at("https://[fd20:ce::254]/", nil), false},
-		"metadata behind local NAT64":  {caller.Options{AllowedHosts: everything}, at("https://[64:ff9b:1::a9fe:a9fe]/", nil), false},
-		"loopback by 6to4":             {caller.Options{AllowedHosts: everything}, at("https://[2002:7f00:1::]/", nil), false},
-		"IPv4-compatible loopback":     {caller.Options{AllowedHosts: everything}, at("https://[::7f00:1]/", nil), false},
-		"IPv4-translated loopback":     {caller.Options{AllowedHosts: everything}, at("https://[::ffff:0:7f00:1]/", nil), false},
-		"this network":                 {caller.Options{AllowedHosts: everything}, at("https://0.1.2.3/", nil), false},
-		"site-local":                   {caller.Options{AllowedHosts: everything}, at("https://[fec0::1]/", nil), false},
-		"link-local":                   {caller.Options{AllowedHosts: everything}, at("https://[fe80::1%25eth0]/", nil), false},
-		"loopback by name in the list": {caller.Options{AllowedHosts: []string{"127.0.0.1:9443"}}, at("https://127.0.0.1:9443/", nil), true},
-		"loopback by prefix":           {caller.Options{AllowedHosts: everything, AllowedAddresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, at("https://127.0.0.1/", nil), true},
+		"service": {caller.Options{}, service("prod", "hook"), true},
+		"service in the list": {caller.Options{AllowedServices: []string{"prod/hook"}}, service("prod", "hook"),
+			true},
+		"service of the namespace": {caller.Options{AllowedServices: []string{"prod/*"}}, service("prod", "hook"), true},
+		"service not in the list": {caller.Options{AllowedServices: []string{"prod/hook"}},
+			service("kube-system", "hook"), false},
+		"empty list of services": {caller.Options{AllowedServices: []string{}}, service("prod", "hook"), false},
+		"host": {caller.Options{AllowedHosts: []string{"hook.example.com"}},
+			at("https://Hook.example.com:8443/x", nil), true},
+		"host with port": {caller.Options{AllowedHosts: []string{"hook.example.com:8443"}},
+			at("https://hook.example.com:8443/x", nil), true},
+		"host with another port": {caller.Options{AllowedHosts: []string{"hook.example.com:8443"}},
+			at("https://hook.example.com/x", nil), false},
+		"host below": {caller.Options{AllowedHosts: []string{"*.example.com"}},
+			at("https://a.b.example.com/x", nil), true},
+		"domain itself": {caller.Options{AllowedHosts: []string{"*.example.com"}},
+			at("https://example.com/x", nil), false},
+		"host that ends alike": {caller.Options{AllowedHosts: []string{"example.com"}},
+			at("https://evilexample.com/x", nil), false},
+		"user that looks like a host": {caller.Options{AllowedHosts: []string{"example.com"}},
+			at("https://example.com@evil.com/x", nil), false},
+		"any host":        {caller.Options{AllowedHosts: everything}, at("https://93.184.216.34/", nil), true},
+		"private address": {caller.Options{AllowedHosts: everything}, at("https://10.0.0.1/", nil), true},
+		"loopback":        {caller.Options{AllowedHosts: everything}, at("https://127.0.0.1/", nil), false},
+		"loopback in another form": {caller.Options{AllowedHosts: everything}, at("https://[::ffff:127.0.0.1]/", nil),
+			false},
+		"loopback of IPv6": {caller.Options{AllowedHosts: everything}, at("https://[::1]/", nil), false},
+		"unspecified":      {caller.Options{AllowedHosts: everything}, at("https://0.0.0.0/", nil), false},
+		"metadata": {caller.Options{AllowedHosts: everything}, at("https://169.254.169.254/latest", nil),
+			false},
+		"metadata behind NAT64": {caller.Options{AllowedHosts: everything}, at("https://[64:ff9b::a9fe:a9fe]/", nil),
+			false},
+		"metadata of IPv6": {caller.Options{AllowedHosts: everything}, at("https://[fd00:ec2::254]/", nil),
+			false},
+		"metadata of Google, IPv6": {caller.Options{AllowedHosts: everything}, at("https://[fd20:ce::254]/", nil), false},
+		"metadata behind local NAT64": {caller.Options{AllowedHosts: everything}, at("https://[64:ff9b:1::a9fe:a9fe]/", nil),
+			false},
+		"loopback by 6to4": {caller.Options{AllowedHosts: everything}, at("https://[2002:7f00:1::]/", nil),
+			false},
+		"IPv4-compatible loopback": {caller.Options{AllowedHosts: everything}, at("https://[::7f00:1]/", nil), false},
+		"IPv4-translated loopback": {caller.Options{AllowedHosts: everything}, at("https://[::ffff:0:7f00:1]/", nil),
+			false},
+		"this network": {caller.Options{AllowedHosts: everything}, at("https://0.1.2.3/", nil), false},
+		"site-local":   {caller.Options{AllowedHosts: everything}, at("https://[fec0::1]/", nil), false},
+		"link-local": {caller.Options{AllowedHosts: everything}, at("https://[fe80::1%25eth0]/", nil),
+			false},
+		"loopback by name in the list": {caller.Options{AllowedHosts: []string{"127.0.0.1:9443"}},
+			at("https://127.0.0.1:9443/", nil), true},
+		"loopback by prefix": {caller.Options{AllowedHosts: everything,
+			AllowedAddresses: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, at("https://127.0.0.1/", nil), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dialed := false
@@ -114,12 +135,14 @@ func TestOnlyAllowedTargetsAreCalled(t *testing.T) {
 				return // an invalid configuration is rejected earlier
 			}
 			_, err = c.Health(t.Context(), object())
-			if failed := reason(t, err); dialed != test.allowed || errors.Is(err, caller.ErrNotAllowed) == test.allowed || (failed.Reason == caller.ReasonConfiguration) == test.allowed {
+			if failed := reason(t, err); dialed != test.allowed || errors.Is(err, caller.ErrNotAllowed) == test.allowed ||
+				(failed.Reason == caller.ReasonConfiguration) == test.allowed {
 				t.Errorf("connected: %t, %v", dialed, err)
 			}
 		})
 	}
-	for _, options := range []caller.Options{{AllowedHosts: []string{""}}, {AllowedHosts: []string{"https://a"}}, {AllowedHosts: []string{"a*"}},
+	for _, options := range []caller.Options{{AllowedHosts: []string{""}}, {AllowedHosts: []string{"https://a"}},
+		{AllowedHosts: []string{"a*"}},
 		{AllowedHosts: []string{"*a"}}, {AllowedServices: []string{"hook"}}, {AllowedServices: []string{"/hook"}}} {
 		if _, err := caller.New(options); err == nil {
 			t.Errorf("%q %q are taken", options.AllowedHosts, options.AllowedServices)
@@ -135,7 +158,8 @@ func TestAddressIsCheckedWhenDialed(t *testing.T) {
 	byName := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
 	c := configured(t, caller.Options{AllowedHosts: []string{"*"}}, inter(interpreting("c", at(byName, ca))))
 	_, err := c.Health(t.Context(), object())
-	if failed := reason(t, err); failed.Reason != caller.ReasonConfiguration || !errors.Is(err, caller.ErrNotAllowed) || requests.Load() != 0 {
+	if failed := reason(t, err); failed.Reason != caller.ReasonConfiguration || !errors.Is(err, caller.ErrNotAllowed) ||
+		requests.Load() != 0 {
 		t.Errorf("%d requests, %v", requests.Load(), err)
 	}
 	c = configured(t, caller.Options{AllowedHosts: []string{"localhost"}}, inter(interpreting("c", at(byName, ca))))
@@ -162,7 +186,8 @@ func TestProxyMayBeOnThisMachine(t *testing.T) {
 	through := func(*http.Request) (*url.URL, error) {
 		return &url.URL{Scheme: "http", Host: proxy.Addr().String()}, nil
 	}
-	c := configured(t, caller.Options{AllowedHosts: []string{"hook.example.com"}, Proxy: through, Retries: -1}, inter(interpreting("c", at("https://hook.example.com/", nil))))
+	c := configured(t, caller.Options{AllowedHosts: []string{"hook.example.com"}, Proxy: through, Retries: -1},
+		inter(interpreting("c", at("https://hook.example.com/", nil))))
 	_, err = c.Health(t.Context(), object())
 	_ = reason(t, err)
 	select {
@@ -187,9 +212,11 @@ func TestSecretNeedsRuleForItsKind(t *testing.T) {
 	}{
 		"all kinds":          {inter(interpreting("c", at("https://a.example.com", nil))), secret, false},
 		"all kinds, another": {inter(interpreting("c", at("https://a.example.com", nil))), other, true},
-		"kind":               {inter(interpreting("c", at("https://a.example.com", nil), kindRule("*", "*", "*", "Secret"))), secret, true},
-		"all resources":      {explore(exploring("c", at("https://a.example.com", nil))), secret, false},
-		"resource":           {explore(exploring("c", at("https://a.example.com", nil), resourceRule("*", "", "v1", "secrets", "*"))), secret, true},
+		"kind": {inter(interpreting("c", at("https://a.example.com", nil), kindRule("*", "*", "*", "Secret"))),
+			secret, true},
+		"all resources": {explore(exploring("c", at("https://a.example.com", nil))), secret, false},
+		"resource": {explore(exploring("c", at("https://a.example.com", nil),
+			resourceRule("*", "", "v1", "secrets", "*"))), secret, true},
 	} {
 		c := configured(t, caller.Options{Mapper: mapper}, test.configurations)
 		if got, err := c.Match("InterpretHealth", test.kind, true); err != nil || (got != "") != test.want {

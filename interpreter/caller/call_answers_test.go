@@ -26,27 +26,32 @@ var uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}`)
 
 // TestInvalidAnswersAreRejected checks the exact error for each unusable answer. The object does not change.
 func TestInvalidAnswersAreRejected(t *testing.T) {
-	status := map[interpreter.Protocol]string{interpreter.ProtocolExplore: "response.status", interpreter.ProtocolInterpret: "response.rawStatus"}
+	status := map[interpreter.Protocol]string{interpreter.ProtocolExplore: "response.status",
+		interpreter.ProtocolInterpret: "response.rawStatus"}
 	for _, bad := range interpretertest.BadAnswers() {
 		for _, protocol := range bad.Protocols {
 			t.Run(string(protocol)+"/"+bad.Name, func(t *testing.T) {
 				want := map[string]string{
-					"no response":                   "NoResponse: response is missing",
-					"wrong UID":                     "WrongUID: response.uid is \"not-UID\": expected \"UID\" as in the request",
-					"missing replicas":              "MissingField: response.replicas is missing: the operation requires it",
-					"missing health":                "MissingField: response.healthy is missing: the operation requires it",
-					"missing status":                "MissingField: " + status[protocol] + " is missing: the operation requires it",
-					"missing name of a dependency":  "MissingField: response.dependencies[0].name is missing: the operation requires it",
-					"negative replicas":             "InvalidField: response.replicas is -1: it must not be negative",
-					"duplicate component":           "InvalidField: response.components[1].name is a duplicate: \"a\"",
-					"patch without type":            "InvalidPatch: response.patchType is missing: response.patch requires it",
-					"patch of another type":         "InvalidPatch: response.patchType is \"MergePatch\": must be JSONPatch",
-					"patch that changes identity":   "IdentityChanged: response.patch changes metadata.name from \"w\" to \"other\": the answer would be another object",
+					"no response":      "NoResponse: response is missing",
+					"wrong UID":        "WrongUID: response.uid is \"not-UID\": expected \"UID\" as in the request",
+					"missing replicas": "MissingField: response.replicas is missing: the operation requires it",
+					"missing health":   "MissingField: response.healthy is missing: the operation requires it",
+					"missing status":   "MissingField: " + status[protocol] + " is missing: the operation requires it",
+					"missing name of a dependency": "MissingField: response.dependencies[0].name is missing: the operation " +
+						"requires it",
+					"negative replicas":     "InvalidField: response.replicas is -1: it must not be negative",
+					"duplicate component":   "InvalidField: response.components[1].name is a duplicate: \"a\"",
+					"patch without type":    "InvalidPatch: response.patchType is missing: response.patch requires it",
+					"patch of another type": "InvalidPatch: response.patchType is \"MergePatch\": must be JSONPatch",
+					"patch that changes identity": "IdentityChanged: response.patch changes metadata.name from \"w\" to " +
+						"\"other\": the answer would be another object",
 					"oversized answer":              "TooLarge: the answer is over the limit of 8388608 bytes",
 					"unsuccessful without a status": "NoStatus: response.status is missing: a failed request needs a message or a code",
 					"unsuccessful":                  "Refused: refused (418): a teapot",
-					"not JSON":                      "Malformed: the answer is not a " + protocol.Kind() + ": the body is not JSON: invalid character '<' looking for beginning of value",
-					"another kind":                  "Malformed: the answer is not a " + protocol.Kind() + ": kind is \"AdmissionReview\": expected ExploreReview or ResourceInterpreterContext",
+					"not JSON": "Malformed: the answer is not a " + protocol.Kind() +
+						": the body is not JSON: invalid character '<' looking for beginning of value",
+					"another kind": "Malformed: the answer is not a " + protocol.Kind() +
+						": kind is \"AdmissionReview\": expected ExploreReview or ResourceInterpreterContext",
 				}[bad.Name]
 				server, ca := serve(t, bad)
 				configurations := inter(interpreting("c", at(server.URL, ca)))
@@ -64,7 +69,8 @@ func TestInvalidAnswersAreRejected(t *testing.T) {
 				if want != got {
 					t.Errorf("got  %s\nwant %s", got, want)
 				}
-				if text := fmt.Sprintf("webhook c/w.c.example.com, %s: %s: %v", bad.Operation, failed.Reason, failed.Err); err.Error() != text {
+				if text := fmt.Sprintf("webhook c/w.c.example.com, %s: %s: %v", bad.Operation, failed.Reason,
+					failed.Err); err.Error() != text {
 					t.Errorf("got  %s\nwant %s", err, text)
 				}
 				if diff := cmp.Diff(object(), u); diff != "" {
@@ -88,17 +94,30 @@ func TestForbiddenPatchesAreRejected(t *testing.T) {
 		name, patch, want string
 		operation         interpreter.Operation
 	}{
-		{"kind", `[{"op":"replace","path":"/kind","value":"Other"}]`, "IdentityChanged: response.patch changes kind from \"Workload\" to \"Other\": the answer would be another object", v1alpha1.InterpreterOperationReviseReplica},
-		{"namespace", `[{"op":"remove","path":"/metadata/namespace"}]`, "IdentityChanged: response.patch changes metadata.namespace from \"n\" to \"\": the answer would be another object", v1alpha1.InterpreterOperationReviseReplica},
+		{"kind", `[{"op":"replace","path":"/kind","value":"Other"}]`,
+			"IdentityChanged: response.patch changes kind from \"Workload\" to \"Other\": the answer would be another object",
+			v1alpha1.InterpreterOperationReviseReplica},
+		{"namespace", `[{"op":"remove","path":"/metadata/namespace"}]`,
+			"IdentityChanged: response.patch changes metadata.namespace from \"n\" to \"\": the answer would be another object",
+			v1alpha1.InterpreterOperationReviseReplica},
 		{"no object", `[{"op":"replace","path":"","value":[]}]`, "InvalidPatch", v1alpha1.InterpreterOperationReviseReplica},
-		{"patch that is no list", `{}`, "InvalidPatch: response.patch is not a JSON Patch: expected a list of operations", v1alpha1.InterpreterOperationReviseReplica},
-		{"missing path", `[{"op":"remove","path":"/spec/x"}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
-		{"failed test", `[{"op":"test","path":"/spec/replicas","value":2}]`, "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
-		{"copies that double", doubling(30), "InvalidPatch: response.patch cannot be applied", v1alpha1.InterpreterOperationReviseReplica},
-		{"too many", many(10_001), "TooLarge: response.patch has 10001 operations: the limit is 10000", v1alpha1.InterpreterOperationReviseReplica},
-		{"UID is removed", `[{"op":"remove","path":"/metadata/uid"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"\": the answer would be another object", v1alpha1.InterpreterOperationRetain},
+		{"patch that is no list", `{}`, "InvalidPatch: response.patch is not a JSON Patch: expected a list of operations",
+			v1alpha1.InterpreterOperationReviseReplica},
+		{"missing path", `[{"op":"remove","path":"/spec/x"}]`, "InvalidPatch: response.patch cannot be applied",
+			v1alpha1.InterpreterOperationReviseReplica},
+		{"failed test", `[{"op":"test","path":"/spec/replicas","value":2}]`, "InvalidPatch: response.patch cannot be applied",
+			v1alpha1.InterpreterOperationReviseReplica},
+		{"copies that double", doubling(30), "InvalidPatch: response.patch cannot be applied",
+			v1alpha1.InterpreterOperationReviseReplica},
+		{"too many", many(10_001), "TooLarge: response.patch has 10001 operations: the limit is 10000",
+			v1alpha1.InterpreterOperationReviseReplica},
+		{"UID is removed", `[{"op":"remove","path":"/metadata/uid"}]`,
+			"IdentityChanged: response.patch changes metadata.uid from \"1\" to \"\": the answer would be another object",
+			v1alpha1.InterpreterOperationRetain},
 		{"Prune removes the UID", `[{"op":"remove","path":"/metadata/uid"}]`, "", v1alpha1.InterpreterOperationPrune},
-		{"another UID", `[{"op":"replace","path":"/metadata/uid","value":"2"}]`, "IdentityChanged: response.patch changes metadata.uid from \"1\" to \"2\": the answer would be another object", v1alpha1.InterpreterOperationPrune},
+		{"another UID", `[{"op":"replace","path":"/metadata/uid","value":"2"}]`,
+			"IdentityChanged: response.patch changes metadata.uid from \"1\" to \"2\": the answer would be another object",
+			v1alpha1.InterpreterOperationPrune},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server, ca := serve(t, careless(func(r *interpreter.Response) {
@@ -128,14 +147,18 @@ func TestForbiddenPatchesAreRejected(t *testing.T) {
 // multiple of its size.
 func TestAnswerWithManyPartsIsRejected(t *testing.T) {
 	parts := "[" + strings.Repeat("{},", 2_700_000) + "{}]"
-	patch := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/spec/x","value":` + parts[:6_000_000] + `]}]`))
+	patch := base64.StdEncoding.EncodeToString([]byte(`[{"op":"add","path":"/spec/x","value":` + parts[:6_000_000] +
+		`]}]`))
 	for _, test := range []struct {
 		operation       interpreter.Operation
 		members, reason string
 	}{
-		{v1alpha1.InterpreterOperationInterpretDependency, `"dependencies":` + parts, "Malformed: response cannot be decoded: it has so many small parts"},
-		{v1alpha1.InterpreterOperationInterpretComponent, `"components":` + parts, "Malformed: response cannot be decoded: it has so many small parts"},
-		{v1alpha1.InterpreterOperationReviseReplica, `"patchType":"JSONPatch","patch":"` + patch + `"`, "TooLarge: response.patch makes an object with too many parts"},
+		{v1alpha1.InterpreterOperationInterpretDependency, `"dependencies":` + parts,
+			"Malformed: response cannot be decoded: it has so many small parts"},
+		{v1alpha1.InterpreterOperationInterpretComponent, `"components":` + parts,
+			"Malformed: response cannot be decoded: it has so many small parts"},
+		{v1alpha1.InterpreterOperationReviseReplica, `"patchType":"JSONPatch","patch":"` + patch + `"`,
+			"TooLarge: response.patch makes an object with too many parts"},
 	} {
 		t.Run(string(test.operation), func(t *testing.T) {
 			server, ca := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +167,8 @@ func TestAnswerWithManyPartsIsRejected(t *testing.T) {
 					http.Error(w, err.Error(), http.StatusBadRequest)
 					return
 				}
-				_, _ = fmt.Fprintf(w, `{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":%q,"successful":true,%s}}`,
+				_, _ = fmt.Fprintf(w,
+					`{"kind":"ResourceInterpreterContext","apiVersion":"config.karmada.io/v1alpha1","response":{"uid":%q,"successful":true,%s}}`,
 					review.Request.UID, test.members)
 			}))
 			c := configured(t, caller.Options{}, inter(interpreting("c", at(server.URL, ca))))

@@ -61,12 +61,16 @@ func TestReasonOfEachFailure(t *testing.T) {
 		code    int
 		want    string
 	}{
-		{"status", status(500, `{"kind":"Status","message":"out of order"}`), caller.ReasonStatus, 500, "HTTP 500 Internal Server Error"},
+		{"status", status(500, `{"kind":"Status","message":"out of order"}`), caller.ReasonStatus, 500,
+			"HTTP 500 Internal Server Error"},
 		{"text", status(404, "nothing here\n"), caller.ReasonStatus, 404, "HTTP 404 Not Found"},
 		{"another document", status(502, `{"secret":"hunter2"}`), caller.ReasonStatus, 502, "HTTP 502 Bad Gateway"},
-		{"redirect", http.RedirectHandler("https://elsewhere.example.com/", http.StatusTemporaryRedirect), caller.ReasonStatus, 307, "HTTP 307 Temporary Redirect"},
-		{"cut off", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), caller.ReasonInterrupted, 0, "EOF"},
-		{"slow", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { wait(r) }), caller.ReasonTimeout, 0, "no answer in 1s: context deadline exceeded"},
+		{"redirect", http.RedirectHandler("https://elsewhere.example.com/", http.StatusTemporaryRedirect),
+			caller.ReasonStatus, 307, "HTTP 307 Temporary Redirect"},
+		{"cut off", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
+			caller.ReasonInterrupted, 0, "EOF"},
+		{"slow", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { wait(r) }), caller.ReasonTimeout, 0,
+			"no answer in 1s: context deadline exceeded"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server, ca := serve(t, test.handler)
@@ -86,11 +90,12 @@ func TestReasonOfEachFailure(t *testing.T) {
 			if !errors.Is(err, interpreter.ErrNotInterpreted) || reason(t, err).Reason != test.reason {
 				t.Errorf("with Ignore: %v", err)
 			}
-			other := interpreter.FromHandler(interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
-				r := interpreter.Succeeded("")
-				r.Healthy = new(true)
-				return r
-			}))
+			other := interpreter.FromHandler(
+				interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
+					r := interpreter.Succeeded("")
+					r.Healthy = new(true)
+					return r
+				}))
 			if ok, err := caller.Chain(c, other).Health(t.Context(), object()); !ok || err != nil {
 				t.Errorf("the chain: %v, %v", ok, err)
 			}
@@ -113,7 +118,8 @@ func TestCallEndsWithItsContext(t *testing.T) {
 		cancel()
 	}()
 	_, err := c.Health(ctx, object())
-	if failed := reason(t, err); failed.Reason != caller.ReasonCanceled || !errors.Is(err, context.Canceled) || errors.Is(err, interpreter.ErrNotInterpreted) {
+	if failed := reason(t, err); failed.Reason != caller.ReasonCanceled || !errors.Is(err, context.Canceled) ||
+		errors.Is(err, interpreter.ErrNotInterpreted) {
 		t.Errorf("%v: who gives up wants no other answer", err)
 	}
 }
@@ -147,7 +153,8 @@ func TestCallIsRetriedIfNotHandled(t *testing.T) {
 		if n := dials.Load(); n != test.dials {
 			t.Errorf("%d dials, want %d", n, test.dials)
 		}
-		if n := metertest.Values(t, registry)["spokewire_interpreter_caller_retries_total webhook=c/w.c.example.com"]; n != float64(test.dials-1) {
+		if n := metertest.Values(t,
+			registry)["spokewire_interpreter_caller_retries_total webhook=c/w.c.example.com"]; n != float64(test.dials-1) {
 			t.Errorf("%v retries were counted, want %d", n, test.dials-1)
 		}
 		c.Close()
@@ -162,9 +169,11 @@ func TestCallIsRetriedIfNotHandled(t *testing.T) {
 	}))
 	for _, test := range []struct{ retries, calls, code int }{{-1, 1, 429}, {1, 2, 429}, {2, 3, 0}} {
 		calls.Store(0)
-		c := configured(t, caller.Options{Retries: test.retries, RetryDelay: time.Millisecond}, inter(interpreting("c", at(busy.URL, ca))))
+		c := configured(t, caller.Options{Retries: test.retries, RetryDelay: time.Millisecond},
+			inter(interpreting("c", at(busy.URL, ca))))
 		_, err := c.Health(t.Context(), object())
-		if test.code == 0 && err != nil || test.code != 0 && (reason(t, err).Reason != caller.ReasonStatus || reason(t, err).Code != test.code) || int(calls.Load()) != test.calls {
+		if test.code == 0 && err != nil || test.code != 0 && (reason(t, err).Reason != caller.ReasonStatus ||
+			reason(t, err).Code != test.code) || int(calls.Load()) != test.calls {
 			t.Errorf("%d retries: %v after %d calls", test.retries, err, calls.Load())
 		}
 	}
@@ -248,8 +257,10 @@ func TestServiceIsCalledAtResolvedAddress(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	service := admissionregistrationv1.WebhookClientConfig{CABundle: []byte(ca.PEM),
-		Service: &admissionregistrationv1.ServiceReference{Namespace: "prod", Name: "hook", Path: new("/interpret"), Port: new(int32(8443))}}
-	c := configured(t, caller.Options{ResolveService: func(_ context.Context, namespace, name string, port int32) (string, error) {
+		Service: &admissionregistrationv1.ServiceReference{Namespace: "prod", Name: "hook", Path: new("/interpret"),
+			Port: new(int32(8443))}}
+	c := configured(t, caller.Options{ResolveService: func(_ context.Context, namespace, name string, port int32) (string,
+		error) {
 		if namespace != "prod" || name != "hook" || port != 8443 {
 			t.Errorf("%s/%s:%d is asked for", namespace, name, port)
 		}
@@ -282,7 +293,8 @@ func TestCredentialsGoOnlyToTheirServer(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := ""
 		if len(r.TLS.PeerCertificates) > 0 {
-			if _, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
+			if _, err := r.TLS.PeerCertificates[0].Verify(
+				x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err == nil {
 				name = r.TLS.PeerCertificates[0].Subject.CommonName
 			}
 		}
@@ -301,8 +313,10 @@ func TestCredentialsGoOnlyToTheirServer(t *testing.T) {
 		if server != address {
 			return caller.Credentials{}
 		}
-		return caller.Credentials{BearerTokenFile: token, CertFile: filepath.Join(folder, "tls.crt"), KeyFile: filepath.Join(folder, "tls.key")}
-	}}, inter(interpreting("a", at(known.URL, pem(known)), kindRule("InterpretHealth", "*", "*", "*")), interpreting("b", at(other.URL, pem(other)), kindRule("Prune", "*", "*", "*"))))
+		return caller.Credentials{BearerTokenFile: token, CertFile: filepath.Join(folder, "tls.crt"),
+			KeyFile: filepath.Join(folder, "tls.key")}
+	}}, inter(interpreting("a", at(known.URL, pem(known)), kindRule("InterpretHealth", "*", "*", "*")),
+		interpreting("b", at(other.URL, pem(other)), kindRule("Prune", "*", "*", "*"))))
 	for _, want := range []string{"first", "second"} {
 		write(want + "\n")
 		if _, err := c.Health(t.Context(), object()); err != nil {
@@ -317,10 +331,13 @@ func TestCredentialsGoOnlyToTheirServer(t *testing.T) {
 		t.Errorf("another server saw %s", got)
 	}
 	write("")
-	if _, err := c.Health(t.Context(), object()); err == nil || reason(t, err).Reason != caller.ReasonConfiguration || strings.Contains(err.Error(), "second") {
+	if _, err := c.Health(t.Context(), object()); err == nil || reason(t, err).Reason != caller.ReasonConfiguration ||
+		strings.Contains(err.Error(), "second") {
 		t.Errorf("an empty token: %v", err)
 	}
-	if s := fmt.Sprintf("%v %+v %#v", caller.Credentials{BearerToken: "hunter2"}, caller.Credentials{BearerToken: "hunter2"}, caller.Credentials{BearerToken: "hunter2"}); strings.Contains(s, "hunter2") {
+	if s := fmt.Sprintf("%v %+v %#v", caller.Credentials{BearerToken: "hunter2"},
+		caller.Credentials{BearerToken: "hunter2"}, caller.Credentials{BearerToken: "hunter2"}); strings.Contains(s,
+		"hunter2") {
 		t.Errorf("the token is shown: %s", s)
 	}
 }
@@ -331,10 +348,11 @@ func TestConnectionIsReused(t *testing.T) {
 	server, ca := serve(t, healthy(true))
 	var dials atomic.Int32
 	registry := prometheus.NewRegistry()
-	c := configured(t, caller.Options{MetricsRegisterer: registry, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
-		dials.Add(1)
-		return (&net.Dialer{}).DialContext(ctx, network, address)
-	}}, inter(interpreting("c", at(server.URL, ca))))
+	c := configured(t, caller.Options{MetricsRegisterer: registry,
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			dials.Add(1)
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}}, inter(interpreting("c", at(server.URL, ca))))
 	for range 20 {
 		if _, err := c.Health(t.Context(), object()); err != nil {
 			t.Fatal(err)

@@ -38,7 +38,8 @@ func TestSetConfigurationsReturnsFirstErrors(t *testing.T) {
 	}
 	var text string
 	allocated, took := alloctest.Cost(func() { text = c.SetConfigurations(inter(broken...)).Error() })
-	if !strings.HasPrefix(text, "[c0: webhooks[0].rules: Too many: 2001") || !strings.HasSuffix(text, ", 160090 more errors]") {
+	if !strings.HasPrefix(text, "[c0: webhooks[0].rules: Too many: 2001") ||
+		!strings.HasSuffix(text, ", 160090 more errors]") {
 		t.Errorf("%.2000s", text)
 	}
 	if allocated > 256<<20 || took > 20*time.Second {
@@ -50,10 +51,11 @@ func TestSetConfigurationsReturnsFirstErrors(t *testing.T) {
 // unreadable. A deleted webhook is removed, and a recreated webhook is used again. Each problem is
 // logged once.
 func TestUnreadableConfigurationKeepsEarlierVersion(t *testing.T) {
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		v1alpha1.ExploringWebhookConfigurations:   "ResourceExploringWebhookConfigurationList",
-		v1alpha1.InterpreterWebhookConfigurations: "ResourceInterpreterWebhookConfigurationList",
-	})
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{
+			v1alpha1.ExploringWebhookConfigurations:   "ResourceExploringWebhookConfigurationList",
+			v1alpha1.InterpreterWebhookConfigurations: "ResourceInterpreterWebhookConfigurationList",
+		})
 	resource := client.Resource(v1alpha1.InterpreterWebhookConfigurations)
 	registry := prometheus.NewRegistry()
 	c, err := caller.New(caller.Options{Client: client, MetricsRegisterer: registry})
@@ -67,7 +69,8 @@ func TestUnreadableConfigurationKeepsEarlierVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))))
+	ctx, cancel := context.WithCancel(
+		klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))))
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
 	<-c.Ready()
@@ -121,11 +124,13 @@ func TestSetConfigurations(t *testing.T) {
 	bad := interpreting("bad", admissionregistrationv1.WebhookClientConfig{})
 	bad.Webhooks[0].TimeoutSeconds = new(int32(31))
 	err := c.SetConfigurations(inter(bad))
-	want := "[bad: webhooks[0].clientConfig: Required value: exactly one of url and service is required, bad: webhooks[0].timeoutSeconds: Invalid value: 31: must be between 1 and 30 seconds]"
+	want := "[bad: webhooks[0].clientConfig: Required value: exactly one of url and service is required, bad: " +
+		"webhooks[0].timeoutSeconds: Invalid value: 31: must be between 1 and 30 seconds]"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	if got, err := c.Match(v1alpha1.InterpreterOperationPrune, workloadKind, true); got != "good/w.good.example.com" || err != nil {
+	if got, err := c.Match(v1alpha1.InterpreterOperationPrune, workloadKind, true); got != "good/w.good.example.com" ||
+		err != nil {
 		t.Errorf("what was there before is gone: %q %v", got, err)
 	}
 	err = c.SetConfigurations(explore(exploring("a", nowhere, resourceRule("*", "*", "*", "workloads", "*"))))

@@ -26,7 +26,8 @@ func TestChainCallsInterpretersInOrder(t *testing.T) {
 	}
 	server, ca := serve(t, http.NotFoundHandler())
 	fails := configured(t, caller.Options{}, inter(interpreting("c", at(server.URL, ca))))
-	if _, err := caller.Chain(never, fails, never).Health(t.Context(), object()); errors.Is(err, interpreter.ErrNotInterpreted) || reason(t, err).Reason != caller.ReasonStatus {
+	if _, err := caller.Chain(never, fails, never).Health(t.Context(), object()); errors.Is(err,
+		interpreter.ErrNotInterpreted) || reason(t, err).Reason != caller.ReasonStatus {
 		t.Errorf("a failure ends the chain: %v", err)
 	}
 	_, err = fails.Interpret(t.Context(), interpreter.Query{Operation: v1alpha1.InterpreterOperationInterpretHealth})
@@ -65,11 +66,12 @@ spec:
 				failed.Reason != caller.ReasonNotImplemented || failed.Code != http.StatusNotImplemented {
 				t.Errorf("got %v", err)
 			}
-			next := interpreter.FromHandler(interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
-				r := interpreter.Succeeded("")
-				r.Healthy = new(true)
-				return r
-			}))
+			next := interpreter.FromHandler(
+				interpreter.HandlerFunc(func(context.Context, interpreter.Request) interpreter.Response {
+					r := interpreter.Succeeded("")
+					r.Healthy = new(true)
+					return r
+				}))
 			if ok, err := caller.Chain(webhooks, next).Health(t.Context(), object()); !ok || err != nil {
 				t.Errorf("the chain: %v, %v", ok, err)
 			}
@@ -92,7 +94,8 @@ func TestChainErrorHasEachReasonOnce(t *testing.T) {
 	_, err = caller.Chain(caller.Chain(own, inLua), webhooks, native.New(), own).Components(t.Context(), object())
 	const want = "not interpreted: " +
 		"no customization has InterpretComponent of Workload; no Lua script has InterpretComponent of Workload; " +
-		"webhook c/w.c.example.com, InterpretComponent: NotImplemented: refused (501): InterpretComponent of Workload is not native; " +
+		"webhook c/w.c.example.com, InterpretComponent: NotImplemented: refused (501): InterpretComponent of Workload is " +
+		"not native; " +
 		"InterpretComponent of Workload is not native"
 	if !errors.Is(err, interpreter.ErrNotInterpreted) || err.Error() != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.ReplaceAll(err.Error(), "\n", "⏎"), want)

@@ -44,18 +44,21 @@ func ExampleChain() {
 		},
 		Rules: []v1alpha1.KindRuleWithOperations{{
 			Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationInterpretReplica},
-			KindRule:   v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Kinds: []string{"Pool"}},
+			KindRule: v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"},
+				Kinds: []string{"Pool"}},
 		}},
 		InterpreterContextVersions: []string{"v1alpha1"},
 	}}}
-	if err := webhooks.SetConfigurations(caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{configuration}}); err != nil {
+	if err := webhooks.SetConfigurations(
+		caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{configuration}}); err != nil {
 		fmt.Println(err)
 		return
 	}
 
 	answers := caller.Chain(webhooks, native.New())
 	for _, object := range []map[string]any{
-		{"apiVersion": "example.com/v1", "kind": "Pool", "metadata": map[string]any{"name": "p"}, "spec": map[string]any{"size": int64(4)}},
+		{"apiVersion": "example.com/v1", "kind": "Pool", "metadata": map[string]any{"name": "p"},
+			"spec": map[string]any{"size": int64(4)}},
 		{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "d"}},
 		{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}},
 	} {
@@ -81,18 +84,20 @@ func ExampleNew() {
 	_, err = webhooks.Match(v1alpha1.InterpreterOperationInterpretHealth, pools, true)
 	fmt.Println(err)
 
-	err = webhooks.SetConfigurations(caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{{
-		ObjectMeta: metav1.ObjectMeta{Name: "pools"},
-		Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
-			Name:         "health.example.com",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new("https://pools.example.com/interpret")},
-			Rules: []v1alpha1.KindRuleWithOperations{{
-				Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationInterpretHealth},
-				KindRule:   v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Kinds: []string{"Pool"}},
+	err = webhooks.SetConfigurations(
+		caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "pools"},
+			Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
+				Name:         "health.example.com",
+				ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new("https://pools.example.com/interpret")},
+				Rules: []v1alpha1.KindRuleWithOperations{{
+					Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationInterpretHealth},
+					KindRule: v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"},
+						Kinds: []string{"Pool"}},
+				}},
+				InterpreterContextVersions: []string{"v1alpha1"},
 			}},
-			InterpreterContextVersions: []string{"v1alpha1"},
-		}},
-	}}})
+		}}})
 	fmt.Println(err)
 	fmt.Println(webhooks.Match(v1alpha1.InterpreterOperationInterpretHealth, pools, true))
 	// Output:

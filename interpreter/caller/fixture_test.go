@@ -44,12 +44,15 @@ func at(url string, ca []byte) admissionregistrationv1.WebhookClientConfig {
 }
 
 // interpreting returns a configuration with one webhook, for the rules or for all requests.
-func interpreting(name string, client admissionregistrationv1.WebhookClientConfig, rules ...v1alpha1.KindRuleWithOperations) v1alpha1.ResourceInterpreterWebhookConfiguration {
+func interpreting(
+	name string, client admissionregistrationv1.WebhookClientConfig, rules ...v1alpha1.KindRuleWithOperations,
+) v1alpha1.ResourceInterpreterWebhookConfiguration {
 	if len(rules) == 0 {
 		rules = []v1alpha1.KindRuleWithOperations{kindRule("*", "*", "*", "*")}
 	}
 	c := v1alpha1.ResourceInterpreterWebhookConfiguration{Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
-		Name: "w." + name + ".example.com", ClientConfig: client, Rules: rules, InterpreterContextVersions: []string{"v1alpha1"},
+		Name: "w." + name + ".example.com", ClientConfig: client, Rules: rules,
+		InterpreterContextVersions: []string{"v1alpha1"},
 	}}}
 	c.Name = name
 	return c
@@ -61,7 +64,9 @@ func kindRule(operation v1alpha1.InterpreterOperation, group, version, kind stri
 }
 
 // exploring returns a configuration with one webhook, for the rules or for all requests.
-func exploring(name string, client admissionregistrationv1.WebhookClientConfig, rules ...v1alpha1.RuleWithOperations) v1alpha1.ResourceExploringWebhookConfiguration {
+func exploring(
+	name string, client admissionregistrationv1.WebhookClientConfig, rules ...v1alpha1.RuleWithOperations,
+) v1alpha1.ResourceExploringWebhookConfiguration {
 	if len(rules) == 0 {
 		rules = []v1alpha1.RuleWithOperations{resourceRule("*", "*", "*", "*", "*")}
 	}
@@ -72,9 +77,12 @@ func exploring(name string, client admissionregistrationv1.WebhookClientConfig, 
 	return c
 }
 
-func resourceRule(operation v1alpha1.OperationType, group, version, resource string, scope admissionregistrationv1.ScopeType) v1alpha1.RuleWithOperations {
+func resourceRule(
+	operation v1alpha1.OperationType, group, version, resource string, scope admissionregistrationv1.ScopeType,
+) v1alpha1.RuleWithOperations {
 	return v1alpha1.RuleWithOperations{Operations: []v1alpha1.OperationType{operation},
-		Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version}, Resources: []string{resource}, Scope: &scope}}
+		Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{version},
+			Resources: []string{resource}, Scope: &scope}}
 }
 
 // configured returns a caller with configurations. It may call test servers.

@@ -24,10 +24,11 @@ import (
 
 // TestInformersUpdateConfigurations checks that a caller uses the webhooks that are configured now.
 func TestInformersUpdateConfigurations(t *testing.T) {
-	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
-		v1alpha1.ExploringWebhookConfigurations:   "ResourceExploringWebhookConfigurationList",
-		v1alpha1.InterpreterWebhookConfigurations: "ResourceInterpreterWebhookConfigurationList",
-	})
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
+		map[schema.GroupVersionResource]string{
+			v1alpha1.ExploringWebhookConfigurations:   "ResourceExploringWebhookConfigurationList",
+			v1alpha1.InterpreterWebhookConfigurations: "ResourceInterpreterWebhookConfigurationList",
+		})
 	registry := prometheus.NewRegistry()
 	c, err := caller.New(caller.Options{Client: client, MetricsRegisterer: registry})
 	if err != nil {
@@ -36,7 +37,8 @@ func TestInformersUpdateConfigurations(t *testing.T) {
 	if _, err := c.Health(t.Context(), object()); !errors.Is(err, caller.ErrNotReady) {
 		t.Errorf("before Start: %v", err)
 	}
-	if err := c.SetConfigurations(caller.Configurations{}); err == nil || !strings.Contains(err.Error(), "Options.Client") {
+	if err := c.SetConfigurations(caller.Configurations{}); err == nil ||
+		!strings.Contains(err.Error(), "Options.Client") {
 		t.Errorf("a list next to a client: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -57,18 +59,21 @@ func TestInformersUpdateConfigurations(t *testing.T) {
 	}
 	eventually("")
 	b := interpreting("b", nowhere)
-	create(t, client.Resource(v1alpha1.InterpreterWebhookConfigurations).Create, "ResourceInterpreterWebhookConfiguration", &b)
+	create(t, client.Resource(v1alpha1.InterpreterWebhookConfigurations).Create, "ResourceInterpreterWebhookConfiguration",
+		&b)
 	eventually("b/w.b.example.com")
 	a := exploring("a", nowhere)
 	a.Webhooks[0].ExploreReviewVersions = []string{"v9"} // not valid, but still the first
 	create(t, client.Resource(v1alpha1.ExploringWebhookConfigurations).Create, "ResourceExploringWebhookConfiguration", &a)
 	eventually("a/w.a.example.com")
 	_, err = c.Health(t.Context(), object())
-	if failed := reason(t, err); failed.Reason != caller.ReasonConfiguration || failed.Err.Error() != `exploreReviewVersions are ["v9"]: must include v1alpha1` {
+	if failed := reason(t, err); failed.Reason != caller.ReasonConfiguration ||
+		failed.Err.Error() != `exploreReviewVersions are ["v9"]: must include v1alpha1` {
 		t.Error(err)
 	}
 	metertest.Expect(t, registry, map[string]float64{"spokewire_interpreter_caller_invalid_configurations": 1})
-	if err := client.Resource(v1alpha1.ExploringWebhookConfigurations).Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
+	if err := client.Resource(v1alpha1.ExploringWebhookConfigurations).Delete(t.Context(), "a",
+		metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually("b/w.b.example.com")
@@ -81,7 +86,10 @@ func TestInformersUpdateConfigurations(t *testing.T) {
 	}
 }
 
-func create(t *testing.T, f func(context.Context, *unstructured.Unstructured, metav1.CreateOptions, ...string) (*unstructured.Unstructured, error), kind string, configuration any) {
+func create(
+	t *testing.T, f func(context.Context, *unstructured.Unstructured, metav1.CreateOptions,
+		...string) (*unstructured.Unstructured, error), kind string, configuration any,
+) {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(configuration)
 	if err != nil {

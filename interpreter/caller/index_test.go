@@ -31,7 +31,8 @@ func mapper() meta.RESTMapper {
 func TestMatch(t *testing.T) {
 	namespace := schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}
 	unknown := schema.GroupVersionKind{Group: "new.example.com", Version: "v1", Kind: "New"}
-	const all, cluster, namespaced = admissionregistrationv1.AllScopes, admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope
+	const all, cluster, namespaced = admissionregistrationv1.AllScopes, admissionregistrationv1.ClusterScope,
+		admissionregistrationv1.NamespacedScope
 	tests := []struct {
 		name, reason   string
 		configurations caller.Configurations
@@ -41,11 +42,16 @@ func TestMatch(t *testing.T) {
 		want           string
 	}{
 		{"no rule", "", caller.Configurations{}, v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
-		{"a kind", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v1", "Workload"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, "a/w.a.example.com"},
-		{"another operation", "", inter(interpreting("a", nowhere, kindRule("Retain", "example.com", "v1", "Workload"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
-		{"another version", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v2", "Workload"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
-		{"every kind", "", inter(interpreting("a", nowhere, kindRule("*", "example.com", "*", "*"))), v1alpha1.InterpreterOperationPrune, workloadKind, true, "a/w.a.example.com"},
-		{"the first by name", "whatever the order, and however precise", inter(interpreting("b", nowhere, kindRule("Prune", "example.com", "v1", "Workload")), interpreting("a", nowhere)),
+		{"a kind", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v1", "Workload"))),
+			v1alpha1.InterpreterOperationPrune, workloadKind, true, "a/w.a.example.com"},
+		{"another operation", "", inter(interpreting("a", nowhere, kindRule("Retain", "example.com", "v1", "Workload"))),
+			v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
+		{"another version", "", inter(interpreting("a", nowhere, kindRule("Prune", "example.com", "v2", "Workload"))),
+			v1alpha1.InterpreterOperationPrune, workloadKind, true, ""},
+		{"every kind", "", inter(interpreting("a", nowhere, kindRule("*", "example.com", "*", "*"))),
+			v1alpha1.InterpreterOperationPrune, workloadKind, true, "a/w.a.example.com"},
+		{"the first by name", "whatever the order, and however precise",
+			inter(interpreting("b", nowhere, kindRule("Prune", "example.com", "v1", "Workload")), interpreting("a", nowhere)),
 			v1alpha1.InterpreterOperationPrune, workloadKind, true, "a/w.a.example.com"},
 		{"both protocols", "one order", caller.Configurations{
 			Exploring:    explore(exploring("a", nowhere)).Exploring,
@@ -55,16 +61,29 @@ func TestMatch(t *testing.T) {
 			Exploring:    explore(exploring("a", nowhere)).Exploring,
 			Interpreting: inter(interpreting("b", nowhere)).Interpreting,
 		}, v1alpha1.InterpreterOperationInterpretComponent, workloadKind, true, "b/w.b.example.com"},
-		{"a resource", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "workloads", all))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, "a/w.a.example.com"},
-		{"a resource and its subresources", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "workloads/*", all))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, "a/w.a.example.com"},
-		{"another resource", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "others", all))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, ""},
-		{"a kind that the mapper does not know", "rules for all resources hold", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "workloads", all)), exploring("b", nowhere)),
+		{"a resource", "", explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "workloads",
+			all))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		{"a resource and its subresources", "",
+			explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "workloads/*", all))),
+			v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		{"another resource", "",
+			explore(exploring("a", nowhere, resourceRule("ExploreHealthy", "example.com", "v1", "others", all))),
+			v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, ""},
+		{"a kind that the mapper does not know", "rules for all resources hold",
+			explore(exploring("a", nowhere, resourceRule("*", "*", "*", "workloads", all)), exploring("b", nowhere)),
 			v1alpha1.InterpreterOperationInterpretHealth, unknown, true, "b/w.b.example.com"},
-		{"cluster scope", "the object has a namespace", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", cluster))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, ""},
-		{"cluster scope without namespace", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", cluster))), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, false, "a/w.a.example.com"},
-		{"namespaced", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", namespaced)), exploring("b", nowhere)), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, "a/w.a.example.com"},
-		{"namespaced without namespace", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", namespaced)), exploring("b", nowhere)), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, false, "b/w.b.example.com"},
-		{"a namespace", "is an object of the cluster", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "namespaces", cluster))), v1alpha1.InterpreterOperationInterpretHealth, namespace, true, "a/w.a.example.com"},
+		{"cluster scope", "the object has a namespace",
+			explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", cluster))),
+			v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, ""},
+		{"cluster scope without namespace", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", cluster))),
+			v1alpha1.InterpreterOperationInterpretHealth, workloadKind, false, "a/w.a.example.com"},
+		{"namespaced", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", namespaced)),
+			exploring("b", nowhere)), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true, "a/w.a.example.com"},
+		{"namespaced without namespace", "", explore(exploring("a", nowhere, resourceRule("*", "*", "*", "*", namespaced)),
+			exploring("b", nowhere)), v1alpha1.InterpreterOperationInterpretHealth, workloadKind, false, "b/w.b.example.com"},
+		{"a namespace", "is an object of the cluster",
+			explore(exploring("a", nowhere, resourceRule("*", "*", "*", "namespaces", cluster))),
+			v1alpha1.InterpreterOperationInterpretHealth, namespace, true, "a/w.a.example.com"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -86,9 +105,11 @@ func crowd(n int, protocol interpreter.Protocol) caller.Configurations {
 			group = "example.com"
 		}
 		if protocol == interpreter.ProtocolExplore {
-			out.Exploring = append(out.Exploring, exploring(name, nowhere, resourceRule("*", group, "v1", "workloads", "*"), resourceRule("ExploreHealthy", group, "*", "others", "Namespaced")))
+			out.Exploring = append(out.Exploring, exploring(name, nowhere, resourceRule("*", group, "v1", "workloads", "*"),
+				resourceRule("ExploreHealthy", group, "*", "others", "Namespaced")))
 		} else {
-			out.Interpreting = append(out.Interpreting, interpreting(name, nowhere, kindRule("*", group, "v1", "Workload"), kindRule("Prune", group, "*", "Other")))
+			out.Interpreting = append(out.Interpreting, interpreting(name, nowhere, kindRule("*", group, "v1", "Workload"),
+				kindRule("Prune", group, "*", "Other")))
 		}
 	}
 	return out
@@ -98,7 +119,8 @@ func TestMatchAllocations(t *testing.T) {
 	for _, protocol := range []interpreter.Protocol{interpreter.ProtocolExplore, interpreter.ProtocolInterpret} {
 		c := configured(t, caller.Options{Mapper: mapper()}, crowd(500, protocol))
 		n := testing.AllocsPerRun(100, func() {
-			if got, err := c.Match(v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true); err != nil || got != "c0499/w.c0499.example.com" {
+			if got, err := c.Match(v1alpha1.InterpreterOperationInterpretHealth, workloadKind, true); err != nil ||
+				got != "c0499/w.c0499.example.com" {
 				t.Fatal(got, err)
 			}
 		})
@@ -140,7 +162,8 @@ func TestLargestRulesUseLittleMemory(t *testing.T) {
 	kinds := v1alpha1.KindRuleWithOperations{Operations: v1alpha1.InterpreterOperations(),
 		KindRule: v1alpha1.KindRule{APIGroups: numbered("g", 64), APIVersions: numbered("v", 64), Kinds: numbered("K", 64)}}
 	resources := resourceRule("*", "", "", "", "*")
-	resources.APIGroups, resources.APIVersions, resources.Resources = numbered("h", 64), numbered("v", 64), numbered("r", 64)
+	resources.APIGroups, resources.APIVersions, resources.Resources = numbered("h", 64), numbered("v", 64),
+		numbered("r", 64)
 	both := explore(exploring("b", nowhere, resources))
 	both.Interpreting = inter(interpreting("a", nowhere, kinds)).Interpreting
 	var before, after runtime.MemStats

@@ -20,7 +20,8 @@ func TestMetricsOfRemovedWebhooksAreDeleted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	c := configured(t, caller.Options{MetricsRegisterer: registry}, inter())
 	for i := range 20 {
-		if err := c.SetConfigurations(inter(interpreting(fmt.Sprint("c", i), at(server.URL, ca)), interpreting("stays", nowhere, kindRule("Prune", "*", "*", "*")))); err != nil {
+		if err := c.SetConfigurations(inter(interpreting(fmt.Sprint("c", i), at(server.URL, ca)),
+			interpreting("stays", nowhere, kindRule("Prune", "*", "*", "*")))); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := c.Health(t.Context(), object()); err != nil {

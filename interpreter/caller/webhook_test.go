@@ -26,8 +26,12 @@ func TestCredentialsAreRequestedByServer(t *testing.T) {
 		{"hook.example.com:443", at("https://Hook.Example.com:443/interpret", nil)},
 		{"hook.example.com:8443", at("https://hook.example.com:8443", nil)},
 		{"[2001:db8::1]:443", at("https://[2001:DB8::1]/", nil)},
-		{"hook.prod.svc:443", admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "prod", Name: "hook"}}},
-		{"hook.prod.svc:9443", admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "prod", Name: "hook", Port: new(int32(9443))}}},
+		{"hook.prod.svc:443",
+			admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "prod",
+				Name: "hook"}}},
+		{"hook.prod.svc:9443",
+			admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "prod",
+				Name: "hook", Port: new(int32(9443))}}},
 	} {
 		var asked []string
 		c := configured(t, caller.Options{

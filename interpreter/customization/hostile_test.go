@@ -81,8 +81,9 @@ func (s *scene) run(t testing.TB, field, expression string) (answered bool) {
 		return false
 	}
 	operation := map[string]interpreter.Operation{"aggregate": v1alpha1.InterpreterOperationAggregateStatus,
-		"health": v1alpha1.InterpreterOperationInterpretHealth,
-		"status": v1alpha1.InterpreterOperationInterpretStatus, "dependencies": v1alpha1.InterpreterOperationInterpretDependency}[field]
+		"health":       v1alpha1.InterpreterOperationInterpretHealth,
+		"status":       v1alpha1.InterpreterOperationInterpretStatus,
+		"dependencies": v1alpha1.InterpreterOperationInterpretDependency}[field]
 	hostiletest.Check(t, func() {
 		_, err = s.Interpret(t.Context(), interpreter.Query{Operation: operation, Object: s.object, Statuses: s.items})
 	})
@@ -113,12 +114,14 @@ func TestHostileExpressions(t *testing.T) {
 		{"a list of lists", "status", "{'x': [lists.range(1000)].map(a, a.map(i, a)).map(b, b.map(i, b))}"},
 		{"objects in objects", "status", "[{}]" + strings.Repeat(".map(x, {'a': x, 'b': x})", 40) + "[0]"},
 		{"wide objects", "status", "lists.range(60000).transformMapEntry(i, v, {string(i): v})"},
-		{"a loop in a loop", "health", "lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a + b + c >= 0)))"},
+		{"a loop in a loop", "health",
+			"lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a + b + c >= 0)))"},
 		{"values", "status", again("object.spec.list.values('m')")},
 		{"values of a list that doubles", "health", double("object.spec.list", 30) + "[0].values('n').sum() == 0"},
 		{"sums", "status", "object.spec.list.sums(lists.range(5000).map(i, 'm.' + string(i)))"},
 		{"long paths", "health", "object.spec.list.values(lists.range(5000).map(i, 'a').join('.')).size() < 0"},
-		{"sum of fields", "status", "sumFields(object.spec.list.values('m') + object.spec.list.values('m') + object.spec.list.values('m'))"},
+		{"sum of fields", "status",
+			"sumFields(object.spec.list.values('m') + object.spec.list.values('m') + object.spec.list.values('m'))"},
 		{"sums of fields", "status", again("sumFields([object.spec.fields, object.spec.fields])")},
 		{"merge", "status", again("merge([object.spec.fields, {'a': 1}])")},
 		{"many small merges", "status", "merge([object.spec] + lists.range(20000).map(i, {'fields': {'f1': {'x': i}}}))"},
@@ -138,8 +141,11 @@ func TestHostileExpressions(t *testing.T) {
 		{"generations", "aggregate", again("observedGeneration(object, items)")},
 		{"reflection", "status", again("reflectStatus({'status': object.spec})")},
 		{"pods", "status", again("podRequirements({'spec': {'containers': object.spec.list.map(l, {'name': l.s})}})")},
-		{"pod dependencies", "dependencies", "lists.range(200).map(i, podDependencies(object, {'spec': {'imagePullSecrets': object.spec.list.map(l, {'name': l.s})}})).flatten()"},
-		{"references", "dependencies", "lists.range(200).map(i, references(object, 'v1', 'Secret', object.spec.list.values('s'))).flatten()"},
+		{"pod dependencies", "dependencies",
+			"lists.range(200).map(i, podDependencies(object, {'spec': {'imagePullSecrets': object.spec.list.map(l, {'name': " +
+				"l.s})}})).flatten()"},
+		{"references", "dependencies",
+			"lists.range(200).map(i, references(object, 'v1', 'Secret', object.spec.list.values('s'))).flatten()"},
 		{"requests", "status", again("maxRequirements([{'resourceRequest': object.spec.fields.transformMap(k, v, v.x)}])")},
 		{"quantities", "health", "lists.range(100000).all(i, quantity('0.' + string(i)) >= 0.0)"},
 		{"a long quantity", "health", "quantity(object.spec.text) >= 0.0"},
@@ -147,7 +153,8 @@ func TestHostileExpressions(t *testing.T) {
 		{"sums of long quantities", "status", again("['1e-9', '9e17', '1Ei', '0.000000001'].sumQuantities()")},
 		{"deep", "status", again("object.spec.deep")},
 		{"flatten in a loop", "status", "object.spec.fields.transformMap(k, v, object.spec.list.flatten())"},
-		{"many objects are compared", "health", "lists.range(100).exists(i, object.spec == object.spec && object.spec.list == [i])"},
+		{"many objects are compared", "health",
+			"lists.range(100).exists(i, object.spec == object.spec && object.spec.list == [i])"},
 		{"optional macros", "health", "object.?spec" + strings.Repeat(".optMap(v, v)", 60) + ".hasValue()"},
 		{"binds", "health", strings.Repeat("cel.bind(a, lists.range(20), ", 20) + "true" + strings.Repeat(")", 20) +
 			" && lists.range(1000).all(i, cel.bind(b, object.spec.list, b.size() < 0))"},
@@ -162,7 +169,8 @@ var parts = map[string][]string{
 	"list": {
 		"object.spec.list", "items", "statuses", "statuses.values('conditions').flatten()", "lists.range(3000)",
 		"%[1]s.map(x, x)", "(%[1]s + %[1]s)",
-		"%[1]s.map(x, %[1]s)", "%[1]s.values('m')", "%[1]s.map(x, %[2]s)", "joinConditions(%[1]s)", "latestConditions(%[1]s, 'type')",
+		"%[1]s.map(x, %[1]s)", "%[1]s.values('m')", "%[1]s.map(x, %[2]s)", "joinConditions(%[1]s)",
+		"latestConditions(%[1]s, 'type')",
 		"aggregateConditions(%[2]s, %[1]s, [])",
 		"podDependencies(object, %[2]s)", "%[1]s.flatten()", "[%[2]s, %[2]s]",
 		"references(object, 'v1', 'K', %[1]s.values('s').map(x, string(x)))", "%[1]s.distinct()",

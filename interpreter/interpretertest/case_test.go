@@ -15,7 +15,8 @@ import (
 func TestLoadRejectsIncompleteCases(t *testing.T) {
 	for _, test := range []struct{ content, want string }{
 		{replicas + "wants: {}\n", `case 1: json: unknown field "wants"`},
-		{strings.Replace(replicas, "InterpretReplica", "Guess", 1), "case 1 (replicas): name, operation and object are required"},
+		{strings.Replace(replicas, "InterpretReplica", "Guess", 1),
+			"case 1 (replicas): name, operation and object are required"},
 		{replicas + "---\n{", "case 2: "},
 	} {
 		if _, err := interpretertest.Load(write(t, test.content)); err == nil || !strings.Contains(err.Error(), test.want) {

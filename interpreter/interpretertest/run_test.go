@@ -49,7 +49,8 @@ func write(t *testing.T, content string) string {
 }
 
 func TestRunFile(t *testing.T) {
-	interpretertest.RunFile(t, interpreter.FromHandler(handler), write(t, replicas+"---\n# nothing\n---\n"+strings.Replace(replicas, "name: replicas", "name: again", 1)))
+	interpretertest.RunFile(t, interpreter.FromHandler(handler),
+		write(t, replicas+"---\n# nothing\n---\n"+strings.Replace(replicas, "name: replicas", "name: again", 1)))
 }
 
 // TestDifferenceIsReadable checks that a difference is readable.
@@ -75,8 +76,10 @@ want: {error: no idea}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"replicas: 2", "replicas (-want +got)", "there was no answer: refused (500): no idea", `there was an answer, want the error "no idea"`} {
-		if got := interpretertest.Check(t.Context(), interpreter.FromHandler(handler), cases[i]); !strings.Contains(got, want) {
+	for i, want := range []string{"replicas: 2", "replicas (-want +got)", "there was no answer: refused (500): no idea",
+		`there was an answer, want the error "no idea"`} {
+		if got := interpretertest.Check(t.Context(), interpreter.FromHandler(handler), cases[i]); !strings.Contains(got,
+			want) {
 			t.Errorf("%s: %q does not tell %q", cases[i].Name, got, want)
 		}
 	}

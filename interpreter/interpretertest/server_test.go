@@ -22,8 +22,10 @@ func TestCheckServerComparesAnswers(t *testing.T) {
 	if os.Getenv(again) != "" {
 		server := httptest.NewTLSServer(interpreter.NewHandler(handler, interpreter.HandlerOptions{}))
 		defer server.Close()
-		cases, err := interpretertest.Load(write(t, strings.ReplaceAll(replicas, "want: {replicas: 2}", "want: {replicas: 3}")+"---\n"+
-			strings.Replace(strings.Replace(replicas, "want: {replicas: 2}", "want: {}", 1), "name: replicas", "name: only the form", 1)))
+		cases, err := interpretertest.Load(
+			write(t, strings.ReplaceAll(replicas, "want: {replicas: 2}", "want: {replicas: 3}")+"---\n"+
+				strings.Replace(strings.Replace(replicas, "want: {replicas: 2}", "want: {}", 1), "name: replicas",
+					"name: only the form", 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +35,8 @@ func TestCheckServerComparesAnswers(t *testing.T) {
 	command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	command.Env = append(os.Environ(), again+"=1")
 	output, err := command.CombinedOutput()
-	for _, want := range []string{"--- FAIL: " + t.Name() + "/Explore/replicas", "--- FAIL: " + t.Name() + "/Interpret/replicas", "--- PASS: " + t.Name() + "/Explore/only_the_form"} {
+	for _, want := range []string{"--- FAIL: " + t.Name() + "/Explore/replicas", "--- FAIL: " + t.Name() +
+		"/Interpret/replicas", "--- PASS: " + t.Name() + "/Explore/only_the_form"} {
 		if err == nil || !bytes.Contains(output, []byte(want)) {
 			t.Errorf("%v: there is no %q in\n%s", err, want, output)
 		}

@@ -14,11 +14,13 @@ import (
 
 func BenchmarkInterpret(b *testing.B) {
 	i, object := load(b, all...), thing(b, spec)
-	for _, operation := range []interpreter.Operation{v1alpha1.InterpreterOperationInterpretHealth, v1alpha1.InterpreterOperationInterpretReplica, v1alpha1.InterpreterOperationReviseReplica} {
+	for _, operation := range []interpreter.Operation{v1alpha1.InterpreterOperationInterpretHealth,
+		v1alpha1.InterpreterOperationInterpretReplica, v1alpha1.InterpreterOperationReviseReplica} {
 		b.Run(string(operation), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := i.Interpret(b.Context(), interpreter.Query{Operation: operation, Object: object, Replicas: 7}); err != nil {
+				if _, err := i.Interpret(b.Context(),
+					interpreter.Query{Operation: operation, Object: object, Replicas: 7}); err != nil {
 					b.Fatal(err)
 				}
 			}

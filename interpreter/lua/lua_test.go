@@ -100,7 +100,8 @@ func TestOperations(t *testing.T) {
 		t.Errorf("aggregated: %v\n%s", err, d)
 	}
 	dependencies, err := i.Dependencies(ctx, object)
-	if d := cmp.Diff([]interpreter.DependentObjectReference{{APIVersion: "v1", Kind: "ServiceAccount", Namespace: "prod", Name: "bot"}}, dependencies); d != "" ||
+	if d := cmp.Diff([]interpreter.DependentObjectReference{{APIVersion: "v1", Kind: "ServiceAccount", Namespace: "prod",
+		Name: "bot"}}, dependencies); d != "" ||
 		err != nil {
 		t.Errorf("dependencies: %v\n%s", err, d)
 	}
@@ -131,7 +132,8 @@ func TestKindsAndOperations(t *testing.T) {
 		t.Error(d)
 	}
 	for _, operation := range v1alpha1.InterpreterOperations() {
-		if got, want := i.Supports(things, operation), operation != v1alpha1.InterpreterOperationRetain && operation != v1alpha1.InterpreterOperationPrune; got != want {
+		if got, want := i.Supports(things, operation), operation != v1alpha1.InterpreterOperationRetain &&
+			operation != v1alpha1.InterpreterOperationPrune; got != want {
 			t.Errorf("%s of things: %v, want %v", operation, got, want)
 		}
 		if got, want := i.Supports(others, operation), operation == v1alpha1.InterpreterOperationRetain; got != want {
@@ -221,7 +223,8 @@ func TestSetReplacesAllOrNothing(t *testing.T) {
 	if healthy, err := i.Health(t.Context(), thing(t, "")); !healthy || err != nil {
 		t.Errorf("before: %v %v", healthy, err)
 	}
-	if err := i.Set(t.Context(), document("good", "healthInterpretation", "function InterpretHealth() return false end")); err != nil {
+	if err := i.Set(t.Context(),
+		document("good", "healthInterpretation", "function InterpretHealth() return false end")); err != nil {
 		t.Fatal(err)
 	}
 	if healthy, err := i.Health(t.Context(), thing(t, "")); healthy || err != nil {

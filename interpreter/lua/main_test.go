@@ -53,7 +53,9 @@ func thing(t testing.TB, fields string) *unstructured.Unstructured {
 	if fields != "" {
 		fields = "," + fields
 	}
-	if err := u.UnmarshalJSON([]byte(`{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a","namespace":"prod"}` + fields + `}`)); err != nil {
+	if err := u.UnmarshalJSON(
+		[]byte(`{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a","namespace":"prod"}` + fields +
+			`}`)); err != nil {
 		t.Fatal(err)
 	}
 	return u

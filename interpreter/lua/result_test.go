@@ -34,12 +34,13 @@ func TestPatchHasOnlyChanges(t *testing.T) {
 		`"replicas":1,"a":9007199254740993,"b":9007199254740992.0,"c":9007199254740992,"d":18446744073709551615,"e":1.10,"f":1.0,"g":null,` +
 		`"h":[{"name":"x","a":9007199254740993,"n":null},{"name":"y","a":9007199254740992,"b":1.0}],"i":{},"j":[],"k":-0.0,"l":1e2}}`
 	for name, test := range map[string]struct{ script, want string }{
-		"nothing":        {"", "[]"},
-		"replicas":       {"object.spec.replicas = replicas", `[{"op":"replace","path":"/spec/replicas","value":7}]`},
-		"a number":       {"object.spec.e = 1.2", `[{"op":"replace","path":"/spec/e","value":1.2}]`},
-		"an element":     {"object.spec.h[2].b = 2", `[{"op":"replace","path":"/spec/h/1/b","value":2}]`},
-		"a new table":    {"object.spec.i = {x = 1}", `[{"op":"add","path":"/spec/i/x","value":1}]`},
-		"removed":        {"object.spec.d, object.spec.e = nil, nil", `[{"op":"remove","path":"/spec/d"},{"op":"remove","path":"/spec/e"}]`},
+		"nothing":     {"", "[]"},
+		"replicas":    {"object.spec.replicas = replicas", `[{"op":"replace","path":"/spec/replicas","value":7}]`},
+		"a number":    {"object.spec.e = 1.2", `[{"op":"replace","path":"/spec/e","value":1.2}]`},
+		"an element":  {"object.spec.h[2].b = 2", `[{"op":"replace","path":"/spec/h/1/b","value":2}]`},
+		"a new table": {"object.spec.i = {x = 1}", `[{"op":"add","path":"/spec/i/x","value":1}]`},
+		"removed": {"object.spec.d, object.spec.e = nil, nil",
+			`[{"op":"remove","path":"/spec/d"},{"op":"remove","path":"/spec/e"}]`},
 		"a removed list": {"object.spec.h = nil", `[{"op":"remove","path":"/spec/h"}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +81,8 @@ func TestScriptReceivesOnlyItsKind(t *testing.T) {
 func TestServedScriptKeepsIdentity(t *testing.T) {
 	const object = `{"apiVersion":"example.io/v1","kind":"Thing","metadata":{"name":"a","namespace":"n","uid":"1"}}`
 	for field, script := range map[string]string{
-		"apiVersion": "object.apiVersion = 'v1'", "kind": "object.kind = 'Secret'", "metadata.name": "object.metadata.name = 'b'",
+		"apiVersion": "object.apiVersion = 'v1'", "kind": "object.kind = 'Secret'",
+		"metadata.name":      "object.metadata.name = 'b'",
 		"metadata.namespace": "object.metadata.namespace = 'm'", "metadata.uid": "object.metadata.uid = nil",
 	} {
 		patch, status := revise(t, script, object)

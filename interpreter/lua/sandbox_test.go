@@ -37,10 +37,14 @@ func TestSandbox(t *testing.T) {
   return {names = table.concat(names, " "), unavailable = table.concat(unavailable, " ")}`, thing(t, ""))
 	want := `{"names":"` + strings.Join([]string{
 		"assert error ipairs kube.accuratePodRequirements kube.getPodDependencies kube.getResourceQuantity kube.resourceAdd",
-		"math.abs math.acos math.asin math.atan math.atan2 math.ceil math.cos math.cosh math.deg math.exp math.floor math.fmod math.frexp",
-		"math.ldexp math.log math.log10 math.max math.min math.mod math.modf math.pow math.rad math.random math.randomseed math.sin math.sinh",
-		"math.sqrt math.tan math.tanh next os.date os.time pairs pcall print require select string.byte string.char string.find string.format",
-		"string.gfind string.gmatch string.len string.lower string.match string.reverse string.sub string.upper table.concat table.getn",
+		"math.abs math.acos math.asin math.atan math.atan2 math.ceil math.cos math.cosh math.deg math.exp math.floor " +
+			"math.fmod math.frexp",
+		"math.ldexp math.log math.log10 math.max math.min math.mod math.modf math.pow math.rad math.random math.randomseed " +
+			"math.sin math.sinh",
+		"math.sqrt math.tan math.tanh next os.date os.time pairs pcall print require select string.byte string.char " +
+			"string.find string.format",
+		"string.gfind string.gmatch string.len string.lower string.match string.reverse string.sub string.upper " +
+			"table.concat table.getn",
 		"table.insert table.maxn table.remove table.sort tonumber tostring type unpack xpcall",
 	}, " ") + `","unavailable":"` + strings.Join([]string{
 		"_printregs collectgarbage dofile getfenv getmetatable load loadfile loadstring module newproxy",

@@ -38,8 +38,9 @@ func ExamplePodRequests() {
 	}
 	always := corev1.ContainerRestartPolicyAlways
 	sum := native.PodRequests(&corev1.PodSpec{
-		InitContainers: []corev1.Container{{Name: "proxy", RestartPolicy: &always, Resources: requests("100m")}, {Name: "setup", Resources: requests("1")}},
-		Containers:     []corev1.Container{{Name: "main", Resources: requests("250m")}},
+		InitContainers: []corev1.Container{{Name: "proxy", RestartPolicy: &always, Resources: requests("100m")},
+			{Name: "setup", Resources: requests("1")}},
+		Containers: []corev1.Container{{Name: "main", Resources: requests("250m")}},
 	})
 	fmt.Println(sum.Cpu()) // setup runs next to the proxy
 	// Output: 1100m
@@ -49,7 +50,9 @@ func ExamplePodRequests() {
 func ExampleDependencies() {
 	spec := &corev1.PodSpec{
 		ServiceAccountName: "web",
-		Volumes:            []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "tls"}}}},
+		Volumes: []corev1.Volume{
+			{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "tls"}}},
+		},
 		Containers: []corev1.Container{{Name: "c", EnvFrom: []corev1.EnvFromSource{
 			{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}},
 		}}},
@@ -67,7 +70,9 @@ func ExampleDependencies() {
 func ExampleRequirements() {
 	spec := &corev1.PodSpec{
 		NodeSelector: map[string]string{"disk": "ssd"},
-		Containers:   []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("2")}}}},
+		Containers: []corev1.Container{
+			{Name: "c", Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{"cpu": resource.MustParse("2")}}},
+		},
 	}
 	r := native.Requirements(spec, "prod")
 	fmt.Println(r.Namespace, r.NodeClaim.NodeSelector, r.ResourceRequest.Cpu()) // a limit alone is the request
@@ -76,7 +81,8 @@ func ExampleRequirements() {
 
 // A Deployment is available if it is available on all clusters.
 func ExampleInterpreter_aggregate() {
-	deployment := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web"}}}
+	deployment := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": "web"}}}
 	of := func(cluster, status string) interpreter.AggregatedStatusItem {
 		return interpreter.AggregatedStatusItem{ClusterName: cluster, Status: &runtime.RawExtension{Raw: []byte(status)}}
 	}

@@ -49,30 +49,50 @@ func TestHealth(t *testing.T) {
 		reason, object string
 		want           bool
 	}{
-		{"rolled out", "kind: Deployment, metadata: {generation: 2}, spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, availableReplicas: 2}", true},
-		{"manifest with a status", "kind: Deployment, spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, availableReplicas: 2}", true},
-		{"not observed", "kind: Deployment, metadata: {generation: 3}, spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, availableReplicas: 2}", false},
-		{"old pods remain", "kind: Deployment, spec: {replicas: 2}, status: {replicas: 3, updatedReplicas: 2, availableReplicas: 3}", false},
+		{"rolled out", "kind: Deployment, metadata: {generation: 2}, spec: {replicas: 2}, status: {observedGeneration: 2, " +
+			"replicas: 2, updatedReplicas: 2, availableReplicas: 2}", true},
+		{"manifest with a status",
+			"kind: Deployment, spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, updatedReplicas: 2, " +
+				"availableReplicas: 2}", true},
+		{"not observed", "kind: Deployment, metadata: {generation: 3}, spec: {replicas: 2}, status: {observedGeneration: " +
+			"2, replicas: 2, updatedReplicas: 2, availableReplicas: 2}", false},
+		{"old pods remain", "kind: Deployment, spec: {replicas: 2}, status: {replicas: 3, updatedReplicas: 2, " +
+			"availableReplicas: 3}", false},
 		{"nil replicas are one", "kind: Deployment, spec: {}, status: {}", false},
-		{"progress deadline exceeded", "kind: Deployment, spec: {replicas: 0}, status: {conditions: [{type: Progressing, status: 'False', reason: ProgressDeadlineExceeded}]}", false},
+		{"progress deadline exceeded",
+			"kind: Deployment, spec: {replicas: 0}, status: {conditions: [{type: Progressing, status: 'False', reason: " +
+				"ProgressDeadlineExceeded}]}", false},
 		{"rolled out", "kind: StatefulSet, spec: {replicas: 2}, status: {updatedReplicas: 2, availableReplicas: 2}", true},
-		{"updated to the partition", "kind: StatefulSet, spec: {replicas: 3, updateStrategy: {rollingUpdate: {partition: 2}}}, status: {updatedReplicas: 1, availableReplicas: 3}", true},
-		{"not updated to the partition", "kind: StatefulSet, spec: {replicas: 3, updateStrategy: {rollingUpdate: {partition: 1}}}, status: {updatedReplicas: 1, availableReplicas: 3}", false},
-		{"an updated pod is not available", "kind: StatefulSet, spec: {replicas: 1}, status: {updatedReplicas: 2, availableReplicas: 1}", false},
-		{"status of an earlier object", "kind: StatefulSet, metadata: {generation: 1}, spec: {replicas: 1}, status: {observedGeneration: 5, updatedReplicas: 1, availableReplicas: 1}", false},
-		{"strategy OnDelete", "kind: StatefulSet, spec: {replicas: 1, updateStrategy: {type: OnDelete}}, status: {availableReplicas: 1}", true},
+		{"updated to the partition",
+			"kind: StatefulSet, spec: {replicas: 3, updateStrategy: {rollingUpdate: {partition: 2}}}, status: " +
+				"{updatedReplicas: 1, availableReplicas: 3}", true},
+		{"not updated to the partition",
+			"kind: StatefulSet, spec: {replicas: 3, updateStrategy: {rollingUpdate: {partition: 1}}}, status: " +
+				"{updatedReplicas: 1, availableReplicas: 3}", false},
+		{"an updated pod is not available",
+			"kind: StatefulSet, spec: {replicas: 1}, status: {updatedReplicas: 2, availableReplicas: 1}", false},
+		{"status of an earlier object",
+			"kind: StatefulSet, metadata: {generation: 1}, spec: {replicas: 1}, status: {observedGeneration: 5, " +
+				"updatedReplicas: 1, availableReplicas: 1}", false},
+		{"strategy OnDelete",
+			"kind: StatefulSet, spec: {replicas: 1, updateStrategy: {type: OnDelete}}, status: {availableReplicas: 1}", true},
 		{"available", "kind: ReplicaSet, spec: {replicas: 1}, status: {availableReplicas: 1}", true},
-		{"available on all nodes", "kind: DaemonSet, status: {desiredNumberScheduled: 2, updatedNumberScheduled: 2, numberAvailable: 2}", true},
-		{"an updated pod is not available", "kind: DaemonSet, status: {desiredNumberScheduled: 1, updatedNumberScheduled: 2, numberAvailable: 1}", false},
-		{"available on one node", "kind: DaemonSet, status: {desiredNumberScheduled: 2, updatedNumberScheduled: 2, numberAvailable: 1}", false},
+		{"available on all nodes",
+			"kind: DaemonSet, status: {desiredNumberScheduled: 2, updatedNumberScheduled: 2, numberAvailable: 2}", true},
+		{"an updated pod is not available",
+			"kind: DaemonSet, status: {desiredNumberScheduled: 1, updatedNumberScheduled: 2, numberAvailable: 1}", false},
+		{"available on one node",
+			"kind: DaemonSet, status: {desiredNumberScheduled: 2, updatedNumberScheduled: 2, numberAvailable: 1}", false},
 		{"runs", "kind: Job, status: {active: 1}", true},
 		{"not started", "kind: Job, status: {}", false},
 		{"suspended", "kind: Job, spec: {suspend: true}", true},
 		{"done", "kind: Job, status: {succeeded: 1, conditions: [{type: Complete, status: 'True'}]}", true},
 		{"failed", "kind: Job, status: {active: 1, conditions: [{type: Failed, status: 'True'}]}", false},
 		{"never ran", "kind: CronJob, status: {}", true},
-		{"succeeded", "kind: CronJob, status: {lastScheduleTime: '2026-01-01T00:00:00Z', lastSuccessfulTime: '2026-01-01T00:01:00Z'}", true},
-		{"last run failed", "kind: CronJob, status: {lastScheduleTime: '2026-01-02T00:00:00Z', lastSuccessfulTime: '2026-01-01T00:01:00Z'}", false},
+		{"succeeded", "kind: CronJob, status: {lastScheduleTime: '2026-01-01T00:00:00Z', lastSuccessfulTime: " +
+			"'2026-01-01T00:01:00Z'}", true},
+		{"last run failed", "kind: CronJob, status: {lastScheduleTime: '2026-01-02T00:00:00Z', lastSuccessfulTime: " +
+			"'2026-01-01T00:01:00Z'}", false},
 		{"runs", "kind: CronJob, status: {active: [{name: j}], lastScheduleTime: '2026-01-02T00:00:00Z'}", true},
 		{"ready", "kind: Pod, status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}", true},
 		{"not ready", "kind: Pod, status: {phase: Running}", false},
@@ -80,7 +100,8 @@ func TestHealth(t *testing.T) {
 		{"type ClusterIP", "kind: Service, spec: {type: ClusterIP}", true},
 		{"no address", "kind: Service, spec: {type: LoadBalancer}", false},
 		{"an address", "kind: Service, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.1.1.1}]}}", true},
-		{"ports without an address", "kind: Service, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ports: [{port: 1}]}]}}", false},
+		{"ports without an address",
+			"kind: Service, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ports: [{port: 1}]}]}}", false},
 		{"ports without an address", "kind: Ingress, status: {loadBalancer: {ingress: [{ports: [{port: 1}]}]}}", false},
 		{"a host name", "kind: Ingress, status: {loadBalancer: {ingress: [{hostname: a}]}}", true},
 		{"an address", "kind: Ingress, status: {loadBalancer: {ingress: [{ip: 1.1.1.1}]}}", true},
@@ -91,9 +112,13 @@ func TestHealth(t *testing.T) {
 		{"lost", "kind: PersistentVolumeClaim, status: {phase: Lost}", false},
 		{"enough healthy pods", "kind: PodDisruptionBudget, status: {currentHealthy: 2, desiredHealthy: 2}", true},
 		{"too few healthy pods", "kind: PodDisruptionBudget, status: {currentHealthy: 1, desiredHealthy: 2}", false},
-		{"scales", "kind: HorizontalPodAutoscaler, status: {conditions: [{type: AbleToScale, status: 'True'}, {type: ScalingActive, status: 'True'}]}", true},
-		{"no metrics", "kind: HorizontalPodAutoscaler, status: {conditions: [{type: AbleToScale, status: 'True'}, {type: ScalingActive, status: 'False', reason: FailedGetResourceMetric}]}", false},
-		{"scaling is disabled", "kind: HorizontalPodAutoscaler, status: {conditions: [{type: AbleToScale, status: 'True'}, {type: ScalingActive, status: 'False', reason: ScalingDisabled}]}", true},
+		{"scales", "kind: HorizontalPodAutoscaler, status: {conditions: [{type: AbleToScale, status: 'True'}, {type: " +
+			"ScalingActive, status: 'True'}]}", true},
+		{"no metrics", "kind: HorizontalPodAutoscaler, status: {conditions: [{type: AbleToScale, status: 'True'}, {type: " +
+			"ScalingActive, status: 'False', reason: FailedGetResourceMetric}]}", false},
+		{"scaling is disabled",
+			"kind: HorizontalPodAutoscaler, status: {conditions: [{type: AbleToScale, status: 'True'}, {type: ScalingActive, " +
+				"status: 'False', reason: ScalingDisabled}]}", true},
 		{"not observed", "kind: HorizontalPodAutoscaler", false},
 	}
 	n := native.New()
@@ -194,7 +219,8 @@ func FuzzNative(f *testing.F) {
 		}
 		var items []interpreter.AggregatedStatusItem
 		_ = json.Unmarshal(statuses, &items) // invalid JSON gives no items
-		items = append(items, interpreter.AggregatedStatusItem{ClusterName: "fuzz", Status: &runtime.RawExtension{Raw: statuses}})
+		items = append(items,
+			interpreter.AggregatedStatusItem{ClusterName: "fuzz", Status: &runtime.RawExtension{Raw: statuses}})
 		u.Object["unknownToTheType"] = "kept"
 		n := native.New()
 		before := u.DeepCopy()

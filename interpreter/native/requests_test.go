@@ -19,8 +19,9 @@ func TestExtremeExponentIsRejected(t *testing.T) {
 			"containers":[{"name":"a","resources":{"requests":{"cpu":"`+quantity+`"}}},{"name":"b","resources":{"requests":{"cpu":"1"}}}]}}`)
 		_, _, err := native.New().Replicas(t.Context(), pod)
 		var refused *interpreter.RefusedError
-		if !errors.As(err, &refused) || refused.Code != 400 || refused.Message != "request.object does not fit *v1.Pod: the quantity "+quantity+
-			" has more than 128 characters, or an exponent of more than 3 digits" {
+		if !errors.As(err, &refused) || refused.Code != 400 ||
+			refused.Message != "request.object does not fit *v1.Pod: the quantity "+quantity+
+				" has more than 128 characters, or an exponent of more than 3 digits" {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -50,12 +50,19 @@ func TestLongListsTakeLinearTime(t *testing.T) {
 		operation              interpreter.Operation
 		path                   []string
 	}{
-		{"addresses of a Service", fmt.Sprintf(service, "[]"), "", v1alpha1.InterpreterOperationAggregateStatus, []string{"status", "loadBalancer", "ingress"}},
-		{"addresses of an Ingress", `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"w"}}`, "", v1alpha1.InterpreterOperationAggregateStatus, []string{"status", "loadBalancer", "ingress"}},
-		{"ports", fmt.Sprintf(service, repeated(n, `{"port":%d}`)), fmt.Sprintf(service, repeated(n, `{"port":%d,"nodePort":1}`)), v1alpha1.InterpreterOperationRetain, []string{"spec", "ports"}},
-		{"containers", fmt.Sprintf(pod, containers, "[]", "[]"), fmt.Sprintf(pod, containers, "[]", "[]"), v1alpha1.InterpreterOperationRetain, []string{"spec", "containers"}},
-		{"tolerations", fmt.Sprintf(pod, "[]", "[]", "[]"), fmt.Sprintf(pod, "[]", repeated(n, `{"key":"%d"}`), "[]"), v1alpha1.InterpreterOperationRetain, []string{"spec", "tolerations"}},
-		{"volumes", fmt.Sprintf(pod, "[]", "[]", "[]"), fmt.Sprintf(pod, "[]", "[]", repeated(n, `{"name":"%d"}`)), v1alpha1.InterpreterOperationRetain, []string{"spec", "volumes"}},
+		{"addresses of a Service", fmt.Sprintf(service, "[]"), "", v1alpha1.InterpreterOperationAggregateStatus,
+			[]string{"status", "loadBalancer", "ingress"}},
+		{"addresses of an Ingress", `{"apiVersion":"networking.k8s.io/v1","kind":"Ingress","metadata":{"name":"w"}}`, "",
+			v1alpha1.InterpreterOperationAggregateStatus, []string{"status", "loadBalancer", "ingress"}},
+		{"ports", fmt.Sprintf(service, repeated(n, `{"port":%d}`)),
+			fmt.Sprintf(service, repeated(n, `{"port":%d,"nodePort":1}`)), v1alpha1.InterpreterOperationRetain,
+			[]string{"spec", "ports"}},
+		{"containers", fmt.Sprintf(pod, containers, "[]", "[]"), fmt.Sprintf(pod, containers, "[]", "[]"),
+			v1alpha1.InterpreterOperationRetain, []string{"spec", "containers"}},
+		{"tolerations", fmt.Sprintf(pod, "[]", "[]", "[]"), fmt.Sprintf(pod, "[]", repeated(n, `{"key":"%d"}`), "[]"),
+			v1alpha1.InterpreterOperationRetain, []string{"spec", "tolerations"}},
+		{"volumes", fmt.Sprintf(pod, "[]", "[]", "[]"), fmt.Sprintf(pod, "[]", "[]", repeated(n, `{"name":"%d"}`)),
+			v1alpha1.InterpreterOperationRetain, []string{"spec", "volumes"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			q := interpreter.Query{Operation: test.operation, Object: parsed(t, test.object), Statuses: addresses}
@@ -77,8 +84,10 @@ func TestLongListsTakeLinearTime(t *testing.T) {
 
 // TestElementIsAddedOnce checks that an existing element is not added again, in any order of its fields.
 func TestElementIsAddedOnce(t *testing.T) {
-	desired := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"tolerations":[{"key":"a","tolerationSeconds":5,"future":1}]}}`)
-	observed := parsed(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"tolerations":[{"tolerationSeconds":5,"key":"a"},{"key":"b"},{"key":"b"}]}}`)
+	desired := parsed(t,
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"tolerations":[{"key":"a","tolerationSeconds":5,"future":1}]}}`)
+	observed := parsed(t,
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"w"},"spec":{"tolerations":[{"tolerationSeconds":5,"key":"a"},{"key":"b"},{"key":"b"}]}}`)
 	retained, err := native.New().Retain(t.Context(), desired, observed)
 	if err != nil {
 		t.Fatal(err)

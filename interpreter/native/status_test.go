@@ -17,10 +17,13 @@ import (
 // TestSumsDoNotOverflow checks that sums of very large counts do not become negative.
 func TestSumsDoNotOverflow(t *testing.T) {
 	for kind, counts := range map[string][]string{
-		"apps/v1 Deployment":                     {"replicas", "readyReplicas", "updatedReplicas", "availableReplicas", "unavailableReplicas", "terminatingReplicas"},
-		"apps/v1 StatefulSet":                    {"replicas", "readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"},
-		"apps/v1 ReplicaSet":                     {"replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"},
-		"apps/v1 DaemonSet":                      {"currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"},
+		"apps/v1 Deployment": {"replicas", "readyReplicas", "updatedReplicas", "availableReplicas",
+			"unavailableReplicas", "terminatingReplicas"},
+		"apps/v1 StatefulSet": {"replicas", "readyReplicas", "currentReplicas", "updatedReplicas",
+			"availableReplicas"},
+		"apps/v1 ReplicaSet": {"replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"},
+		"apps/v1 DaemonSet": {"currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled",
+			"numberReady", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"},
 		"batch/v1 Job":                           {"active", "succeeded", "failed"},
 		"policy/v1 PodDisruptionBudget":          {"currentHealthy", "desiredHealthy", "expectedPods", "disruptionsAllowed"},
 		"autoscaling/v2 HorizontalPodAutoscaler": {"currentReplicas", "desiredReplicas"},
@@ -29,7 +32,8 @@ func TestSumsDoNotOverflow(t *testing.T) {
 		if _, err := fmt.Sscan(kind, &apiVersion, &name); err != nil {
 			t.Fatal(err)
 		}
-		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": name, "metadata": map[string]any{"name": "a", "namespace": "b"}}}
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": name,
+			"metadata": map[string]any{"name": "a", "namespace": "b"}}}
 		for _, count := range counts {
 			status := &runtime.RawExtension{Raw: fmt.Appendf(nil, `{%q: 2147483647}`, count)}
 			got, err := native.New().AggregateStatus(t.Context(), object, []interpreter.AggregatedStatusItem{

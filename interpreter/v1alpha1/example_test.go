@@ -17,8 +17,10 @@ import (
 // Validate returns an error with the path of each invalid field.
 func ExampleResourceInterpreterWebhookConfiguration_Validate() {
 	c := v1alpha1.ResourceInterpreterWebhookConfiguration{Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
-		Name:                       "workload.example.com",
-		ClientConfig:               admissionregistrationv1.WebhookClientConfig{URL: new("http://hook.example.com/interpret")},
+		Name: "workload.example.com",
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{
+			URL: new("http://hook.example.com/interpret"),
+		},
 		InterpreterContextVersions: []string{"v1alpha1"},
 		TimeoutSeconds:             new(int32(60)),
 	}}}
@@ -32,7 +34,9 @@ func ExampleResourceInterpreterWebhookConfiguration_Validate() {
 
 // SetDefaults sets the same defaults as the API server.
 func ExampleResourceExploringWebhookConfiguration_SetDefaults() {
-	c := v1alpha1.ResourceExploringWebhookConfiguration{Webhooks: []v1alpha1.ResourceExploringWebhook{{Name: "workload.example.com"}}}
+	c := v1alpha1.ResourceExploringWebhookConfiguration{
+		Webhooks: []v1alpha1.ResourceExploringWebhook{{Name: "workload.example.com"}},
+	}
 	c.SetDefaults()
 	fmt.Println(*c.Webhooks[0].FailurePolicy, *c.Webhooks[0].TimeoutSeconds)
 	// Output: Fail 10

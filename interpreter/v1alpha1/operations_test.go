@@ -12,8 +12,10 @@ import (
 // TestOperationNamesOfBothProtocols checks the names of the operations in both protocols against the contract.
 func TestOperationNamesOfBothProtocols(t *testing.T) {
 	for interpret, explore := range map[v1alpha1.InterpreterOperation]v1alpha1.OperationType{
-		"InterpretReplica": "ExploreReplica", "InterpretStatus": "ExploreStatus", "Prune": "ExplorePacking", "ReviseReplica": "ExploreReplicaRevising",
-		"Retain": "ExploreRetaining", "AggregateStatus": "ExploreStatusAggregating", "InterpretHealth": "ExploreHealthy",
+		"InterpretReplica": "ExploreReplica", "InterpretStatus": "ExploreStatus", "Prune": "ExplorePacking",
+		"ReviseReplica": "ExploreReplicaRevising",
+		"Retain":        "ExploreRetaining", "AggregateStatus": "ExploreStatusAggregating",
+		"InterpretHealth":     "ExploreHealthy",
 		"InterpretDependency": "ExploreDependencies", "*": "*",
 	} {
 		if got, ok := interpret.Explore(); got != explore || !ok {
@@ -31,7 +33,8 @@ func TestOperationNamesOfBothProtocols(t *testing.T) {
 			t.Errorf("%q is %s", name, got)
 		}
 	}
-	if v1alpha1.InterpreterOperationAll.Known() || !v1alpha1.InterpreterOperationPrune.Known() || len(v1alpha1.InterpreterOperations()) != 9 {
+	if v1alpha1.InterpreterOperationAll.Known() || !v1alpha1.InterpreterOperationPrune.Known() ||
+		len(v1alpha1.InterpreterOperations()) != 9 {
 		t.Error("* is for rules, and there are nine others")
 	}
 }

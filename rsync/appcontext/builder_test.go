@@ -25,7 +25,8 @@ func TestBuildTwice(t *testing.T) {
 	}
 	before := text(t, first)
 	b.App("db").Cluster("aws", "c1")
-	b.App("web").DependsOn("db", appcontext.OpStatusReady, time.Second).Resource("aws", "c2", configMap).Resource("aws", "c3", configMap)
+	b.App("web").DependsOn("db", appcontext.OpStatusReady, time.Second).Resource("aws", "c2", configMap).Resource("aws",
+		"c3", configMap)
 	if now := text(t, first); now != before {
 		t.Errorf("the first context was\n%s\nand is\n%s", before, now)
 	}

@@ -22,10 +22,12 @@ func draw(t *rapid.T, id string) *appcontext.AppContext {
 	for i, app := range apps {
 		builder := b.App(app)
 		if i > 0 && rapid.Bool().Draw(t, "depends") {
-			builder.DependsOn(apps[i-1], rapid.SampledFrom([]appcontext.OpStatus{appcontext.OpStatusDeployed, appcontext.OpStatusReady}).Draw(t, "status"),
+			builder.DependsOn(apps[i-1],
+				rapid.SampledFrom([]appcontext.OpStatus{appcontext.OpStatusDeployed, appcontext.OpStatusReady}).Draw(t, "status"),
 				time.Duration(rapid.IntRange(0, 9).Draw(t, "wait"))*time.Second)
 		}
-		clusters := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"c1", "c2", "c3"}), 0, 3, rapid.ID[string]).Draw(t, "clusters")
+		clusters := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"c1", "c2", "c3"}), 0, 3, rapid.ID[string]).Draw(t,
+			"clusters")
 		for _, cluster := range clusters {
 			builder.Cluster("edge", cluster)
 			for range rapid.IntRange(0, 4).Draw(t, "resources") {
@@ -35,7 +37,8 @@ func draw(t *rapid.T, id string) *appcontext.AppContext {
 				}
 				taken[cluster+name] = true
 				value := rapid.StringMatching(`[a-z"<>&é ]{0,6}`).Draw(t, "value")
-				hook := rapid.SampledFrom(append(appcontext.Hooks(), appcontext.HookNone, appcontext.HookNone, appcontext.HookNone)).Draw(t, "hook")
+				hook := rapid.SampledFrom(append(appcontext.Hooks(), appcontext.HookNone, appcontext.HookNone,
+					appcontext.HookNone)).Draw(t, "hook")
 				builder.Hook(hook, "edge", cluster, append(manifest("ConfigMap", name), "# "+value...))
 			}
 		}

@@ -14,7 +14,8 @@ import (
 func ExampleBuilder() {
 	b := appcontext.NewBuilder("shop-1")
 	b.App("db").Resource("edge", "cluster1", manifest("Database", "orders"))
-	b.App("web").DependsOn("db", appcontext.OpStatusReady, 10*time.Second).Resource("edge", "cluster1", manifest("Server", "front"))
+	b.App("web").DependsOn("db", appcontext.OpStatusReady, 10*time.Second).Resource("edge", "cluster1",
+		manifest("Server", "front"))
 	shop, err := b.Build()
 	fmt.Println(len(shop.Apps), shop.App("web").DependsOn[0].App, err)
 
@@ -65,7 +66,8 @@ func ExampleHooks() {
 }
 
 func ExampleParseObject() {
-	object, err := appcontext.ParseObject([]byte("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}}"))
+	object, err := appcontext.ParseObject(
+		[]byte("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}}"))
 	fmt.Println(object, err)
 	_, err = appcontext.ParseObject([]byte("kind: Deployment"))
 	fmt.Println(err)

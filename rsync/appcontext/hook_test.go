@@ -36,7 +36,8 @@ func TestInvalidHooks(t *testing.T) {
 	}{
 		"all policies": {appcontext.Resource{
 			Hook: appcontext.HookPreInstall, Wave: -5,
-			DeletePolicies: policies(appcontext.HookDeletePolicyBeforeCreation, appcontext.HookDeletePolicySucceeded, appcontext.HookDeletePolicyFailed),
+			DeletePolicies: policies(appcontext.HookDeletePolicyBeforeCreation, appcontext.HookDeletePolicySucceeded,
+				appcontext.HookDeletePolicyFailed),
 		}, job("{}"), "", ""},
 		"no hook": {appcontext.Resource{DeletePolicies: policies(appcontext.HookDeletePolicyFailed)}, job("{}"),
 			appcontext.FaultBadHook, "deletePolicies: hook-failed: the resource is not a hook"},
@@ -47,7 +48,8 @@ func TestInvalidHooks(t *testing.T) {
 			job("{}"),
 			appcontext.FaultBadHook, `deletePolicies: "hook-done"`},
 		"a policy twice": {appcontext.Resource{
-			Hook: appcontext.HookPreInstall, DeletePolicies: policies(appcontext.HookDeletePolicyFailed, appcontext.HookDeletePolicyFailed),
+			Hook: appcontext.HookPreInstall, DeletePolicies: policies(appcontext.HookDeletePolicyFailed,
+				appcontext.HookDeletePolicyFailed),
 		}, job("{}"), appcontext.FaultDuplicate, "deletePolicies: hook-failed is repeated"},
 		"a high wave": {appcontext.Resource{Wave: math.MaxInt32 + 1}, job("{}"),
 			appcontext.FaultBadWave, "wave: 2147483648 does not fit into 32 bits"},

@@ -38,7 +38,8 @@ func TestParseObjectRejectsSeveralDocuments(t *testing.T) {
 		}
 	}
 	// Kubernetes reads kind and name here, not Kind and NAME.
-	object, err := appcontext.ParseObject([]byte(`{"apiVersion":"v1","kind":"A","Kind":"B","metadata":{"name":"a","NAME":"b"}}`))
+	object, err := appcontext.ParseObject(
+		[]byte(`{"apiVersion":"v1","kind":"A","Kind":"B","metadata":{"name":"a","NAME":"b"}}`))
 	if want := (appcontext.Object{Kind: "A", Name: "a"}); err != nil || object != want {
 		t.Errorf("got %v, %v", object, err)
 	}

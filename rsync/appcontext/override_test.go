@@ -41,7 +41,8 @@ func TestOverride(t *testing.T) {
 		context     *appcontext.AppContext
 		cluster     int
 		name, value string
-	}{{first, 0, "first", "one"}, {first, 1, "first", "two"}, {second, 0, "second", "one"}, {second, 1, "second", "three"}} {
+	}{{first, 0, "first", "one"}, {first, 1, "first", "two"}, {second, 0, "second", "one"},
+		{second, 1, "second", "three"}} {
 		r := test.context.Apps[0].Clusters[test.cluster].Resources[0]
 		if !strings.Contains(string(r.Manifest), "data: "+test.value+"\n") {
 			t.Errorf("cluster %d of the %s context has %s", test.cluster, test.name, r.Manifest)

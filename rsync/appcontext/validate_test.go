@@ -48,7 +48,8 @@ func TestValidateIsBounded(t *testing.T) {
 			took := time.Since(began)
 			runtime.ReadMemStats(&after)
 			var all *appcontext.Error
-			if errors.As(err, &all); test.problems == 0 && err != nil || test.problems > 0 && len(all.Problems)+all.More != test.problems {
+			if errors.As(err, &all); test.problems == 0 && err != nil || test.problems > 0 &&
+				len(all.Problems)+all.More != test.problems {
 				t.Errorf("%d problems, want %d: %.300v", len(all.Problems)+all.More, test.problems, err)
 			}
 			if n := len(fmt.Sprint(err)); n > 100<<10 {
@@ -73,39 +74,54 @@ func TestInvalidContext(t *testing.T) {
 		id     string
 		build  func(*appcontext.Builder)
 	}{
-		"no ID":         {fault: appcontext.FaultBadName, id: "-", build: func(b *appcontext.Builder) { b.App("") }},
-		"slash":         {fault: appcontext.FaultBadName, build: func(b *appcontext.Builder) { b.App("a/b") }},
-		"plus":          {fault: appcontext.FaultBadName, build: func(b *appcontext.Builder) { b.App("a").Cluster("p+q", "c") }},
-		"instruction":   {fault: appcontext.FaultBadName, build: func(b *appcontext.Builder) { b.App("instruction") }},
-		"long":          {fault: appcontext.FaultBadName, build: func(b *appcontext.Builder) { b.App(strings.Repeat("a", 254)) }},
-		"unknown app":   {fault: appcontext.FaultUnknownApp, build: func(b *appcontext.Builder) { b.App("a").DependsOn("b", appcontext.OpStatusReady, 0) }},
-		"self":          {fault: appcontext.FaultCycle, build: func(b *appcontext.Builder) { b.App("a").DependsOn("a", appcontext.OpStatusReady, 0) }},
-		"no status":     {fault: appcontext.FaultBadDependency, build: func(b *appcontext.Builder) { b.App("b"); b.App("a").DependsOn("b", "Done", 0) }},
-		"negative wait": {fault: appcontext.FaultBadDependency, build: func(b *appcontext.Builder) { b.App("b"); b.App("a").DependsOn("b", appcontext.OpStatusReady, -1) }},
+		"no ID": {fault: appcontext.FaultBadName, id: "-", build: func(b *appcontext.Builder) { b.App("") }},
+		"slash": {fault: appcontext.FaultBadName, build: func(b *appcontext.Builder) { b.App("a/b") }},
+		"plus": {fault: appcontext.FaultBadName,
+			build: func(b *appcontext.Builder) { b.App("a").Cluster("p+q", "c") }},
+		"instruction": {fault: appcontext.FaultBadName, build: func(b *appcontext.Builder) { b.App("instruction") }},
+		"long": {fault: appcontext.FaultBadName,
+			build: func(b *appcontext.Builder) { b.App(strings.Repeat("a", 254)) }},
+		"unknown app": {fault: appcontext.FaultUnknownApp,
+			build: func(b *appcontext.Builder) { b.App("a").DependsOn("b", appcontext.OpStatusReady, 0) }},
+		"self": {fault: appcontext.FaultCycle,
+			build: func(b *appcontext.Builder) { b.App("a").DependsOn("a", appcontext.OpStatusReady, 0) }},
+		"no status": {fault: appcontext.FaultBadDependency,
+			build: func(b *appcontext.Builder) { b.App("b"); b.App("a").DependsOn("b", "Done", 0) }},
+		"negative wait": {fault: appcontext.FaultBadDependency,
+			build: func(b *appcontext.Builder) { b.App("b"); b.App("a").DependsOn("b", appcontext.OpStatusReady, -1) }},
 		"cycle": {fault: appcontext.FaultCycle, build: func(b *appcontext.Builder) {
 			b.App("a").DependsOn("b", appcontext.OpStatusReady, 0)
 			b.App("b").DependsOn("c", appcontext.OpStatusReady, 0)
 			b.App("c").DependsOn("a", appcontext.OpStatusReady, 0)
 		}},
-		"object twice in an app":   {fault: appcontext.FaultDuplicate, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", x).Resource("p", "c", x) }},
-		"object twice in two apps": {fault: appcontext.FaultDuplicate, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", x); b.App("b").Resource("p", "c", x) }},
-		"hook":                     {fault: appcontext.FaultBadHook, build: func(b *appcontext.Builder) { b.App("a").Hook("post-mortem", "p", "c", x) }},
+		"object twice in an app": {fault: appcontext.FaultDuplicate,
+			build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", x).Resource("p", "c", x) }},
+		"object twice in two apps": {fault: appcontext.FaultDuplicate,
+			build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", x); b.App("b").Resource("p", "c", x) }},
+		"hook": {fault: appcontext.FaultBadHook,
+			build: func(b *appcontext.Builder) { b.App("a").Hook("post-mortem", "p", "c", x) }},
 		"no kind": {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) {
 			b.App("a").Resource("p", "c", []byte("apiVersion: v1\nmetadata: {name: x}"))
 		}},
-		"no name":       {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("apiVersion: v1\nkind: X")) }},
-		"no apiVersion": {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("kind: X\nmetadata: {name: x}")) }},
+		"no name": {fault: appcontext.FaultBadManifest,
+			build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("apiVersion: v1\nkind: X")) }},
+		"no apiVersion": {fault: appcontext.FaultBadManifest,
+			build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("kind: X\nmetadata: {name: x}")) }},
 		"a name that is a boolean": {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) {
 			b.App("a").Resource("p", "c", []byte("apiVersion: v1\nkind: X\nmetadata: {name: y}"))
 		}},
-		"no object":     {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("password")) }},
-		"two documents": {fault: appcontext.FaultBadManifest, build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte(string(x)+"---\n"+string(x))) }},
+		"no object": {fault: appcontext.FaultBadManifest,
+			build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte("password")) }},
+		"two documents": {fault: appcontext.FaultBadManifest,
+			build: func(b *appcontext.Builder) { b.App("a").Resource("p", "c", []byte(string(x)+"---\n"+string(x))) }},
 		"manifests that are too large together": {fault: appcontext.FaultTooLarge, build: func(b *appcontext.Builder) {
 			for i := range 17 {
-				b.App("a").Resource("p", "c", fmt.Appendf(nil, "apiVersion: v1\nkind: X\nmetadata: {name: n%d}\n#%s", i, strings.Repeat("#", appcontext.MaxAppCluster/16)))
+				b.App("a").Resource("p", "c", fmt.Appendf(nil, "apiVersion: v1\nkind: X\nmetadata: {name: n%d}\n#%s", i,
+					strings.Repeat("#", appcontext.MaxAppCluster/16)))
 			}
 		}},
-		"everything at once": {fault: appcontext.FaultBadHook, id: "a b", build: func(b *appcontext.Builder) { b.App("a/b").Hook("x", "", "", nil).Hook("x", "p", "c", x) }},
+		"everything at once": {fault: appcontext.FaultBadHook, id: "a b",
+			build: func(b *appcontext.Builder) { b.App("a/b").Hook("x", "", "", nil).Hook("x", "p", "c", x) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			id := "id"

@@ -34,7 +34,8 @@ func ExampleFunc() {
 // A driver returns an error with its class and its object.
 func ExampleError() {
 	var err error = &connector.Error{
-		Class: connector.ErrRetryable, Object: appcontext.Object{Group: "apps", Kind: "Deployment", Name: "web"}, Err: errors.New("conflict"),
+		Class: connector.ErrRetryable, Object: appcontext.Object{Group: "apps", Kind: "Deployment", Name: "web"},
+		Err: errors.New("conflict"),
 	}
 	fmt.Println(errors.Is(err, connector.ErrRetryable), errors.Is(connector.ClassOf(err), connector.ErrRetryable))
 	fmt.Println(err)

@@ -159,7 +159,8 @@ func TestUnchangedStatusesAreNotWritten(t *testing.T) {
 // TestCrashAtEveryWriteOfStatuses: a bridge crashes before or after each of its writes, or the
 // write fails. Another bridge then continues.
 func TestCrashAtEveryWriteOfStatuses(t *testing.T) {
-	for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter, storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
+	for _, v := range []storetest.Verdict{storetest.VerdictCrashBefore, storetest.VerdictCrashAfter,
+		storetest.VerdictFailBefore, storetest.VerdictFailAfter} {
 		for n, last := 1, 2; n <= last; n++ {
 			synctest.Test(t, func(t *testing.T) {
 				var faults *storetest.Faults

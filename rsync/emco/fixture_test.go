@@ -48,7 +48,8 @@ func orchestrator(id, text string) []write {
 	put("", id)
 	put("meta/", map[string]any{
 		"Project": "p", "CompositeApp": "shop", "Version": "v1", "Release": "r", "DeploymentIntentGroup": "dig",
-		"Namespace": "default", "Level": "0", "ChildContextIDs": nil, "LogicalCloud": "lc", "LogicalCloudNamespace": "default",
+		"Namespace": "default", "Level": "0", "ChildContextIDs": nil, "LogicalCloud": "lc",
+		"LogicalCloudNamespace": "default",
 	})
 	var apps []string
 	for part := range strings.SplitSeq(text, ";") {
@@ -75,7 +76,8 @@ func orchestrator(id, text string) []write {
 }
 
 func manifest(name, value string) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %q, namespace: default}\ndata: {value: %q}\n", name, value)
+	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %q, namespace: default}\ndata: {value: %q}\n",
+		name, value)
 }
 
 // scene has an engine, EMCO's keys and a bridge.

@@ -98,7 +98,8 @@ func TestImportHalfWritten(t *testing.T) {
 		if err != nil && !errors.As(err, &p) && !errors.Is(err, rsync.ErrNotFound) {
 			t.Errorf("with %d writes: %v", n, err)
 		}
-		if err == nil && (len(c.Apps) != 2 || len(c.App("web").Cluster(appcontext.ClusterID{Provider: "edge", Name: "c1"}).Resources) != 2) {
+		if err == nil && (len(c.Apps) != 2 ||
+			len(c.App("web").Cluster(appcontext.ClusterID{Provider: "edge", Name: "c1"}).Resources) != 2) {
 			t.Errorf("with %d writes: %+v", n, c)
 		}
 	}
@@ -140,7 +141,8 @@ func TestImportInvalidKeys(t *testing.T) {
 			t.Errorf("%s %s: %v", bad.key, bad.value, err)
 		}
 	}
-	for id, want := range map[string]error{"": rsync.ErrInvalidInput, "a/b": rsync.ErrInvalidInput, "8": rsync.ErrNotFound} {
+	for id, want := range map[string]error{"": rsync.ErrInvalidInput, "a/b": rsync.ErrInvalidInput,
+		"8": rsync.ErrNotFound} {
 		if _, err := offline(t).bridge.Import(t.Context(), id); !errors.Is(err, want) {
 			t.Errorf("%q: %v", id, err)
 		}

@@ -106,7 +106,8 @@ func TestInvalidStopFlag(t *testing.T) {
 		for _, value := range []string{`"true"`, "null", "", "{"} {
 			s.put(write{stopFlag, value})
 			err := s.bridge.FollowStop(t.Context(), "7")
-			if !appcontext.Has(err, appcontext.FaultBadLayout) || !strings.Contains(err.Error(), stopFlag+": must be true or false") {
+			if !appcontext.Has(err, appcontext.FaultBadLayout) ||
+				!strings.Contains(err.Error(), stopFlag+": must be true or false") {
 				t.Errorf("the flag %s: %v", value, err)
 			}
 		}

@@ -54,12 +54,14 @@ func TestEveryCallIsAuthorized(t *testing.T) {
 			if m.MethodName == "Enqueue" || m.MethodName == "Create" || m.MethodName == "Wait" {
 				continue // tested below: these validate the request first
 			}
-			if err := client.Conn().Invoke(limited(t), "/"+d.ServiceName+"/"+m.MethodName, &emptypb.Empty{}, &emptypb.Empty{}); status.Code(err) != codes.PermissionDenied {
+			if err := client.Conn().Invoke(limited(t), "/"+d.ServiceName+"/"+m.MethodName, &emptypb.Empty{},
+				&emptypb.Empty{}); status.Code(err) != codes.PermissionDenied {
 				t.Errorf("%s/%s: %v", d.ServiceName, m.MethodName, err)
 			}
 		}
 		for _, m := range d.Streams {
-			stream, err := client.Conn().NewStream(limited(t), &grpc.StreamDesc{ServerStreams: true}, "/"+d.ServiceName+"/"+m.StreamName)
+			stream, err := client.Conn().NewStream(limited(t), &grpc.StreamDesc{ServerStreams: true}, "/"+d.ServiceName+"/"+
+				m.StreamName)
 			check(t, err)
 			check(t, stream.SendMsg(&emptypb.Empty{}))
 			check(t, stream.CloseSend())
@@ -85,8 +87,10 @@ func TestEveryCallIsAuthorized(t *testing.T) {
 	if all, err := s.engine.List(ctx); len(all) > 0 || err != nil {
 		t.Errorf("the engine has %v, %v", all, err)
 	}
-	for _, verb := range []rsyncgrpc.Verb{rsyncgrpc.VerbCreate, rsyncgrpc.VerbInstantiate, rsyncgrpc.VerbTerminate, rsyncgrpc.VerbUpdate,
-		rsyncgrpc.VerbStop, rsyncgrpc.VerbDetach, rsyncgrpc.VerbDelete, rsyncgrpc.VerbRead, rsyncgrpc.VerbWatch, rsyncgrpc.VerbList} {
+	for _, verb := range []rsyncgrpc.Verb{rsyncgrpc.VerbCreate, rsyncgrpc.VerbInstantiate, rsyncgrpc.VerbTerminate,
+		rsyncgrpc.VerbUpdate,
+		rsyncgrpc.VerbStop, rsyncgrpc.VerbDetach, rsyncgrpc.VerbDelete, rsyncgrpc.VerbRead, rsyncgrpc.VerbWatch,
+		rsyncgrpc.VerbList} {
 		if asked[verb] == 0 {
 			t.Errorf("the authorizer was not asked about %s", verb)
 		}
@@ -101,8 +105,10 @@ func TestRules(t *testing.T) {
 	o := files.serverOptions()
 	o.Authorizer = rsyncgrpc.Rules{
 		{Clients: []string{"cn:admin"}},
-		{Clients: []string{"dns:shop.example.com"}, AppContexts: []string{"shop-*"}, Apps: []string{"web"}, Clusters: []string{"edge+c1"}},
-		{Clients: []string{"dns:shop.example.com"}, AppContexts: []string{"shop-*"}, Apps: []string{"web"}, Clusters: []string{"edge+c2"}},
+		{Clients: []string{"dns:shop.example.com"}, AppContexts: []string{"shop-*"}, Apps: []string{"web"},
+			Clusters: []string{"edge+c1"}},
+		{Clients: []string{"dns:shop.example.com"}, AppContexts: []string{"shop-*"}, Apps: []string{"web"},
+			Clusters: []string{"edge+c2"}},
 		{Clients: []string{"cn:client"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, rsyncgrpc.VerbList}},
 		{Clients: []string{"cn:starter"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbInstantiate}},
 	}
@@ -171,13 +177,15 @@ func TestRulesWithoutTargets(t *testing.T) {
 	} {
 		s := newScene(t)
 		tt.rule.Clients = []string{"*"}
-		addr, stop := serve(t, s.engine, rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{Authorizer: rsyncgrpc.Rules{tt.rule}}})
+		addr, stop := serve(t, s.engine,
+			rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{Authorizer: rsyncgrpc.Rules{tt.rule}}})
 		client := dial(t, addr, rsyncgrpc.ClientOptions{})
 		created := client.Create(limited(t), tt.context)
 		if created != nil {
 			check(t, s.engine.Create(t.Context(), tt.context))
 		}
-		for verb, err := range map[string]error{"create": created, "read": err2(client.Status(limited(t), tt.context.ID)), "delete": client.Delete(limited(t), tt.context.ID)} {
+		for verb, err := range map[string]error{"create": created, "read": err2(client.Status(limited(t), tt.context.ID)),
+			"delete": client.Delete(limited(t), tt.context.ID)} {
 			if errors.Is(err, rsyncgrpc.ErrDenied) == tt.allowed || tt.allowed && err != nil {
 				t.Errorf("%s %s with %+v: %v", verb, tt.context.ID, tt.rule, err)
 			}
@@ -221,7 +229,8 @@ func TestInvalidRules(t *testing.T) {
 		`Rules[1].Verbs: "get"`:                 {Clients: []string{"*"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbRead, "get"}},
 	} {
 		rules := rsyncgrpc.Rules{{Clients: []string{"*"}}, rule}
-		_, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{Insecure: true, Options: rsyncgrpc.Options{Authorizer: rules}})
+		_, err := rsyncgrpc.NewServer(engine,
+			rsyncgrpc.ServerOptions{Insecure: true, Options: rsyncgrpc.Options{Authorizer: rules}})
 		if !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
@@ -239,7 +248,8 @@ func TestTargets(t *testing.T) {
 			return err
 		})}})
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
-	want := []rsyncgrpc.Target{{App: "web", Cluster: appcontext.ClusterID{Provider: "edge", Name: "c1"}}, {App: "web", Cluster: appcontext.ClusterID{Provider: "edge", Name: "c2"}}}
+	want := []rsyncgrpc.Target{{App: "web", Cluster: appcontext.ClusterID{Provider: "edge", Name: "c1"}},
+		{App: "web", Cluster: appcontext.ClusterID{Provider: "edge", Name: "c2"}}}
 	check(t, client.Create(limited(t), shop(t, "a", "1", "c1", "c2")))
 	if !slices.Equal(got, want) {
 		t.Errorf("Create: %v", got)
@@ -262,7 +272,8 @@ func TestDefaultsAreClosed(t *testing.T) {
 	}
 	s := newScene(t)
 	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{})
-	stream, err := reflectionv1.NewServerReflectionClient(dial(t, addr, rsyncgrpc.ClientOptions{}).Conn()).ServerReflectionInfo(limited(t))
+	stream, err := reflectionv1.NewServerReflectionClient(
+		dial(t, addr, rsyncgrpc.ClientOptions{}).Conn()).ServerReflectionInfo(limited(t))
 	check(t, err)
 	if _, err := stream.Recv(); status.Code(err) != codes.Unimplemented {
 		t.Errorf("reflection: %v", err)
@@ -274,7 +285,8 @@ func TestDefaultsAreClosed(t *testing.T) {
 				warnings++
 			}
 		}, funcr.Options{})
-		server := must[*rsyncgrpc.Server](t)(rsyncgrpc.NewServer(s.engine, rsyncgrpc.ServerOptions{Addr: addr, Insecure: true}))
+		server := must[*rsyncgrpc.Server](t)(
+			rsyncgrpc.NewServer(s.engine, rsyncgrpc.ServerOptions{Addr: addr, Insecure: true}))
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		ended := make(chan error, 1)
 		go func() { ended <- server.Start(ctx) }()

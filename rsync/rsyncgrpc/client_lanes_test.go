@@ -37,14 +37,15 @@ func TestWaitsDelayNoOtherCall(t *testing.T) {
 	s := newScene(t)
 	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{MaxConcurrentStreams: limit})
 	var open atomic.Int32
-	client := dial(t, addr, rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-		if err != nil {
-			return nil, err
-		}
-		open.Add(1)
-		return &counted{conn, sync.OnceFunc(func() { open.Add(-1) })}, nil
-	})}})
+	client := dial(t, addr,
+		rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			open.Add(1)
+			return &counted{conn, sync.OnceFunc(func() { open.Add(-1) })}, nil
+		})}})
 	s.clusters.Cluster("edge", "c1").SetMode(fake.ModeBlackHole)
 	check(t, client.Create(limited(t), shop(t, "a", "1", "c1")))
 	ref := must[rsync.EventRef](t)(client.Instantiate(limited(t), "a"))

@@ -38,7 +38,8 @@ func same(t *testing.T, what string, remote, local any, remoteErr, localErr erro
 func TestClientIsAnEngine(t *testing.T) {
 	s, client := remote(t, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
-	b := appcontext.NewBuilder("full").Meta(appcontext.Meta{Project: "p", ChildContextIDs: []string{"x", "y"}, LogicalCloudLevel: "0"})
+	b := appcontext.NewBuilder("full").Meta(appcontext.Meta{Project: "p", ChildContextIDs: []string{"x", "y"},
+		LogicalCloudLevel: "0"})
 	policies := []appcontext.HookDeletePolicy{appcontext.HookDeletePolicyBeforeCreation, appcontext.HookDeletePolicyFailed}
 	b.App("db").Add("edge", "c1",
 		appcontext.Resource{Hook: appcontext.HookPreInstall, Wave: -2, DeletePolicies: policies,
@@ -46,7 +47,8 @@ func TestClientIsAnEngine(t *testing.T) {
 	b.App("db").Add("edge", "c1",
 		appcontext.Resource{Wave: 1 << 30, Manifest: configMap("later", "1")}).Resource("edge", "c1",
 		[]byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: db}\n# as it was written"))
-	b.App("web").DependsOn("db", appcontext.OpStatusReady, 5*time.Millisecond).Resource("edge", "c1", configMap("web", "1")).Cluster("core", "empty")
+	b.App("web").DependsOn("db", appcontext.OpStatusReady, 5*time.Millisecond).Resource("edge", "c1",
+		configMap("web", "1")).Cluster("core", "empty")
 	full := must[*appcontext.AppContext](t)(b.Build())
 	check(t, client.Create(ctx, full))
 	check(t, client.Create(ctx, shop(t, "next", "2", "c1")))
@@ -60,7 +62,8 @@ func TestClientIsAnEngine(t *testing.T) {
 	remoteStatus, remoteErr := client.Wait(ctx, ref)
 	localStatus, localErr := s.engine.Wait(ctx, ref)
 	same(t, "Wait", remoteStatus, localStatus, remoteErr, localErr)
-	if remoteStatus.State != rsync.Instantiated || len(remoteStatus.Clusters) != 3 || remoteStatus.Queue[0].Finished.IsZero() {
+	if remoteStatus.State != rsync.Instantiated || len(remoteStatus.Clusters) != 3 ||
+		remoteStatus.Queue[0].Finished.IsZero() {
 		t.Errorf("after Instantiate: %+v", remoteStatus)
 	}
 	for _, step := range []func() (rsync.EventRef, error){
@@ -79,7 +82,8 @@ func TestClientIsAnEngine(t *testing.T) {
 			same(t, "Status", remoteStatus, localStatus, remoteErr, localErr)
 		}
 	}
-	if status := must[*rsync.Status](t)(client.Status(ctx, "next")); status.Queue[0].IdempotencyKey != "mine" || status.Queue[0].UCID != "full" || status.Queue[0].Next == nil {
+	if status := must[*rsync.Status](t)(client.Status(ctx, "next")); status.Queue[0].IdempotencyKey != "mine" ||
+		status.Queue[0].UCID != "full" || status.Queue[0].Next == nil {
 		t.Errorf("the update: %+v", status.Queue[0])
 	}
 	remoteList, remoteErr := client.List(ctx)
@@ -104,7 +108,9 @@ func TestLongList(t *testing.T) {
 		check(t, s.engine.Create(ctx, shop(t, fmt.Sprintf("c%04d", i), "x")))
 	}
 	all := must[[]rsync.Summary](t)(client.List(ctx))
-	if len(all) != 1234 || !slices.IsSortedFunc(all, func(a, b rsync.Summary) int { return strings.Compare(a.ID, b.ID) }) || all[1233].State != rsync.Created {
+	if len(all) != 1234 ||
+		!slices.IsSortedFunc(all, func(a, b rsync.Summary) int { return strings.Compare(a.ID, b.ID) }) ||
+		all[1233].State != rsync.Created {
 		t.Errorf("%d contexts, the last is %+v", len(all), all[len(all)-1])
 	}
 }
@@ -117,7 +123,8 @@ func TestErrors(t *testing.T) {
 	check(t, s.engine.Create(ctx, shop(t, "here", "1", "c1")))
 	check(t, s.engine.Create(ctx, shop(t, "stopped", "1", "c1")))
 	check(t, s.engine.Stop(ctx, "stopped"))
-	must[*rsync.Status](t)(s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "here", rsync.IdempotencyKey("mine")))))
+	must[*rsync.Status](t)(
+		s.engine.Wait(ctx, must[rsync.EventRef](t)(s.engine.Instantiate(ctx, "here", rsync.IdempotencyKey("mine")))))
 	first := func(e rsyncgrpc.Engine, id string, from int64) error {
 		for _, err := range e.Watch(ctx, id, from) {
 			return err
@@ -129,10 +136,14 @@ func TestErrors(t *testing.T) {
 		call   func(rsyncgrpc.Engine) error
 		want   error
 	}{
-		{"no such context: status", func(e rsyncgrpc.Engine) error { _, err := e.Status(ctx, "none"); return err }, rsync.ErrNotFound},
-		{"no such context: get", func(e rsyncgrpc.Engine) error { _, err := e.AppContext(ctx, "none"); return err }, rsync.ErrNotFound},
-		{"no such context: event", func(e rsyncgrpc.Engine) error { _, err := e.Instantiate(ctx, "none"); return err }, rsync.ErrNotFound},
-		{"no such context: from", func(e rsyncgrpc.Engine) error { _, err := e.Update(ctx, "none", "here"); return err }, rsync.ErrNotFound},
+		{"no such context: status", func(e rsyncgrpc.Engine) error { _, err := e.Status(ctx, "none"); return err },
+			rsync.ErrNotFound},
+		{"no such context: get", func(e rsyncgrpc.Engine) error { _, err := e.AppContext(ctx, "none"); return err },
+			rsync.ErrNotFound},
+		{"no such context: event", func(e rsyncgrpc.Engine) error { _, err := e.Instantiate(ctx, "none"); return err },
+			rsync.ErrNotFound},
+		{"no such context: from", func(e rsyncgrpc.Engine) error { _, err := e.Update(ctx, "none", "here"); return err },
+			rsync.ErrNotFound},
 		{"no such context: delete", func(e rsyncgrpc.Engine) error { return e.Delete(ctx, "none") }, rsync.ErrNotFound},
 		{"no such context: stop", func(e rsyncgrpc.Engine) error { return e.Stop(ctx, "none") }, rsync.ErrNotFound},
 		{"no such context: clear", func(e rsyncgrpc.Engine) error { return e.ClearStop(ctx, "none") }, rsync.ErrNotFound},
@@ -142,8 +153,10 @@ func TestErrors(t *testing.T) {
 			return err
 		}, rsync.ErrNotFound},
 		{"a bad ID", func(e rsyncgrpc.Engine) error { _, err := e.Status(ctx, "a/b"); return err }, rsync.ErrInvalidInput},
-		{"a bad ID: list of events", func(e rsyncgrpc.Engine) error { _, err := e.Read(ctx, ""); return err }, rsync.ErrInvalidInput},
-		{"a bad ID: wait", func(e rsyncgrpc.Engine) error { _, err := e.Wait(ctx, rsync.EventRef{}); return err }, rsync.ErrInvalidInput},
+		{"a bad ID: list of events", func(e rsyncgrpc.Engine) error { _, err := e.Read(ctx, ""); return err },
+			rsync.ErrInvalidInput},
+		{"a bad ID: wait", func(e rsyncgrpc.Engine) error { _, err := e.Wait(ctx, rsync.EventRef{}); return err },
+			rsync.ErrInvalidInput},
 		{"a key that is too long", func(e rsyncgrpc.Engine) error {
 			_, err := e.Terminate(ctx, "here", rsync.IdempotencyKey(strings.Repeat("k", 300)))
 			return err
@@ -152,11 +165,15 @@ func TestErrors(t *testing.T) {
 			_, err := e.Terminate(ctx, "here", rsync.IdempotencyKey("mine"))
 			return err
 		}, rsync.ErrInvalidInput},
-		{"from and to are one", func(e rsyncgrpc.Engine) error { _, err := e.Rollback(ctx, "here", "here"); return err }, rsync.ErrInvalidInput},
-		{"there is one", func(e rsyncgrpc.Engine) error { return e.Create(ctx, shop(t, "here", "other", "c1")) }, rsync.ErrConflict},
+		{"from and to are one", func(e rsyncgrpc.Engine) error { _, err := e.Rollback(ctx, "here", "here"); return err },
+			rsync.ErrInvalidInput},
+		{"there is one", func(e rsyncgrpc.Engine) error { return e.Create(ctx, shop(t, "here", "other", "c1")) },
+			rsync.ErrConflict},
 		{"its objects are out there", func(e rsyncgrpc.Engine) error { return e.Delete(ctx, "here") }, rsync.ErrInvalidState},
-		{"it is stopped", func(e rsyncgrpc.Engine) error { _, err := e.Terminate(ctx, "stopped"); return err }, rsync.ErrStopped},
-		{"a context that is not valid", func(e rsyncgrpc.Engine) error { return e.Create(ctx, &appcontext.AppContext{ID: "a b"}) }, appcontext.ErrInvalid},
+		{"it is stopped", func(e rsyncgrpc.Engine) error { _, err := e.Terminate(ctx, "stopped"); return err },
+			rsync.ErrStopped},
+		{"a context that is not valid",
+			func(e rsyncgrpc.Engine) error { return e.Create(ctx, &appcontext.AppContext{ID: "a b"}) }, appcontext.ErrInvalid},
 		{"no app context", func(e rsyncgrpc.Engine) error { return e.Create(ctx, nil) }, appcontext.ErrInvalid},
 		{"no app context: input", func(e rsyncgrpc.Engine) error { return e.Create(ctx, nil) }, rsync.ErrInvalidInput},
 	} {
@@ -170,7 +187,8 @@ func TestErrors(t *testing.T) {
 	t.Run("an event that the state does not allow", func(t *testing.T) {
 		_, err := client.Wait(ctx, must[rsync.EventRef](t)(client.Update(ctx, "stopped", "here")))
 		var failure *rsync.EventError
-		if !errors.As(err, &failure) || failure.Reason != rsync.ReasonInvalidState || failure.Ref.Seq != 2 || !errors.Is(err, rsync.ErrInvalidState) {
+		if !errors.As(err, &failure) || failure.Reason != rsync.ReasonInvalidState || failure.Ref.Seq != 2 ||
+			!errors.Is(err, rsync.ErrInvalidState) {
 			t.Errorf("%v", err)
 		}
 		_, local := s.engine.Wait(ctx, rsync.EventRef{AppContextID: "here", Seq: 2})
@@ -183,7 +201,8 @@ func TestErrors(t *testing.T) {
 		}
 	})
 	t.Run("a revision that the store has not reached", func(t *testing.T) {
-		if err := first(client, "here", 1<<40); !errors.Is(err, store.ErrCompacted) || !strings.Contains(err.Error(), "is in the future") {
+		if err := first(client, "here", 1<<40); !errors.Is(err, store.ErrCompacted) ||
+			!strings.Contains(err.Error(), "is in the future") {
 			t.Errorf("%v", err)
 		}
 	})
@@ -204,7 +223,8 @@ func TestErrors(t *testing.T) {
 		_, queue := client.Instantiate(ctx, "here", rsync.IdempotencyKey(bad))
 		c := shop(t, "meta", "1")
 		c.Meta.Project = bad
-		for _, err := range []error{status, wait, queue, client.Delete(ctx, bad), first(client, bad, 0), client.Create(ctx, c), client.Create(ctx, nil)} {
+		for _, err := range []error{status, wait, queue, client.Delete(ctx, bad), first(client, bad, 0),
+			client.Create(ctx, c), client.Create(ctx, nil)} {
 			if !errors.Is(err, rsync.ErrInvalidInput) {
 				t.Errorf("%v, want ErrInvalidInput", err)
 			}
@@ -216,13 +236,15 @@ func TestErrors(t *testing.T) {
 // end of its context.
 func TestUnavailable(t *testing.T) {
 	client := dial(t, "127.0.0.1:1", rsyncgrpc.ClientOptions{RetryTimeout: -1})
-	if _, err := client.Status(t.Context(), "a"); !errors.Is(err, rsyncgrpc.ErrUnavailable) || !strings.Contains(err.Error(), "refused") {
+	if _, err := client.Status(t.Context(), "a"); !errors.Is(err, rsyncgrpc.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("%v, want ErrUnavailable and why", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	patient := dial(t, "127.0.0.1:1", rsyncgrpc.ClientOptions{})
-	if _, err := patient.Wait(ctx, rsync.EventRef{AppContextID: "a", Seq: 1}); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, rsyncgrpc.ErrUnavailable) {
+	if _, err := patient.Wait(ctx, rsync.EventRef{AppContextID: "a", Seq: 1}); !errors.Is(err, context.DeadlineExceeded) ||
+		!errors.Is(err, rsyncgrpc.ErrUnavailable) {
 		t.Errorf("%v, want the end of the context, and why it lasted", err)
 	}
 	for change, err := range patient.Watch(ctx, "a", 0) {

@@ -140,9 +140,10 @@ func TestLargeDiff(t *testing.T) {
 // TestDiffOfOtherConnector: changes of a connector beyond its limits are cut and counted. Text that
 // is invalid in a message is replaced.
 func TestDiffOfOtherConnector(t *testing.T) {
-	d := &rsync.Diff{Clusters: []rsync.ClusterDiff{{Cluster: onEdge("c1"), App: "web", AppContextID: "a", Changes: []connector.Change{
-		changed("large", 100, 10_000), changed("huge", 1, 40<<20),
-	}}}}
+	d := &rsync.Diff{Clusters: []rsync.ClusterDiff{{Cluster: onEdge("c1"), App: "web", AppContextID: "a",
+		Changes: []connector.Change{
+			changed("large", 100, 10_000), changed("huge", 1, 40<<20),
+		}}}}
 	d.Clusters[0].Changes[0].FieldsOmitted = 5
 	d.Clusters[0].Changes[0].Fields[0].Before = "a\xff"
 	addr, _ := serve(t, oneDiff{diff: d}, rsyncgrpc.ServerOptions{})

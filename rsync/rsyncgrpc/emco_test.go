@@ -157,14 +157,16 @@ func TestEMCODescriptors(t *testing.T) {
 // global registry.
 func TestEMCONamesAreFree(t *testing.T) {
 	theirs := newPeer(t, nil).file
-	if _, err := protoregistry.GlobalFiles.FindFileByPath(theirs.Path()); err != nil { // with -count, it is registered already
+	// with -count, it is registered already
+	if _, err := protoregistry.GlobalFiles.FindFileByPath(theirs.Path()); err != nil {
 		check(t, protoregistry.GlobalFiles.RegisterFile(theirs))
 	}
 	if _, err := emcopb.Registry.Types.FindMessageByName("InstallAppRequest"); err != nil {
 		t.Error(err)
 	}
 	wire := must[[]byte](t)(proto.Marshal(&emcopb.InstallAppRequest{AppContext: "a"}))
-	if other := must[[]byte](t)(proto.Marshal(newPeer(t, nil).message("InstallAppRequest", "app_context", "a"))); !slices.Equal(wire, other) {
+	if other := must[[]byte](t)(
+		proto.Marshal(newPeer(t, nil).message("InstallAppRequest", "app_context", "a"))); !slices.Equal(wire, other) {
 		t.Errorf("%x, want %x", wire, other)
 	}
 }
@@ -183,11 +185,16 @@ func TestEMCO(t *testing.T) {
 		id                        string
 		state                     rsync.State
 	}{
-		{"/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", []string{"app_context", "one"}, "one", rsync.Instantiated},
-		{"/installapp/ReadAppContext", "ReadAppContextRequest", "ReadAppContextResponse", []string{"app_context", "one"}, "one", rsync.Instantiated},
-		{"/updateapp/UpdateApp", "UpdateAppRequest", "UpdateAppResponse", []string{"update_from_appContext", "one", "update_to_appContext", "two"}, "two", rsync.Instantiated},
-		{"/updateapp/RollbackApp", "RollbackAppRequest", "RollbackAppResponse", []string{"rollback_from_appContext", "two", "rollback_to_appContext", "one"}, "one", rsync.Instantiated},
-		{"/installapp/UninstallApp", "UninstallAppRequest", "UninstallAppResponse", []string{"app_context", "one"}, "one", rsync.Terminated},
+		{"/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", []string{"app_context", "one"}, "one",
+			rsync.Instantiated},
+		{"/installapp/ReadAppContext", "ReadAppContextRequest", "ReadAppContextResponse", []string{"app_context", "one"},
+			"one", rsync.Instantiated},
+		{"/updateapp/UpdateApp", "UpdateAppRequest", "UpdateAppResponse",
+			[]string{"update_from_appContext", "one", "update_to_appContext", "two"}, "two", rsync.Instantiated},
+		{"/updateapp/RollbackApp", "RollbackAppRequest", "RollbackAppResponse",
+			[]string{"rollback_from_appContext", "two", "rollback_to_appContext", "one"}, "one", rsync.Instantiated},
+		{"/installapp/UninstallApp", "UninstallAppRequest", "UninstallAppResponse", []string{"app_context", "one"}, "one",
+			rsync.Terminated},
 	} {
 		ok, message := p.call(step.method, step.request, step.response, step.fields...)
 		before := must[*rsync.Status](t)(s.engine.Status(ctx, step.id))
@@ -195,17 +202,20 @@ func TestEMCO(t *testing.T) {
 		if want := "queued as event " + strconv.Itoa(int(seq)) + " of app context " + step.id; !ok || message != want {
 			t.Fatalf("%s: %v, %q, want %q", step.method, ok, message, want)
 		}
-		if after := must[*rsync.Status](t)(s.engine.Wait(ctx, rsync.EventRef{AppContextID: step.id, Seq: seq})); after.State != step.state {
+		if after := must[*rsync.Status](t)(
+			s.engine.Wait(ctx, rsync.EventRef{AppContextID: step.id, Seq: seq})); after.State != step.state {
 			t.Errorf("after %s the state is %s, want %s", step.method, after.State, step.state)
 		}
 		bad := slices.Clone(step.fields)
 		bad[1] = "none"
-		if ok, message := p.call(step.method, step.request, step.response, bad...); ok || !strings.Contains(message, `app context "none": app context or event not found`) {
+		if ok, message := p.call(step.method, step.request, step.response, bad...); ok ||
+			!strings.Contains(message, `app context "none": app context or event not found`) {
 			t.Errorf("%s: %v, %q", step.method, ok, message)
 		}
 	}
 	check(t, s.engine.Stop(ctx, "two"))
-	if ok, message := p.call("/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", "app_context", "two"); ok || !strings.Contains(message, "stopped") {
+	if ok, message := p.call("/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", "app_context",
+		"two"); ok || !strings.Contains(message, "stopped") {
 		t.Errorf("a stopped context: %v, %q", ok, message)
 	}
 }
@@ -234,7 +244,8 @@ func TestEMCOAlert(t *testing.T) {
 	expect(early, "me rsync a web edge+c2")
 	expect(late, "you rsync a web edge+c2")
 
-	check(t, client.Conn().Invoke(ctx, "/readyNotify/Unsubscribe", p.message("Topic", "clientName", "me", "appContext", "a"), p.message("UnsubscribeResponse")))
+	check(t, client.Conn().Invoke(ctx, "/readyNotify/Unsubscribe",
+		p.message("Topic", "clientName", "me", "appContext", "a"), p.message("UnsubscribeResponse")))
 	if got, err := early(); !errors.Is(err, io.EOF) {
 		t.Errorf("after Unsubscribe: %q, %v", got, err)
 	}
@@ -285,7 +296,8 @@ func TestEMCOImport(t *testing.T) {
 	for id, want := range map[string]string{
 		"9": `app context "9"`, "half": "/context/half/app/instruction/order/", "a/b": "without a slash",
 	} {
-		if ok, message := p.call("/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", "app_context", id); ok || !strings.Contains(message, want) {
+		if ok, message := p.call("/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", "app_context",
+			id); ok || !strings.Contains(message, want) {
 			t.Errorf("%s: %v, %q", id, ok, message)
 		}
 	}
@@ -309,12 +321,14 @@ func TestEMCOImport(t *testing.T) {
 // TestEMCOImportIsAuthorized: a client installs contexts of EMCO only on clusters that it may use.
 // Otherwise nothing is created.
 func TestEMCOImportIsAuthorized(t *testing.T) {
-	rules := rsyncgrpc.Rules{{Clients: []string{"*"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbInstantiate}, Clusters: []string{"edge+c1"}}}
+	rules := rsyncgrpc.Rules{{Clients: []string{"*"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbInstantiate},
+		Clusters: []string{"edge+c1"}}}
 	s, p := withEMCO(t, rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{Authorizer: rules}}, map[string]string{
 		"7": "edge+c1", "8": "edge+c2", "half": "edge+c2",
 	})
 	for _, id := range []string{"8", "half", "9"} {
-		err := p.conn.Invoke(t.Context(), "/installapp/InstallApp", p.message("InstallAppRequest", "app_context", id), p.message("InstallAppResponse"))
+		err := p.conn.Invoke(t.Context(), "/installapp/InstallApp", p.message("InstallAppRequest", "app_context", id),
+			p.message("InstallAppResponse"))
 		if status.Code(err) != codes.PermissionDenied || strings.Contains(err.Error(), "order") {
 			t.Errorf("%s: %v", id, err)
 		}
@@ -322,7 +336,8 @@ func TestEMCOImportIsAuthorized(t *testing.T) {
 			t.Errorf("%s was created: %v", id, err)
 		}
 	}
-	if ok, message := p.call("/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", "app_context", "7"); !ok {
+	if ok, message := p.call("/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", "app_context",
+		"7"); !ok {
 		t.Error(message)
 	}
 }

@@ -18,7 +18,8 @@ import (
 // client decodes the same content.
 func TestLargeAnswersShareManifests(t *testing.T) {
 	b := appcontext.NewBuilder("shop").Meta(appcontext.Meta{Project: "p", ChildContextIDs: []string{"x", "y"}})
-	b.App("db").Hook(appcontext.HookPreInstall, "edge", "c1", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}"))
+	b.App("db").Hook(appcontext.HookPreInstall, "edge", "c1",
+		[]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}"))
 	web := b.App("web").DependsOn("db", appcontext.OpStatusReady, 1)
 	for i, size := range []int{0, 100, 900 << 10, 600 << 10, 600 << 10, 9 << 20, 5} {
 		manifest := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a%d"},"data":{"x":"%s"}}`,

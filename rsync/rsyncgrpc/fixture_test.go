@@ -117,7 +117,8 @@ func remote(t *testing.T, o rsyncgrpc.ServerOptions) (*scene, *rsyncgrpc.Client)
 }
 
 func configMap(name, value string) []byte {
-	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {value: %s}\n", name, value)
+	return fmt.Appendf(nil,
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: default}\ndata: {value: %s}\n", name, value)
 }
 
 // shop returns a context with one app on some clusters.

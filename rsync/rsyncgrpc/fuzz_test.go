@@ -18,13 +18,15 @@ import (
 // same again.
 func FuzzCreateRequest(f *testing.F) {
 	b := appcontext.NewBuilder("shop").Meta(appcontext.Meta{Project: "p", ChildContextIDs: []string{"x"}})
-	b.App("db").Hook(appcontext.HookPreInstall, "edge", "c1", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}"))
+	b.App("db").Hook(appcontext.HookPreInstall, "edge", "c1",
+		[]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}"))
 	b.App("web").DependsOn("db", appcontext.OpStatusReady, 1).Cluster("edge", "c2")
 	c, err := b.Build()
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, m := range []*rsyncv1.CreateRequest{{}, {AppContext: &rsyncv1.AppContext{}}, {AppContext: appContextMessage(c)}} {
+	for _, m := range []*rsyncv1.CreateRequest{{}, {AppContext: &rsyncv1.AppContext{}},
+		{AppContext: appContextMessage(c)}} {
 		seed, err := proto.Marshal(m)
 		if err != nil {
 			f.Fatal(err)

@@ -145,7 +145,8 @@ func TestUnfinishedCallEndsByDeadline(t *testing.T) {
 	}()
 	transport := plainHTTP2()
 	defer transport.CloseIdleConnections()
-	r := must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/rsync.v1.Engine/Create", newUnfinished(ctx, 1000)))
+	r := must[*http.Request](t)(http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/rsync.v1.Engine/Create",
+		newUnfinished(ctx, 1000)))
 	r.Header.Set("Content-Type", "application/grpc")
 	r.Header.Set("TE", "trailers")
 	began := time.Now()
@@ -215,7 +216,8 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for range 4 {
-		hostile := dial(t, addr, rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10)}})
+		hostile := dial(t, addr,
+			rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10)}})
 		for range 20 {
 			stream, err := hostile.Conn().NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, "/rsync.v1.Engine/GetAppContext")
 			if err == nil && stream.SendMsg(&rsyncv1.GetAppContextRequest{Id: "large"}) == nil {
@@ -249,12 +251,14 @@ func handlers(services registrar) []handler {
 	var out []handler
 	for d, service := range services {
 		for _, m := range d.Methods {
-			out = append(out, handler{name: d.ServiceName + "/" + m.MethodName, unary: func(ctx context.Context, decode func(any) error) (any, error) {
-				return m.Handler(service, ctx, decode, nil)
-			}})
+			out = append(out, handler{name: d.ServiceName + "/" + m.MethodName,
+				unary: func(ctx context.Context, decode func(any) error) (any, error) {
+					return m.Handler(service, ctx, decode, nil)
+				}})
 		}
 		for _, m := range d.Streams {
-			out = append(out, handler{name: d.ServiceName + "/" + m.StreamName, stream: func(s grpc.ServerStream) error { return m.Handler(service, s) }})
+			out = append(out, handler{name: d.ServiceName + "/" + m.StreamName,
+				stream: func(s grpc.ServerStream) error { return m.Handler(service, s) }})
 		}
 	}
 	slices.SortFunc(out, func(a, b handler) int { return strings.Compare(a.name, b.name) })
@@ -283,8 +287,10 @@ func (s *oneMessage) SendMsg(m any) error {
 // FuzzServer: every method answers every message within a second, without a panic, and with memory
 // in proportion to its size. The answer can be encoded.
 func FuzzServer(f *testing.F) {
-	create, err := proto.Marshal(&rsyncv1.CreateRequest{AppContext: &rsyncv1.AppContext{Id: "b", Apps: []*rsyncv1.App{{Name: "web", Clusters: []*rsyncv1.Cluster{{
-		Id: &rsyncv1.ClusterID{Provider: "edge", Name: "c1"}, Resources: []*rsyncv1.Resource{{Manifest: configMap("a", "1")}}}}}}}})
+	create, err := proto.Marshal(&rsyncv1.CreateRequest{AppContext: &rsyncv1.AppContext{Id: "b",
+		Apps: []*rsyncv1.App{{Name: "web", Clusters: []*rsyncv1.Cluster{{
+			Id:        &rsyncv1.ClusterID{Provider: "edge", Name: "c1"},
+			Resources: []*rsyncv1.Resource{{Manifest: configMap("a", "1")}}}}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -302,9 +308,11 @@ func FuzzServer(f *testing.F) {
 		engine := must[*rsync.Engine](t)(rsync.New(memstore.New(memstore.Options{}), fake.New(), rsync.Options{}))
 		check(t, engine.Create(t.Context(), stored))
 		services := registrar{}
-		service := must[*rsyncgrpc.Service](t)(rsyncgrpc.Register(services, engine, rsyncgrpc.Options{Authorizer: rsyncgrpc.Rules{
-			{Clients: []string{"*"}, Clusters: []string{"edge+*"}}, {Clients: []string{"*"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbList}},
-		}}))
+		service := must[*rsyncgrpc.Service](t)(rsyncgrpc.Register(services, engine,
+			rsyncgrpc.Options{Authorizer: rsyncgrpc.Rules{
+				{Clients: []string{"*"}, Clusters: []string{"edge+*"}},
+				{Clients: []string{"*"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbList}},
+			}}))
 		defer service.Drain()
 		all := handlers(services)
 		h := all[int(method)%len(all)]

@@ -144,7 +144,8 @@ func TestBudgetIsShared(t *testing.T) {
 	files := newTLSFiles(t)
 	evil := must[tls.Certificate](t)(tls.LoadX509KeyPair(files.ca.Issue(t, "evil").Write(t, files.folder, "evil")))
 	encrypted := func() *http.Transport {
-		return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: files.ca.Pool(), Certificates: []tls.Certificate{evil}}, ForceAttemptHTTP2: true}
+		return &http.Transport{TLSClientConfig: &tls.Config{RootCAs: files.ca.Pool(), Certificates: []tls.Certificate{evil}},
+			ForceAttemptHTTP2: true}
 	}
 	for name, test := range map[string]struct {
 		server    rsyncgrpc.ServerOptions
@@ -152,7 +153,8 @@ func TestBudgetIsShared(t *testing.T) {
 		scheme    string
 		transport func() *http.Transport
 	}{
-		"another address":     {rsyncgrpc.ServerOptions{}, rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{from("127.0.0.2")}}, "http://", plainHTTP2},
+		"another address": {rsyncgrpc.ServerOptions{},
+			rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{from("127.0.0.2")}}, "http://", plainHTTP2},
 		"another certificate": {files.serverOptions(), files.clientOptions(), "https://", encrypted},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 	calls.Store(0)
 	again := must[rsync.EventRef](t)(client.Read(ctx, "a", rsync.IdempotencyKey("mine")))
-	if same := must[rsync.EventRef](t)(client.Read(ctx, "a", rsync.IdempotencyKey("mine"))); again.Seq != 2 || same != again {
+	if same := must[rsync.EventRef](t)(client.Read(ctx, "a", rsync.IdempotencyKey("mine"))); again.Seq != 2 ||
+		same != again {
 		t.Errorf("the event is %+v, and then %+v", again, same)
 	}
 	if status := must[*rsync.Status](t)(client.Status(ctx, "a")); len(status.Queue) != 2 {
@@ -67,12 +68,14 @@ func TestLostAnswers(t *testing.T) {
 	// A different context with the same ID is a conflict, even if answers are lost.
 	check(t, s.engine.Create(ctx, shop(t, "b", "theirs", "c1")))
 	calls.Store(0)
-	if err := client.Create(ctx, shop(t, "b", "ours", "c1")); !errors.Is(err, rsync.ErrConflict) || !strings.Contains(err.Error(), "exists") {
+	if err := client.Create(ctx, shop(t, "b", "ours", "c1")); !errors.Is(err, rsync.ErrConflict) ||
+		!strings.Contains(err.Error(), "exists") {
 		t.Errorf("%v, want ErrConflict", err)
 	}
 	calls.Store(-1 << 40) // all answers are lost
 	impatient := dial(t, targetOf(client), rsyncgrpc.ClientOptions{RetryTimeout: 50 * time.Millisecond})
-	if err := err2(impatient.Instantiate(ctx, "b")); !errors.Is(err, rsyncgrpc.ErrUnavailable) || !strings.Contains(err.Error(), "lost") {
+	if err := err2(impatient.Instantiate(ctx, "b")); !errors.Is(err, rsyncgrpc.ErrUnavailable) ||
+		!strings.Contains(err.Error(), "lost") {
 		t.Errorf("%v, want ErrUnavailable", err)
 	}
 }

@@ -24,10 +24,12 @@ func TestRollout(t *testing.T) {
 	check(t, client.Create(ctx, shop(t, "v2", "2", "c1", "c2", "c3")))
 	rollout := rsync.Rollout{
 		Groups: []rsync.RolloutGroup{{
-			Name: "canary", Clusters: []appcontext.ClusterID{{Provider: "edge", Name: "c2"}}, MaxConcurrency: "1", MaxFailures: "50%",
+			Name: "canary", Clusters: []appcontext.ClusterID{{Provider: "edge", Name: "c2"}}, MaxConcurrency: "1",
+			MaxFailures:   "50%",
 			ApproveBefore: true, Wait: time.Millisecond, ApproveAfter: true,
 		}},
-		MaxConcurrency: "50%", MaxFailures: "1", Until: appcontext.OpStatusReady, MinSuccessTime: time.Millisecond, ProgressDeadline: time.Minute,
+		MaxConcurrency: "50%", MaxFailures: "1", Until: appcontext.OpStatusReady, MinSuccessTime: time.Millisecond,
+		ProgressDeadline: time.Minute,
 	}
 	ref := must[rsync.EventRef](t)(client.Instantiate(ctx, "v1", rsync.WithRollout(rollout)))
 	status := must[*rsync.RolloutStatus](t)(client.RolloutStatus(ctx, ref))
@@ -78,10 +80,13 @@ func TestLargeRollout(t *testing.T) {
 	for _, name := range names {
 		group.Clusters = append(group.Clusters, appcontext.ClusterID{Provider: "edge", Name: name})
 	}
-	ref := must[rsync.EventRef](t)(client.Instantiate(ctx, "v1", rsync.WithRollout(rsync.Rollout{Groups: []rsync.RolloutGroup{group}})))
+	ref := must[rsync.EventRef](t)(
+		client.Instantiate(ctx, "v1", rsync.WithRollout(rsync.Rollout{Groups: []rsync.RolloutGroup{group}})))
 	check(t, client.Abort(ctx, ref))
 	group.Name, group.Clusters = strings.Repeat("x", 2<<20), nil
-	if _, err := client.Instantiate(ctx, "v1", rsync.WithRollout(rsync.Rollout{Groups: []rsync.RolloutGroup{group}})); err == nil || !strings.Contains(err.Error(), "the limit is 1048576") {
+	if _, err := client.Instantiate(ctx, "v1",
+		rsync.WithRollout(rsync.Rollout{Groups: []rsync.RolloutGroup{group}})); err == nil ||
+		!strings.Contains(err.Error(), "the limit is 1048576") {
 		t.Errorf("a rollout of 2 MiB returned %v", err)
 	}
 }

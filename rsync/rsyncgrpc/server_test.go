@@ -46,10 +46,14 @@ func TestTLS(t *testing.T) {
 	}{
 		{"a certificate of the CA", files.clientOptions(), ""},
 		{"none", rsyncgrpc.ClientOptions{CAFile: files.caFile}, "certificate required"},
-		{"one of another CA", rsyncgrpc.ClientOptions{CAFile: files.caFile, CertFile: strangerCert, KeyFile: strangerKey}, "unknown certificate authority"},
-		{"one that has expired", rsyncgrpc.ClientOptions{CAFile: files.caFile, CertFile: oldCert, KeyFile: oldKey}, "expired certificate"},
-		{"another CA for the server", rsyncgrpc.ClientOptions{CAFile: strangerCA, CertFile: files.client, KeyFile: files.clientKeyPEM}, "unknown authority"},
-		{"another name for the server", rsyncgrpc.ClientOptions{CAFile: files.caFile, CertFile: files.client, KeyFile: files.clientKeyPEM, ServerName: "other"}, "other"},
+		{"one of another CA", rsyncgrpc.ClientOptions{CAFile: files.caFile, CertFile: strangerCert, KeyFile: strangerKey},
+			"unknown certificate authority"},
+		{"one that has expired", rsyncgrpc.ClientOptions{CAFile: files.caFile, CertFile: oldCert, KeyFile: oldKey},
+			"expired certificate"},
+		{"another CA for the server", rsyncgrpc.ClientOptions{CAFile: strangerCA, CertFile: files.client,
+			KeyFile: files.clientKeyPEM}, "unknown authority"},
+		{"another name for the server", rsyncgrpc.ClientOptions{CAFile: files.caFile, CertFile: files.client,
+			KeyFile: files.clientKeyPEM, ServerName: "other"}, "other"},
 		{"no TLS", rsyncgrpc.ClientOptions{}, "server preface"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -151,16 +155,19 @@ func TestInvalidOptions(t *testing.T) {
 		"must be host:port":                        {Addr: "9031", Insecure: true},
 		"ServerOptions.Insecure: excludes":         {Insecure: true, CertFile: files.server},
 		"ClientCAFile: must be set: set AnyClient": {CertFile: files.server, KeyFile: files.serverKey},
-		"excludes AnyClient":                       {CertFile: files.server, KeyFile: files.serverKey, ClientCAFile: files.caFile, AnyClient: true},
-		"less than MaxMessageBytes":                {Insecure: true, MaxCallBytes: 1 << 20},
-		"must not be negative":                     {Insecure: true, MaxMessageBytes: -1},
-		"WatchBuffer and WatchLag":                 {Insecure: true, Options: rsyncgrpc.Options{WatchLag: -1}},
+		"excludes AnyClient": {CertFile: files.server, KeyFile: files.serverKey,
+			ClientCAFile: files.caFile, AnyClient: true},
+		"less than MaxMessageBytes": {Insecure: true, MaxCallBytes: 1 << 20},
+		"must not be negative":      {Insecure: true, MaxMessageBytes: -1},
+		"WatchBuffer and WatchLag":  {Insecure: true, Options: rsyncgrpc.Options{WatchLag: -1}},
 	} {
-		if _, err := rsyncgrpc.NewServer(s.engine, o); !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(err.Error(), want) {
+		if _, err := rsyncgrpc.NewServer(s.engine, o); !errors.Is(err, rsync.ErrInvalidInput) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if _, err := rsyncgrpc.NewServer(nil, rsyncgrpc.ServerOptions{Insecure: true}); !errors.Is(err, rsync.ErrInvalidInput) {
+	if _, err := rsyncgrpc.NewServer(nil, rsyncgrpc.ServerOptions{Insecure: true}); !errors.Is(err,
+		rsync.ErrInvalidInput) {
 		t.Errorf("no engine: %v", err)
 	}
 	if _, err := rsyncgrpc.Register(nil, s.engine, rsyncgrpc.Options{}); !errors.Is(err, rsync.ErrInvalidInput) {
@@ -186,14 +193,16 @@ func TestInvalidOptions(t *testing.T) {
 		"at least 10 s":                    {KeepAlive: time.Second},
 		"must not be negative":             {MaxMessageBytes: -1},
 	} {
-		if _, err := rsyncgrpc.NewClient("127.0.0.1:1", o); !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(err.Error(), want) {
+		if _, err := rsyncgrpc.NewClient("127.0.0.1:1", o); !errors.Is(err, rsync.ErrInvalidInput) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
 	if _, err := rsyncgrpc.NewClient("", rsyncgrpc.ClientOptions{}); !errors.Is(err, rsync.ErrInvalidInput) {
 		t.Errorf("no target: %v", err)
 	}
-	if _, err := rsyncgrpc.NewClient("127.0.0.1:1", rsyncgrpc.ClientOptions{CAFile: "none"}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := rsyncgrpc.NewClient("127.0.0.1:1", rsyncgrpc.ClientOptions{CAFile: "none"}); err == nil ||
+		!strings.Contains(err.Error(), "no such file") {
 		t.Errorf("no CA: %v", err)
 	}
 }
@@ -225,14 +234,16 @@ func TestUnavailableStore(t *testing.T) {
 	addr, _ := serve(t, engine, rsyncgrpc.ServerOptions{})
 	ctx := limited(t)
 	engine.away.Store(true)
-	if _, err := dial(t, addr, rsyncgrpc.ClientOptions{RetryTimeout: -1}).Status(ctx, "a"); !errors.Is(err, rsyncgrpc.ErrUnavailable) || !strings.Contains(err.Error(), "no leader") {
+	if _, err := dial(t, addr, rsyncgrpc.ClientOptions{RetryTimeout: -1}).Status(ctx, "a"); !errors.Is(err,
+		rsyncgrpc.ErrUnavailable) || !strings.Contains(err.Error(), "no leader") {
 		t.Errorf("%v, want ErrUnavailable and why", err)
 	}
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
 	time.AfterFunc(50*time.Millisecond, func() { engine.away.Store(false) })
 	check(t, err2(client.Status(ctx, "a")))
 	engine.late.Store(true)
-	if _, err := dial(t, addr, rsyncgrpc.ClientOptions{RetryTimeout: -1}).Status(ctx, "a"); !errors.Is(err, rsyncgrpc.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := dial(t, addr, rsyncgrpc.ClientOptions{RetryTimeout: -1}).Status(ctx, "a"); !errors.Is(err,
+		rsyncgrpc.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want ErrUnavailable: it is not the caller's time that is over", err)
 	}
 	engine.panics.Store(true)
@@ -252,15 +263,21 @@ func TestReflection(t *testing.T) {
 		return must[*reflectionv1.ServerReflectionResponse](t)(stream.Recv())
 	}
 	var names []string
-	for _, service := range ask(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{}}).GetListServicesResponse().GetService() {
+	for _, service := range ask(
+		&reflectionv1.ServerReflectionRequest{
+			MessageRequest: &reflectionv1.ServerReflectionRequest_ListServices{},
+		}).GetListServicesResponse().GetService() {
 		names = append(names, service.Name)
 	}
-	want := []string{"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection", "installapp", "readyNotify", "rsync.v1.Engine", "updateapp"}
+	want := []string{"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
+		"grpc.reflection.v1alpha.ServerReflection", "installapp", "readyNotify", "rsync.v1.Engine", "updateapp"}
 	if !slices.Equal(names, want) {
 		t.Errorf("the services are %q", names)
 	}
 	for _, symbol := range append(names, "InstallAppRequest", "rsync.v1.AppContext") {
-		r := ask(&reflectionv1.ServerReflectionRequest{MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol}})
+		r := ask(&reflectionv1.ServerReflectionRequest{
+			MessageRequest: &reflectionv1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol},
+		})
 		if len(r.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 {
 			t.Errorf("%s: %v", symbol, r)
 		}
@@ -273,31 +290,53 @@ func TestInvalidRequests(t *testing.T) {
 	check(t, s.engine.Create(t.Context(), shop(t, "a", "1")))
 	raw := rsyncv1.NewEngineClient(client.Conn())
 	ctx := limited(t)
-	big := &rsyncv1.AppContext{Id: "big", Apps: []*rsyncv1.App{{Name: "x", Clusters: []*rsyncv1.Cluster{{Id: &rsyncv1.ClusterID{Provider: "p", Name: "c"}, Resources: []*rsyncv1.Resource{{Manifest: make([]byte, 2<<20)}}}}}}}
-	unnamed := &rsyncv1.AppContext{Id: "unnamed", Apps: []*rsyncv1.App{{Name: "x", Clusters: []*rsyncv1.Cluster{{Id: &rsyncv1.ClusterID{Provider: "p", Name: "c"}, Resources: []*rsyncv1.Resource{{Manifest: []byte("kind: X")}}}}}}}
+	big := &rsyncv1.AppContext{Id: "big",
+		Apps: []*rsyncv1.App{
+			{Name: "x", Clusters: []*rsyncv1.Cluster{{Id: &rsyncv1.ClusterID{Provider: "p", Name: "c"},
+				Resources: []*rsyncv1.Resource{{Manifest: make([]byte, 2<<20)}}}}},
+		}}
+	unnamed := &rsyncv1.AppContext{Id: "unnamed",
+		Apps: []*rsyncv1.App{
+			{Name: "x", Clusters: []*rsyncv1.Cluster{{Id: &rsyncv1.ClusterID{Provider: "p", Name: "c"},
+				Resources: []*rsyncv1.Resource{{Manifest: []byte("kind: X")}}}}},
+		}}
 	for _, tt := range []struct {
 		reason string
 		call   func() error
 		code   codes.Code
 		want   string
 	}{
-		{"no context", func() error { return err2(raw.Create(ctx, &rsyncv1.CreateRequest{})) }, codes.InvalidArgument, "app_context: must be set"},
-		{"a context that is too large", func() error { return err2(raw.Create(ctx, &rsyncv1.CreateRequest{AppContext: big})) }, codes.ResourceExhausted, "larger than max"},
-		{"a manifest without a name", func() error { return err2(raw.Create(ctx, &rsyncv1.CreateRequest{AppContext: unnamed})) }, codes.InvalidArgument, "the manifest has no apiVersion"},
+		{"no context", func() error { return err2(raw.Create(ctx, &rsyncv1.CreateRequest{})) }, codes.InvalidArgument,
+			"app_context: must be set"},
+		{"a context that is too large",
+			func() error { return err2(raw.Create(ctx, &rsyncv1.CreateRequest{AppContext: big})) }, codes.ResourceExhausted,
+			"larger than max"},
+		{"a manifest without a name",
+			func() error { return err2(raw.Create(ctx, &rsyncv1.CreateRequest{AppContext: unnamed})) }, codes.InvalidArgument,
+			"the manifest has no apiVersion"},
 		{"there is one", func() error {
 			return err2(raw.Create(ctx, &rsyncv1.CreateRequest{AppContext: &rsyncv1.AppContext{Id: "a"}}))
 		}, codes.AlreadyExists, `app context "a" exists`},
-		{"no event", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a"})) }, codes.InvalidArgument, `event "": must be`},
-		{"an engine's own event", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "UpdateDelete"})) }, codes.InvalidArgument, `event "UpdateDelete": must be`},
+		{"no event", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a"})) }, codes.InvalidArgument,
+			`event "": must be`},
+		{"an engine's own event",
+			func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "UpdateDelete"})) },
+			codes.InvalidArgument, `event "UpdateDelete": must be`},
 		{"from where", func() error {
 			return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "Read", FromId: "b"}))
 		}, codes.InvalidArgument, "from_id: only Update and Rollback have one"},
-		{"no from", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "Update"})) }, codes.InvalidArgument, `ID "": must be`},
-		{"no ref", func() error { return err2(raw.Wait(ctx, &rsyncv1.WaitRequest{})) }, codes.InvalidArgument, "ref: must be set"},
-		{"no ID: delete", func() error { return err2(raw.Delete(ctx, &rsyncv1.DeleteRequest{})) }, codes.InvalidArgument, `ID "": must be`},
-		{"no ID: stop", func() error { return err2(raw.Stop(ctx, &rsyncv1.StopRequest{})) }, codes.InvalidArgument, `ID "": must be`},
-		{"no ID: clear stop", func() error { return err2(raw.ClearStop(ctx, &rsyncv1.ClearStopRequest{})) }, codes.InvalidArgument, `ID "": must be`},
-		{"no ID: status", func() error { return err2(raw.GetStatus(ctx, &rsyncv1.GetStatusRequest{})) }, codes.InvalidArgument, `ID "": must be`},
+		{"no from", func() error { return err2(raw.Enqueue(ctx, &rsyncv1.EnqueueRequest{Id: "a", Event: "Update"})) },
+			codes.InvalidArgument, `ID "": must be`},
+		{"no ref", func() error { return err2(raw.Wait(ctx, &rsyncv1.WaitRequest{})) }, codes.InvalidArgument,
+			"ref: must be set"},
+		{"no ID: delete", func() error { return err2(raw.Delete(ctx, &rsyncv1.DeleteRequest{})) }, codes.InvalidArgument,
+			`ID "": must be`},
+		{"no ID: stop", func() error { return err2(raw.Stop(ctx, &rsyncv1.StopRequest{})) }, codes.InvalidArgument,
+			`ID "": must be`},
+		{"no ID: clear stop", func() error { return err2(raw.ClearStop(ctx, &rsyncv1.ClearStopRequest{})) },
+			codes.InvalidArgument, `ID "": must be`},
+		{"no ID: status", func() error { return err2(raw.GetStatus(ctx, &rsyncv1.GetStatusRequest{})) },
+			codes.InvalidArgument, `ID "": must be`},
 		{"no ID: watch", func() error {
 			stream, err := raw.Watch(ctx, &rsyncv1.WatchRequest{})
 			check(t, err)
@@ -310,9 +349,11 @@ func TestInvalidRequests(t *testing.T) {
 			}
 		})
 	}
-	response, err := raw.Create(ctx, &rsyncv1.CreateRequest{AppContext: &rsyncv1.AppContext{Id: "named", Apps: []*rsyncv1.App{{Name: "x", Clusters: []*rsyncv1.Cluster{{
-		Id: &rsyncv1.ClusterID{Provider: "p", Name: "c"}, Resources: []*rsyncv1.Resource{{Manifest: configMap("m", "1")}},
-	}}}}}})
+	response, err := raw.Create(ctx,
+		&rsyncv1.CreateRequest{AppContext: &rsyncv1.AppContext{Id: "named",
+			Apps: []*rsyncv1.App{{Name: "x", Clusters: []*rsyncv1.Cluster{{
+				Id: &rsyncv1.ClusterID{Provider: "p", Name: "c"}, Resources: []*rsyncv1.Resource{{Manifest: configMap("m", "1")}},
+			}}}}}})
 	if err != nil || response == nil {
 		t.Errorf("objects that are in manifests alone: %v", err)
 	}
@@ -325,7 +366,8 @@ func TestInvalidContext(t *testing.T) {
 	client := dial(t, addr, rsyncgrpc.ClientOptions{})
 	err := client.Create(limited(t), shop(t, "many", "1"))
 	var invalid *appcontext.Error
-	if !errors.As(err, &invalid) || len(invalid.Problems) != 100 || invalid.More != 23 || invalid.ID != "many" || !appcontext.Has(err, appcontext.FaultDuplicate) ||
+	if !errors.As(err, &invalid) || len(invalid.Problems) != 100 || invalid.More != 23 || invalid.ID != "many" ||
+		!appcontext.Has(err, appcontext.FaultDuplicate) ||
 		invalid.Problems[7].Where != `app "x"` || !strings.HasSuffix(invalid.Error(), "and 23 more problems") {
 		t.Errorf("%v", err)
 	}
@@ -334,7 +376,8 @@ func TestInvalidContext(t *testing.T) {
 	if !errors.As(err, &size) || size.Have != 7 || size.Limit != 5 || size.Key != "/k/" {
 		t.Errorf("%v", err)
 	}
-	if err := client.Create(limited(t), shop(t, "broken", "1")); !errors.Is(err, rsync.ErrBroken) || status.Code(err) != codes.DataLoss {
+	if err := client.Create(limited(t), shop(t, "broken", "1")); !errors.Is(err, rsync.ErrBroken) ||
+		status.Code(err) != codes.DataLoss {
 		t.Errorf("%v", err)
 	}
 }
@@ -351,7 +394,8 @@ func (e *refusing) Create(_ context.Context, c *appcontext.AppContext) error {
 	}
 	out := &appcontext.Error{ID: c.ID}
 	for range 123 {
-		out.Problems = append(out.Problems, &appcontext.Problem{Fault: appcontext.FaultDuplicate, Where: `app "x"`, What: "it is there " + strings.Repeat("again ", 100)})
+		out.Problems = append(out.Problems, &appcontext.Problem{Fault: appcontext.FaultDuplicate, Where: `app "x"`,
+			What: "it is there " + strings.Repeat("again ", 100)})
 	}
 	return out
 }
@@ -366,7 +410,8 @@ func TestHugeErrors(t *testing.T) {
 	for i := range 200 {
 		names.Apps = append(names.Apps, &rsyncv1.App{Name: fmt.Sprint(i, "/", strings.Repeat("é", 50_000))})
 	}
-	for reason, c := range map[string]*rsyncv1.AppContext{"its ID": {Id: strings.Repeat("x", 20<<20)}, "many names": names} {
+	for reason, c := range map[string]*rsyncv1.AppContext{"its ID": {Id: strings.Repeat("x", 20<<20)},
+		"many names": names} {
 		_, err := engine.Create(limitedTo(t, 4*patience), &rsyncv1.CreateRequest{AppContext: c})
 		if status.Code(err) != codes.InvalidArgument || len(err.Error()) > 10<<10 || len(status.Convert(err).Details()) != 2 {
 			t.Errorf("%s: %.200v", reason, err)

@@ -184,7 +184,8 @@ func TestServerRestarts(t *testing.T) {
 		}
 	}
 	want := []string{"Instantiating", "Instantiated", "Terminating", "Terminated", "deleted"}
-	if first := slices.Index(states, "Instantiating"); first < 0 || !slices.Equal(states[first:], want) || len(slices.Compact(slices.Clone(got))) != len(got) {
+	if first := slices.Index(states, "Instantiating"); first < 0 || !slices.Equal(states[first:], want) ||
+		len(slices.Compact(slices.Clone(got))) != len(got) {
 		t.Errorf("the watch was told %q", got)
 	}
 }
@@ -197,13 +198,14 @@ func TestSilentNetwork(t *testing.T) {
 	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{})
 	proxy := tcpproxy.Start(t, addr)
 	var dials atomic.Int64
-	client := dial(t, addr, rsyncgrpc.ClientOptions{KeepAlive: 10 * time.Second, DialOptions: []grpc.DialOption{grpc.WithContextDialer(
-		func(ctx context.Context, addr string) (net.Conn, error) {
-			if dials.Add(1) == 1 {
-				addr = proxy.Addr()
-			}
-			return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-		})}})
+	client := dial(t, addr,
+		rsyncgrpc.ClientOptions{KeepAlive: 10 * time.Second, DialOptions: []grpc.DialOption{grpc.WithContextDialer(
+			func(ctx context.Context, addr string) (net.Conn, error) {
+				if dials.Add(1) == 1 {
+					addr = proxy.Addr()
+				}
+				return (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+			})}})
 	ctx := limitedTo(t, 2*patience)
 	check(t, s.engine.Create(ctx, shop(t, "a", "1", "c1")))
 	begin := must[*rsync.Status](t)(s.engine.Status(ctx, "a")).Revision
@@ -251,8 +253,11 @@ func limitedTo(t *testing.T, d time.Duration) context.Context {
 func TestSlowWatch(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := newScene(t)
-	addr, _ := serve(t, s.engine, rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{WatchBuffer: 4, WatchLag: 50 * time.Millisecond, MetricsRegisterer: registry}})
-	client := dial(t, addr, rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10)}})
+	addr, _ := serve(t, s.engine,
+		rsyncgrpc.ServerOptions{Options: rsyncgrpc.Options{WatchBuffer: 4, WatchLag: 50 * time.Millisecond,
+			MetricsRegisterer: registry}})
+	client := dial(t, addr,
+		rsyncgrpc.ClientOptions{DialOptions: []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10)}})
 	ctx := limited(t)
 	check(t, s.engine.Create(ctx, shop(t, "a", "1", "c1")))
 	begin := must[*rsync.Status](t)(s.engine.Status(ctx, "a")).Revision
@@ -332,7 +337,8 @@ func TestMetrics(t *testing.T) {
 		"spokewire_rsync_grpc_calls_in_flight method=Create name=n":              0,
 	})
 	metertest.Lint(t, registry)
-	second, err := rsyncgrpc.NewServer(s.engine, rsyncgrpc.ServerOptions{Options: o.Options, Addr: "127.0.0.1:0", Insecure: true})
+	second, err := rsyncgrpc.NewServer(s.engine, rsyncgrpc.ServerOptions{Options: o.Options, Addr: "127.0.0.1:0",
+		Insecure: true})
 	check(t, err)
 	if err := second.Start(t.Context()); !errors.Is(err, rsync.ErrInvalidInput) || !strings.Contains(err.Error(), `"n"`) {
 		t.Errorf("two servers of one name: %v", err)

@@ -75,22 +75,32 @@ func TestIgnoredFieldsKeepLiveValues(t *testing.T) {
 	}{
 		{"a field of others", options{always: []string{"/spec/replicas"}}, `{}`, `{"spec":{"replicas":null}}`},
 		{"a field of ours", options{always: []string{"/spec/replicas"}}, ignoringOurs, `{"spec":{"replicas":7}}`},
-		{"escapes", options{always: []string{"/metadata/labels/a~1b", "/metadata/labels/c~0d"}}, ignoringOurs, `{"metadata":{"labels":{"a/b":"live","c~d":null}}}`},
-		{"an item of ours", options{always: []string{image}}, ignoringOurs, containers(log, `{"name":"web","image":"web:live"}`)},
-		{"an item of others", options{always: []string{"/spec/template/spec/containers/0/image"}}, ignoringOurs, containers(`{"name":"log","ports":[{"containerPort":80}]}`, web)},
-		{"only our part of an item", options{always: []string{"/spec/template/spec/containers/1"}}, ignoringOurs, containers(log, `{"name":"web","image":"web:live"}`)},
-		{"only our part of a list", options{always: []string{"/spec/template/spec/containers"}}, ignoringOurs, containers(`{"name":"web","image":"web:live"}`)},
+		{"escapes", options{always: []string{"/metadata/labels/a~1b", "/metadata/labels/c~0d"}}, ignoringOurs,
+			`{"metadata":{"labels":{"a/b":"live","c~d":null}}}`},
+		{"an item of ours", options{always: []string{image}}, ignoringOurs,
+			containers(log, `{"name":"web","image":"web:live"}`)},
+		{"an item of others", options{always: []string{"/spec/template/spec/containers/0/image"}}, ignoringOurs,
+			containers(`{"name":"log","ports":[{"containerPort":80}]}`, web)},
+		{"only our part of an item", options{always: []string{"/spec/template/spec/containers/1"}}, ignoringOurs,
+			containers(log, `{"name":"web","image":"web:live"}`)},
+		{"only our part of a list", options{always: []string{"/spec/template/spec/containers"}}, ignoringOurs,
+			containers(`{"name":"web","image":"web:live"}`)},
 		{"a port with a default", options{always: []string{"/spec/template/spec/containers/0/ports/0"}}, ignoringPorts,
 			containers(log, web)},
-		{"an item of a set", options{always: []string{"/spec/args/0", "/spec/args/1"}}, `{"f:spec":{"f:args":{"v:\"x\"":{},"v:\"q\"":{}}}}`, `{"spec":{"args":["x","z"]}}`},
+		{"an item of a set", options{always: []string{"/spec/args/0", "/spec/args/1"}},
+			`{"f:spec":{"f:args":{"v:\"x\"":{},"v:\"q\"":{}}}}`, `{"spec":{"args":["x","z"]}}`},
 		{"several items", options{always: []string{"/spec/args/0", "/spec/args/1"}}, `{}`, `{"spec":{"args":["z"]}}`},
 		{"an atomic list of ours", options{always: []string{"/spec/args"}}, ignoringOurs, `{"spec":{"args":["x","q"]}}`},
-		{"all fields of ours", options{always: []string{"/spec"}}, `{"f:spec":{".":{},"f:replicas":{}}}`, `{"spec":{"replicas":7,"template":null,"args":null}}`},
+		{"all fields of ours", options{always: []string{"/spec"}}, `{"f:spec":{".":{},"f:replicas":{}}}`,
+			`{"spec":{"replicas":7,"template":null,"args":null}}`},
 		{"a field above another", options{always: []string{"/spec", "/spec/replicas"}}, `{}`, `{"spec":null}`},
-		{"nothing there", options{always: []string{"/spec/nothing/at/all", "/spec/nothing", "/spec/args/9", "/spec/replicas/0"}}, ignoringOurs, `{}`},
+		{"nothing there", options{always: []string{"/spec/nothing/at/all", "/spec/nothing", "/spec/args/9",
+			"/spec/replicas/0"}}, ignoringOurs, `{}`},
 		{"unchanged", options{ifChanged: []string{"/spec/replicas", image}}, ignoringOurs, `{}`},
-		{"changed by others", options{ifChanged: []string{"/spec/replicas"}}, `{"f:spec":{"f:args":{}}}`, `{"spec":{"replicas":null}}`},
-		{"unchanged, and not on the cluster", options{ifChanged: []string{"/spec/template/spec/containers/0/ports/0/containerPort"}}, ignoringPorts, `{}`},
+		{"changed by others", options{ifChanged: []string{"/spec/replicas"}}, `{"f:spec":{"f:args":{}}}`,
+			`{"spec":{"replicas":null}}`},
+		{"unchanged, and not on the cluster",
+			options{ifChanged: []string{"/spec/template/spec/containers/0/ports/0/containerPort"}}, ignoringPorts, `{}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			want, err := jsonpatch.MergePatch([]byte(ignoring), []byte(tt.want))
@@ -116,12 +126,14 @@ func TestIgnoredFieldsKeepLiveValues(t *testing.T) {
 // does not have them any more.
 func TestIgnoredFieldsStayAfterRemovalFromManifest(t *testing.T) {
 	const manifest = `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{"template":{"spec":{"containers":[{"name":"web"}]}}}}`
-	pointers := []string{"/spec/replicas", "/metadata/labels", "/metadata/labels/none", "/spec/template/spec/containers/0/image", "/spec/more/replicas"}
+	pointers := []string{"/spec/replicas", "/metadata/labels", "/metadata/labels/none",
+		"/spec/template/spec/containers/0/image", "/spec/more/replicas"}
 	for _, tt := range []struct {
 		name, fields, want string
 		options            options
 	}{
-		{"ours", ignoringOurs, `{"metadata":{"labels":{"a/b":"live"}},"spec":{"replicas":7,"template":{"spec":{"containers":[{"name":"web","image":"web:live"}]}}}}`, options{always: pointers}},
+		{"ours", ignoringOurs,
+			`{"metadata":{"labels":{"a/b":"live"}},"spec":{"replicas":7,"template":{"spec":{"containers":[{"name":"web","image":"web:live"}]}}}}`, options{always: pointers}},
 		{"not ours", `{"f:spec":{"f:args":{}}}`, `{}`, options{always: pointers}},
 		{"unchanged", ignoringOurs, `{}`, options{ifChanged: pointers}},
 	} {
@@ -191,7 +203,8 @@ func ignoreItems(t *testing.T, count int, whole bool) time.Duration {
 
 // FuzzIgnore checks that no pointer causes a panic or changes the live object.
 func FuzzIgnore(f *testing.F) {
-	for _, seed := range []string{"/spec/replicas", "/metadata/labels/a~1b", "/spec/args/0", "/spec/template/spec/containers/1/ports/0", "/", "//", "/spec", "/metadata/managedFields"} {
+	for _, seed := range []string{"/spec/replicas", "/metadata/labels/a~1b", "/spec/args/0",
+		"/spec/template/spec/containers/1/ports/0", "/", "//", "/spec", "/metadata/managedFields"} {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, always, changed string) {

@@ -246,7 +246,8 @@ type rig struct {
 
 // options returns the least options of an engine.
 func options(name string) engine.Options {
-	return engine.Options{Name: name, Kind: "client", Filters: []string{"/f"}, Handler: &handler{}, Clock: clock.RealClock{}}
+	return engine.Options{Name: name, Kind: "client", Filters: []string{"/f"}, Handler: &handler{},
+		Clock: clock.RealClock{}}
 }
 
 func withRig(t *testing.T, o engine.Options, script func(*rig)) {

@@ -17,7 +17,8 @@ import (
 // each attempt. A client that is disconnected right after each connection does not fill the log.
 func TestConnectionChangesAreLoggedOnce(t *testing.T) {
 	withRig(t, engine.Options{}, func(r *rig) {
-		const cannot, lost, connected = "Failed to connect to the broker", "Lost the connection to the broker", "Connected to the broker again"
+		const cannot, lost, connected = "Failed to connect to the broker", "Lost the connection to the broker",
+			"Connected to the broker again"
 		expect := func(when string, want map[string]int) {
 			t.Helper()
 			for text, n := range want {
@@ -34,7 +35,8 @@ func TestConnectionChangesAreLoggedOnce(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		expect("connected for the first time", map[string]int{cannot: 1, connected: 1})
 		for port := range 5 {
-			read := &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port}, Addr: &net.TCPAddr{Port: 1883}, Err: errTest}
+			read := &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port},
+				Addr: &net.TCPAddr{Port: 1883}, Err: errTest}
 			r.transport.setRefuse(fmt.Errorf("connect: %w", read))
 			r.transport.current().cut(errTest)
 			time.Sleep(10 * time.Second)

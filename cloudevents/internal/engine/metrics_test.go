@@ -110,7 +110,8 @@ func TestMetricsOfLostConnection(t *testing.T) {
 				t.Errorf("%s is 0", failures)
 			}
 		}
-		if got["publish_seconds_count"] != 1 || got["publish_seconds_sum"] < 10 || got["publish_seconds_sum"] > time.Since(began).Seconds() {
+		if got["publish_seconds_count"] != 1 || got["publish_seconds_sum"] < 10 ||
+			got["publish_seconds_sum"] > time.Since(began).Seconds() {
 			t.Errorf("the work took %v s", got["publish_seconds_sum"])
 		}
 		metertest.Expect(t, registry, map[string]float64{"connections_total": 2, "outbox_oldest_seconds": 0})
@@ -180,7 +181,8 @@ func TestUnpublishedIsLoggedOnce(t *testing.T) {
 		if n := strings.Count(text, "Failed to publish an event"); n != 3 {
 			t.Errorf("%d lines, want the first, the one that is kept and the sum:\n%s", n, text)
 		}
-		for _, want := range []string{`reason="refused_by_broker"`, "notLogged=998", `reason="refused: kept for the next connection"`, `"Stopped with unpublished events" client="client" events=1`} {
+		for _, want := range []string{`reason="refused_by_broker"`, "notLogged=998",
+			`reason="refused: kept for the next connection"`, `"Stopped with unpublished events" client="client" events=1`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s is not in\n%s", want, text)
 			}

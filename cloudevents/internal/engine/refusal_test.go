@@ -27,7 +27,8 @@ func (r *rig) logged(text string) int {
 // TestUnpublishableItemIsDropped checks that an item that no connection can send is given up. The connection and the
 // other items are not affected.
 func TestUnpublishableItemIsDropped(t *testing.T) {
-	for name, lane := range map[string]engine.Lane{"Control": engine.LaneControl, "Live": engine.LaneLive, "Bulk": engine.LaneBulk} {
+	for name, lane := range map[string]engine.Lane{"Control": engine.LaneControl, "Live": engine.LaneLive,
+		"Bulk": engine.LaneBulk} {
 		t.Run(name, func(t *testing.T) {
 			withRig(t, engine.Options{}, func(r *rig) {
 				r.transport.reject = map[string]error{"bad": errTest}
@@ -75,7 +76,8 @@ func TestRefusedItemWaitsForNextConnection(t *testing.T) {
 		r.transport.reject = map[string]error{"large": large}
 		r.transport.nack = map[string]error{"forbidden": errTest, "hidden": large}
 		r.start()
-		bad, big, no, empty := &note{topic: "bad", err: errTest}, &note{topic: "large"}, &note{topic: "forbidden"}, &note{topic: "empty", empty: true}
+		bad, big, no, empty := &note{topic: "bad", err: errTest}, &note{topic: "large"}, &note{topic: "forbidden"},
+			&note{topic: "empty", empty: true}
 		hidden := &note{topic: "hidden"} // over a limit that the broker does not announce
 		for _, n := range []*note{bad, big, hidden, no, empty} {
 			r.engine.Enqueue(engine.LaneLive, n)

@@ -27,7 +27,8 @@ func BenchmarkCreate(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer store.Close()
-			source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub", Store: store, Outbox: 1 << 30})
+			source, err := work.NewSource(memory.New().Transport(),
+				work.SourceOptions{SourceID: "hub", Store: store, Outbox: 1 << 30})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -59,7 +60,8 @@ func BenchmarkLoad(b *testing.B) {
 			defer store.Close()
 			fill(b, store, n)
 			for b.Loop() {
-				if _, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub", Store: store}); err != nil {
+				if _, err := work.NewSource(memory.New().Transport(),
+					work.SourceOptions{SourceID: "hub", Store: store}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -71,13 +73,15 @@ func BenchmarkLoad(b *testing.B) {
 func fill(b *testing.B, store *boltstore.Store, n int) {
 	b.Helper()
 	kept := work.NewMemoryStore()
-	source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub", Store: kept, Outbox: 1 << 30})
+	source, err := work.NewSource(memory.New().Transport(),
+		work.SourceOptions{SourceID: "hub", Store: kept, Outbox: 1 << 30})
 	if err != nil {
 		b.Fatal(err)
 	}
 	for i := range n {
 		obj := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("w", i)}, Spec: spec()}
-		if _, err := source.Clientset().WorkV1().ManifestWorks("cluster1").Create(b.Context(), obj, metav1.CreateOptions{}); err != nil {
+		if _, err := source.Clientset().WorkV1().ManifestWorks("cluster1").Create(b.Context(), obj,
+			metav1.CreateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -38,7 +38,8 @@ func aFile(t *testing.T) []byte {
 	for batch := range 10 {
 		var changes []work.Change
 		for i := range 200 {
-			changes = append(changes, work.Change{Key: fmt.Sprintf("work/c1/%d-%d", batch, i), Value: fmt.Appendf(nil, `{"version":%d}`, i)})
+			changes = append(changes, work.Change{Key: fmt.Sprintf("work/c1/%d-%d", batch, i),
+				Value: fmt.Appendf(nil, `{"version":%d}`, i)})
 		}
 		changes = append(changes, work.Change{Key: "large", Value: bytes.Repeat([]byte{'x'}, 10*pageSize)})
 		if err := s.Apply(t.Context(), changes); err != nil {
@@ -67,7 +68,8 @@ func TestNotAStore(t *testing.T) {
 		content      []byte
 		want         string
 	}{
-		{"nothing", "cut by a full disk", nil, "is damaged: it is empty: it was cut, as by a full disk, or never written; restore it, or remove it"},
+		{"nothing", "cut by a full disk", nil,
+			"is damaged: it is empty: it was cut, as by a full disk, or never written; restore it, or remove it"},
 		{"text", "some other file", []byte("hello, this is no database\n"), ""},
 		{"long text", "some other file", bytes.Repeat([]byte("hello"), 10_000), "invalid database"},
 		{"zeros", "a file that was made and not written", make([]byte, 4*pageSize), "invalid database"},
@@ -195,7 +197,8 @@ func TestOtherDatabases(t *testing.T) {
 	if err = errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = boltstore.Open(path, boltstore.Options{}); err == nil || !strings.Contains(err.Error(), `another program, with the bucket "key"`) {
+	if _, err = boltstore.Open(path, boltstore.Options{}); err == nil ||
+		!strings.Contains(err.Error(), `another program, with the bucket "key"`) {
 		t.Errorf("%v, want an error with the bucket", err)
 	}
 	if errors.Is(err, boltstore.ErrDamaged) {

@@ -52,6 +52,7 @@ func ExampleOpen() {
 	store, source = open()
 	defer store.Close()
 	found := must(source.Clientset().WorkV1().ManifestWorks("cluster1").Get(ctx, "app", metav1.GetOptions{}))
-	fmt.Println(found.Name, "is the same work:", found.UID == created.UID && found.ResourceVersion == created.ResourceVersion)
+	fmt.Println(found.Name, "is the same work:", found.UID == created.UID &&
+		found.ResourceVersion == created.ResourceVersion)
 	// Output: app is the same work: true
 }

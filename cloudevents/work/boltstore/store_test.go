@@ -66,7 +66,8 @@ func TestOpen(t *testing.T) {
 	}
 	path := filepath.Join(dir, "works.db")
 	open(t, path)
-	if _, err := boltstore.Open(path, boltstore.Options{LockTimeout: 50 * time.Millisecond}); !errors.Is(err, boltstore.ErrLocked) {
+	if _, err := boltstore.Open(path, boltstore.Options{LockTimeout: 50 * time.Millisecond}); !errors.Is(err,
+		boltstore.ErrLocked) {
 		t.Errorf("a second Open: %v, want ErrLocked", err)
 	}
 	info, err := os.Stat(path)

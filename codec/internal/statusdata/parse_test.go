@@ -90,7 +90,8 @@ func statusCases() []struct {
 } {
 	condition := func(members string) string { return `{"conditions":[{"lastTransitionTime":null,` + members + `}]}` }
 	value := func(members string) string {
-		return `{"resourceStatus":{"manifests":[{"resourceMeta":{},"statusFeedback":{"values":[{"name":"a","fieldValue":{` + members + `}}]}}]}}`
+		return `{"resourceStatus":{"manifests":[{"resourceMeta":{},"statusFeedback":{"values":[{"name":"a","fieldValue":{` +
+			members + `}}]}}]}}`
 	}
 	return []struct {
 		name, data string
@@ -98,14 +99,16 @@ func statusCases() []struct {
 	}{
 		{"empty", `{}`, true},
 		{"empty lists", `{"conditions":[],"resourceStatus":{"manifestConditions":[]}}`, true},
-		{"the API's names", `{"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x","ordinal":-1},"conditions":[]}]}}`, true},
+		{"the API's names", `{"resourceStatus":{"manifests":[{"resourceMeta":{"name":"x","ordinal":-1},"conditions":[]}]}}`,
+			true},
 		{"of a bundle", `{"conditions":[],"resourceStatus":[{"resourceMeta":{}}]}`, true},
 		{"spaces", " { \"conditions\" : [ { \"lastTransitionTime\": \"2024-05-06T07:08:09Z\" } ] } ", true},
 		{"escapes", condition(`"message":"a\"b\n\u00fc\ud83d\ude00\ud800"`), true},
 		{"escaped names", condition(`"messag\u0065":"a"`), true},
 		{"no UTF-8", condition("\"message\":\"\xff\""), true},
 		{"zone and fraction", `{"conditions":[{"lastTransitionTime":"2024-05-06T07:08:09.123+02:00"}]}`, true},
-		{"all kinds of values", value(`"type":"String","integer":-9223372036854775808,"string":"","boolean":false,"jsonRaw":"{\"a\":1}"`), true},
+		{"all kinds of values",
+			value(`"type":"String","integer":-9223372036854775808,"string":"","boolean":false,"jsonRaw":"{\"a\":1}"`), true},
 		{"a value like a name", condition(`"message":"lastTransitionTime","reason":"lastTransitionTime\":"`), true},
 		{"minus zero", condition(`"observedGeneration":-0`), true},
 

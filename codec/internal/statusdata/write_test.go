@@ -86,12 +86,16 @@ func TestWriteStatusUnusualValues(t *testing.T) {
 	}
 	for _, text := range []string{"", "<a&b>", "\u2028\x7f\x00\x1f\b\f\n\r\t\"\\/", "\xff\xed\xa0\x80", "ü😀"} {
 		sameWriting(t, &workv1.ManifestWorkStatus{
-			Conditions: []metav1.Condition{{Type: text, Status: metav1.ConditionStatus(text), Reason: text, Message: text, ObservedGeneration: -1}},
+			Conditions: []metav1.Condition{{Type: text, Status: metav1.ConditionStatus(text), Reason: text, Message: text,
+				ObservedGeneration: -1}},
 			ResourceStatus: workv1.ManifestResourceStatus{Manifests: []workv1.ManifestCondition{{
-				ResourceMeta: workv1.ManifestResourceMeta{Ordinal: -1 << 31, Group: text, Version: text, Kind: text, Resource: text, Name: text, Namespace: text},
+				ResourceMeta: workv1.ManifestResourceMeta{Ordinal: -1 << 31, Group: text, Version: text, Kind: text, Resource: text,
+					Name: text, Namespace: text},
 				StatusFeedbacks: workv1.StatusFeedbackResult{Values: []workv1.FeedbackValue{
-					{}, {Name: text, Value: workv1.FieldValue{Type: workv1.ValueType(text), String: &text, JsonRaw: &text, Boolean: new(bool)}},
-					integer(0), integer(1<<53 + 1), integer(-1<<53 - 1), integer(1 << 53), integer(-1 << 53), integer(1<<63 - 1), integer(-1 << 63),
+					{}, {Name: text, Value: workv1.FieldValue{Type: workv1.ValueType(text), String: &text, JsonRaw: &text,
+						Boolean: new(bool)}},
+					integer(0), integer(1<<53 + 1), integer(-1<<53 - 1), integer(1 << 53), integer(-1 << 53), integer(1<<63 - 1),
+					integer(-1 << 63),
 				}},
 			}}},
 		})

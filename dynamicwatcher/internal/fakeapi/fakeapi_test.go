@@ -21,7 +21,8 @@ func TestWatchWithClientGo(t *testing.T) {
 		s := fakeapi.New()
 		defer s.Close()
 		s.Put(fakeapi.Object(fakeapi.Secret, "ns", "a", "app", "x"))
-		client := metadata.NewForConfigOrDie(s.Config()).Resource(fakeapi.Secret.GroupVersion().WithResource("secrets")).Namespace("ns")
+		client := metadata.NewForConfigOrDie(s.Config()).Resource(
+			fakeapi.Secret.GroupVersion().WithResource("secrets")).Namespace("ns")
 		list, err := client.List(t.Context(), metav1.ListOptions{LabelSelector: "app=x"})
 		if err != nil || len(list.Items) != 1 || list.Items[0].Name != "a" || list.ResourceVersion != s.Version() {
 			t.Fatalf("the list is %v, %v", list, err)

@@ -26,8 +26,9 @@ import (
 
 func metadataOf(name, version string, annotations map[string]string) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid", ResourceVersion: version, Annotations: annotations},
+		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "uid", ResourceVersion: version,
+			Annotations: annotations},
 	}
 }
 
@@ -94,7 +95,8 @@ func TestFramesBecomeEvents(t *testing.T) {
 			for _, kind := range []string{"ADDED", "MODIFIED", "DELETED", "BOOKMARK"} {
 				body.Write(e.frame(kind, "PartialObjectMetadata", metadataOf("a", "7", nil)))
 			}
-			body.Write(e.frame("BOOKMARK", "PartialObjectMetadata", metadataOf("", "9", map[string]string{metav1.InitialEventsAnnotationKey: "true"})))
+			body.Write(e.frame("BOOKMARK", "PartialObjectMetadata",
+				metadataOf("", "9", map[string]string{metav1.InitialEventsAnnotationKey: "true"})))
 			reader := e.read(&body)
 			var got []Event
 			for {
@@ -127,7 +129,8 @@ func TestInvalidFramesAreErrors(t *testing.T) {
 			body io.Reader
 			want string
 		}{
-			{"an unknown type", bytes.NewReader(e.frame("MOVED", "PartialObjectMetadata", metadataOf("a", "7", nil))), `unknown type "MOVED"`},
+			{"an unknown type", bytes.NewReader(e.frame("MOVED", "PartialObjectMetadata", metadataOf("a", "7", nil))),
+				`unknown type "MOVED"`},
 			{"cut in the middle", bytes.NewReader(good[:len(good)/2]), "unexpected EOF"},
 			{"garbage", strings.NewReader("\x00\x00\x00\x04\xff\xff\xff\xffgarbage"), ""},
 		} {
@@ -167,31 +170,37 @@ func TestOversizeFramesAreErrors(t *testing.T) {
 }
 
 func TestErrorEventsAreStatusErrors(t *testing.T) {
-	status := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 410, Reason: metav1.StatusReasonExpired}
+	status := &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Code: 410,
+		Reason: metav1.StatusReasonExpired}
 	for name, e := range encodings(t) {
 		_, err := e.read(bytes.NewReader(e.frame("ERROR", "Status", status))).next()
 		if !apierrors.IsResourceExpired(err) || !Expired(err) {
 			t.Errorf("%s: the error is %v", name, err)
 		}
 	}
-	if _, err := encodings(t)["protobuf"].read(bytes.NewReader(protobufFrame(t, "ERROR", wrap(t, "Pod", metadataOf("a", "1", nil))))).next(); err == nil || !strings.Contains(err.Error(), "Pod") {
+	if _, err := encodings(t)["protobuf"].read(
+		bytes.NewReader(protobufFrame(t, "ERROR", wrap(t, "Pod", metadataOf("a", "1", nil))))).next(); err == nil ||
+		!strings.Contains(err.Error(), "Pod") {
 		t.Errorf("an ERROR that is no status is %v", err)
 	}
 }
 
 func TestFramesOfWholeObjects(t *testing.T) {
-	object := map[string]any{"kind": "Secret", "apiVersion": "v1", "metadata": map[string]any{"name": "a", "resourceVersion": "3"}, "data": map[string]any{"k": "v"}}
+	object := map[string]any{"kind": "Secret", "apiVersion": "v1",
+		"metadata": map[string]any{"name": "a", "resourceVersion": "3"}, "data": map[string]any{"k": "v"}}
 	e, err := newJSONFrames(bytes.NewReader(jsonFrame(t, "ADDED", object)), true).next()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if value, _, _ := unstructured.NestedString(e.Object.Object, "data", "k"); value != "v" || e.Name != "a" || e.ResourceVersion != "3" {
+	if value, _, _ := unstructured.NestedString(e.Object.Object, "data", "k"); value != "v" || e.Name != "a" ||
+		e.ResourceVersion != "3" {
 		t.Errorf("the event is %+v", e)
 	}
 }
 
 func TestErrorResponsesAreStatusErrors(t *testing.T) {
-	status := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 403, Reason: metav1.StatusReasonForbidden}
+	status := metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: "Failure", Code: 403,
+		Reason: metav1.StatusReasonForbidden}
 	inJSON, err := json.Marshal(status)
 	if err != nil {
 		t.Fatal(err)
@@ -229,7 +238,8 @@ func FuzzFrames(f *testing.F) {
 	}
 	f.Add([]byte("\x00\x00\x00\x00"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, reader := range []frames{&protobufFrames{body: bytes.NewReader(body)}, newJSONFrames(bytes.NewReader(body), false), newJSONFrames(bytes.NewReader(body), true)} {
+		for _, reader := range []frames{&protobufFrames{body: bytes.NewReader(body)},
+			newJSONFrames(bytes.NewReader(body), false), newJSONFrames(bytes.NewReader(body), true)} {
 			for events := 0; ; events++ {
 				e, err := reader.next()
 				if err != nil {

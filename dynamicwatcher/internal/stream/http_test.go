@@ -130,7 +130,8 @@ func TestOpenReturnsServerErrors(t *testing.T) {
 		api.Hook(func(fakeapi.Request) fakeapi.Fault { return fakeapi.Fault{Hang: true} })
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := h.Open(ctx, secrets, ""); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, stream.ErrConnection) {
+		if _, err := h.Open(ctx, secrets, ""); !errors.Is(err, context.DeadlineExceeded) ||
+			errors.Is(err, stream.ErrConnection) {
 			t.Errorf("a context that has ended: the error is %v", err)
 		}
 	})

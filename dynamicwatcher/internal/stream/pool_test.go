@@ -64,7 +64,8 @@ func TestStreamsShareConnections(t *testing.T) {
 	server.Listener = listener
 	server.StartTLS()
 	defer server.Close()
-	h, err := stream.NewHTTP(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil, clock.RealClock{})
+	h, err := stream.NewHTTP(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil,
+		clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +148,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	server.Listener = listener
 	server.StartTLS()
 	defer server.Close()
-	h, err := stream.NewHTTP(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil, clock.RealClock{})
+	h, err := stream.NewHTTP(&rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}, nil,
+		clock.RealClock{})
 	if err != nil {
 		t.Fatal(err)
 	}

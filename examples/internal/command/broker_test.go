@@ -28,23 +28,32 @@ func TestCheckBroker(t *testing.T) {
 	ca := authority.Write(t, folder, "ca")
 	cert, key := authority.Issue(t, "agent").Write(t, folder, "agent")
 	_, other := authority.Issue(t, "other").Write(t, folder, "other")
-	bad, empty, password, missing := file("bad", "no PEM"), file("empty", "\n"), file("password", "secret\n"), filepath.Join(folder, "missing")
+	bad, empty, password, missing := file("bad", "no PEM"), file("empty", "\n"), file("password", "secret\n"),
+		filepath.Join(folder, "missing")
 	const url = "mqtts://127.0.0.1:1"
 	for _, tt := range []struct {
 		reason  string
 		options mqtt.Options
 		want    []string // parts of the error; empty: no error
 	}{
-		{"all is well", mqtt.Options{BrokerURL: url, CAFile: ca, CertFile: cert, KeyFile: key, Username: "u", PasswordFile: password}, nil},
+		{"all is well", mqtt.Options{BrokerURL: url, CAFile: ca, CertFile: cert, KeyFile: key, Username: "u",
+			PasswordFile: password}, nil},
 		{"a scheme that is none", mqtt.Options{BrokerURL: "tcp://b"}, []string{"--broker: ", "tcp"}},
 		{"no CA there", mqtt.Options{BrokerURL: url, CAFile: missing}, []string{"--broker-ca: ", missing}},
-		{"no PEM in the CA", mqtt.Options{BrokerURL: url, CAFile: bad}, []string{"--broker-ca: " + bad + ": the file has no certificate in PEM"}},
-		{"a certificate without a key", mqtt.Options{BrokerURL: url, CertFile: cert}, []string{"--broker-cert and --broker-key must be given together"}},
-		{"no certificate there", mqtt.Options{BrokerURL: url, CertFile: missing, KeyFile: key}, []string{"--broker-cert " + missing, "no such file"}},
-		{"no PEM in the key", mqtt.Options{BrokerURL: url, CertFile: cert, KeyFile: bad}, []string{"--broker-key " + bad, "PEM"}},
-		{"the key of another", mqtt.Options{BrokerURL: url, CertFile: cert, KeyFile: other}, []string{"--broker-key " + other, "does not match"}},
-		{"no password there", mqtt.Options{BrokerURL: url, Username: "u", PasswordFile: missing}, []string{"--password-file: ", missing}},
-		{"an empty password", mqtt.Options{BrokerURL: url, Username: "u", PasswordFile: empty}, []string{"--password-file: " + empty + ": the file is empty"}},
+		{"no PEM in the CA", mqtt.Options{BrokerURL: url, CAFile: bad},
+			[]string{"--broker-ca: " + bad + ": the file has no certificate in PEM"}},
+		{"a certificate without a key", mqtt.Options{BrokerURL: url, CertFile: cert},
+			[]string{"--broker-cert and --broker-key must be given together"}},
+		{"no certificate there", mqtt.Options{BrokerURL: url, CertFile: missing, KeyFile: key},
+			[]string{"--broker-cert " + missing, "no such file"}},
+		{"no PEM in the key", mqtt.Options{BrokerURL: url, CertFile: cert, KeyFile: bad},
+			[]string{"--broker-key " + bad, "PEM"}},
+		{"the key of another", mqtt.Options{BrokerURL: url, CertFile: cert, KeyFile: other},
+			[]string{"--broker-key " + other, "does not match"}},
+		{"no password there", mqtt.Options{BrokerURL: url, Username: "u", PasswordFile: missing},
+			[]string{"--password-file: ", missing}},
+		{"an empty password", mqtt.Options{BrokerURL: url, Username: "u", PasswordFile: empty},
+			[]string{"--password-file: " + empty + ": the file is empty"}},
 	} {
 		err := command.CheckBroker(tt.options)
 		if (err == nil) != (tt.want == nil) {

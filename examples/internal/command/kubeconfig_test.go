@@ -16,7 +16,8 @@ func TestLoadKubeconfig(t *testing.T) {
 	write := func(host string) string {
 		t.Helper()
 		file := filepath.Join(t.TempDir(), "kubeconfig")
-		text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'https://" + host + "'}}]\n" +
+		text := "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{name: c, cluster: {server: 'https://" + host +
+			"'}}]\n" +
 			"contexts: [{name: c, context: {cluster: c, user: u}}]\nusers: [{name: u, user: {}}]\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

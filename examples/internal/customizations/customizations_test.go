@@ -88,7 +88,8 @@ func TestSeveralLuaFiles(t *testing.T) {
 func TestErrors(t *testing.T) {
 	folder := write(t, map[string]string{
 		"empty.yaml": "", "comment.yaml": "# nothing\n---\n", "both.yaml": inCEL + "---\n" + inLua("a"),
-		"cel.yaml": strings.Replace(inCEL, `"true"`, "object.", 1), "lua.yaml": strings.Replace(inLua("a"), "return true", "return . ", 1),
+		"cel.yaml": strings.Replace(inCEL, `"true"`, "object.", 1),
+		"lua.yaml": strings.Replace(inLua("a"), "return true", "return . ", 1),
 	})
 	empty := t.TempDir()
 	at := func(name string) string { return filepath.Join(folder, name) }
@@ -97,9 +98,11 @@ func TestErrors(t *testing.T) {
 		empty:              "--customizations " + empty + ": the folder has no .yaml, .yml or .json files",
 		at("empty.yaml"):   "--customizations " + at("empty.yaml") + ": the file has no customizations",
 		at("comment.yaml"): "--customizations " + at("comment.yaml") + ": the file has no customizations",
-		at("both.yaml"):    "--customizations " + at("both.yaml") + ": the file has customizations in CEL and in Lua: put them into two files",
-		at("cel.yaml"):     at("cel.yaml") + ":6:",
-		at("lua.yaml"):     at("lua.yaml") + ": ResourceInterpreterCustomization a: spec.customizations.healthInterpretation.luaScript:1:",
+		at("both.yaml"): "--customizations " + at("both.yaml") +
+			": the file has customizations in CEL and in Lua: put them into two files",
+		at("cel.yaml"): at("cel.yaml") + ":6:",
+		at("lua.yaml"): at("lua.yaml") +
+			": ResourceInterpreterCustomization a: spec.customizations.healthInterpretation.luaScript:1:",
 	} {
 		_, err := customizations.Open(path)
 		if err == nil || !strings.HasPrefix(err.Error(), want) || strings.HasPrefix(want, "--") && err.Error() != want {

@@ -46,7 +46,8 @@ func TestReopen(t *testing.T) {
 	}
 	var last int64
 	for _, ops := range [][]store.Op{
-		{store.Put("/a/1", []byte("one")), store.Put("/a/2", []byte("two")), store.Put("/b/1", nil), store.PutLeased("/l/1", []byte("x"), lease)},
+		{store.Put("/a/1", []byte("one")), store.Put("/a/2", []byte("two")), store.Put("/b/1", nil),
+			store.PutLeased("/l/1", []byte("x"), lease)},
 		{store.DeletePrefix("/a/"), store.Put("/c/1", []byte("old"))},
 		{store.Put("/c/1", []byte("new")), store.Delete("/b/1"), store.Put("/l/2", nil)},
 		{store.PutLeased("/l/2", nil, lease)},
@@ -57,7 +58,8 @@ func TestReopen(t *testing.T) {
 		}
 		last = result.Revision
 	}
-	if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+": another process has the file open") {
+	if _, err := filestore.Open(t.Context(), file); err == nil ||
+		!strings.Contains(err.Error(), file+": another process has the file open") {
 		t.Errorf("opened twice: %v", err)
 	}
 	if err := s.Revoke(t.Context(), lease); err != nil {
@@ -80,7 +82,8 @@ func TestReopen(t *testing.T) {
 	}
 	again := open(t, file)
 	all, err := again.Range(t.Context(), "/")
-	if err != nil || len(all.KVs) != 1 || all.KVs[0].Key != "/c/1" || string(all.KVs[0].Value) != "new" || all.Revision <= last {
+	if err != nil || len(all.KVs) != 1 || all.KVs[0].Key != "/c/1" || string(all.KVs[0].Value) != "new" ||
+		all.Revision <= last {
 		t.Errorf("%+v, %v; the last revision was %d", all, err, last)
 	}
 }
@@ -116,7 +119,9 @@ func TestDamaged(t *testing.T) {
 			if err := os.WriteFile(file, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := filestore.Open(t.Context(), file); err == nil || !strings.Contains(err.Error(), file+": the file is ") || !strings.HasSuffix(err.Error(), "; restore it, or remove it to start with an empty store") {
+			if _, err := filestore.Open(t.Context(), file); err == nil ||
+				!strings.Contains(err.Error(), file+": the file is ") ||
+				!strings.HasSuffix(err.Error(), "; restore it, or remove it to start with an empty store") {
 				t.Errorf("%v", err)
 			}
 			if after, err := os.ReadFile(file); err != nil || !bytes.Equal(after, content) {

@@ -25,8 +25,10 @@ const notAuthorized = 0x87
 func topics(source, cluster string) map[string]string {
 	pair := "/sources/" + source + "/clusters/" + cluster + "/"
 	return map[string]string{
-		"spec": pair + "manifests", "status": pair + "manifestsstatus", "ask": pair + "specresync", "compare": pair + "statusresync",
-		"list": "/sources/resync/" + cluster + "/manifests", "compare all": "/sources/" + source + "/resync/clusters/manifestsstatus",
+		"spec": pair + "manifests", "status": pair + "manifestsstatus", "ask": pair + "specresync", "compare": pair +
+			"statusresync",
+		"list": "/sources/resync/" + cluster + "/manifests", "compare all": "/sources/" + source +
+			"/resync/clusters/manifestsstatus",
 		"source": "/sources/" + source + "/presence", "agent": "/clusters/" + cluster + "/presence",
 	}
 }
@@ -66,7 +68,8 @@ func TestRooms(t *testing.T) {
 	}
 
 	own := topics("hub", "cluster2")
-	eventually(t, "the spy hears its own cluster's works", func() bool { return slices.Contains(spy.heard(), own["spec"]) })
+	eventually(t, "the spy hears its own cluster's works",
+		func() bool { return slices.Contains(spy.heard(), own["spec"]) })
 	for _, topic := range spy.heard() {
 		if topic != own["spec"] && topic != own["compare"] && topic != own["compare all"] && topic != own["agent"] {
 			t.Errorf("cluster2 hears %s", topic)
@@ -85,7 +88,8 @@ func TestForbidden(t *testing.T) {
 		allowed []string
 	}{
 		{"cluster2", []string{hub["status"], hub["ask"], hub["list"], hub["agent"]}},
-		{"hub", []string{hub["spec"], hub["compare"], hub["compare all"], hub["source"], cluster1["spec"], cluster1["compare"]}},
+		{"hub", []string{hub["spec"], hub["compare"], hub["compare all"], hub["source"], cluster1["spec"],
+			cluster1["compare"]}},
 		// Names with a meaning in filters give no access.
 		{"+", nil}, {"#", nil}, {"cluster2/manifests", nil}, {"", nil},
 	} {
@@ -160,7 +164,8 @@ func TestWrongName(t *testing.T) {
 	create(t, source, "cluster1", "app")
 	liar, log := agent(t, h.as("cluster2"), "cluster1")
 	eventually(t, "the log says what to do", func() bool {
-		return log.has("Failed to publish an event", topics("", "cluster1")["list"], "not authorized (PUBACK 0x87): check the broker's access rules")
+		return log.has("Failed to publish an event", topics("", "cluster1")["list"],
+			"not authorized (PUBACK 0x87): check the broker's access rules")
 	})
 	agent1, _ := agent(t, h.as("cluster1"), "cluster1")
 	apply(t, agent1, "cluster1", "app")
@@ -203,7 +208,8 @@ func TestSharedSubscription(t *testing.T) {
 			eventually(t, "the last message", func() bool { return slices.Contains(hub.heard(), last) })
 			got := len(hub.heard()) - 1 // 5 with Mosquitto 2.0.11, which loses some
 			if (got < 10) != test.lost || len(thief.heard()) != 0 {
-				t.Errorf("the source heard %d of 10, want some to be lost: %v; the thief %d, want 0", got, test.lost, len(thief.heard()))
+				t.Errorf("the source heard %d of 10, want some to be lost: %v; the thief %d, want 0", got, test.lost,
+					len(thief.heard()))
 			}
 			for _, client := range []*raw{hub, thief, cluster1} {
 				client.close()
@@ -258,7 +264,8 @@ func TestRevoked(t *testing.T) {
 	applied(t, s, "cluster1", "after")
 
 	h.broker.Restart()
-	eventually(t, "the connection is not made anew", func() bool { return log.has("Failed to connect to the broker", "check CertFile and KeyFile") })
+	eventually(t, "the connection is not made anew",
+		func() bool { return log.has("Failed to connect to the broker", "check CertFile and KeyFile") })
 	create(t, s, "cluster2", "after")
 	apply(t, stays, "cluster2", "after")
 	applied(t, s, "cluster2", "after")

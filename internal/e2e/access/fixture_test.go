@@ -102,7 +102,8 @@ func (h *house) as(name string) mqtt.Options {
 func (h *house) with(id *certtest.Identity) mqtt.Options {
 	h.t.Helper()
 	certFile, keyFile := id.Write(h.t, h.t.TempDir(), "client")
-	return mqtt.Options{BrokerURL: h.broker.URL(), CertFile: certFile, KeyFile: keyFile, TLS: &tls.Config{InsecureSkipVerify: true}}
+	return mqtt.Options{BrokerURL: h.broker.URL(), CertFile: certFile, KeyFile: keyFile,
+		TLS: &tls.Config{InsecureSkipVerify: true}}
 }
 
 // logbook is the log of one process.
@@ -141,7 +142,8 @@ func (l *logbook) has(texts ...string) bool {
 func run(t *testing.T, start func(context.Context) error) *logbook {
 	t.Helper()
 	log := &logbook{}
-	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(log)))))
+	ctx, cancel := context.WithCancel(
+		klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(log)))))
 	done := make(chan error, 1)
 	go func() { done <- start(ctx) }()
 	t.Cleanup(func() {
@@ -188,7 +190,8 @@ func create(t *testing.T, s *work.Source, cluster, name string) {
 	t.Helper()
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: cluster}}
 	w.Spec.Workload.Manifests = []workv1.Manifest{{}}
-	w.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`)
+	w.Spec.Workload.Manifests[0].Raw = []byte(
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`)
 	if _, err := s.Clientset().WorkV1().ManifestWorks(cluster).Create(t.Context(), w, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +207,8 @@ func apply(t *testing.T, a *work.Agent, cluster, name string) {
 			return false
 		}
 		w.Status.Conditions = []metav1.Condition{{
-			Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Done", LastTransitionTime: metav1.Now(), ObservedGeneration: w.Generation,
+			Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Done", LastTransitionTime: metav1.Now(),
+			ObservedGeneration: w.Generation,
 		}}
 		_, err = works.UpdateStatus(t.Context(), w, metav1.UpdateOptions{})
 		return err == nil
@@ -241,19 +245,21 @@ func (h *house) dialAs(name, clientID string) *raw {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	conn, err := tls.Dial("tcp", h.broker.Addr(), &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}})
+	conn, err := tls.Dial("tcp", h.broker.Addr(),
+		&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	r := &raw{t: h.t}
-	r.client = paho.NewClient(paho.ClientConfig{Conn: packets.NewThreadSafeConn(conn), OnPublishReceived: []func(paho.PublishReceived) (bool, error){
-		func(p paho.PublishReceived) (bool, error) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.topics = append(r.topics, p.Packet.Topic)
-			return true, nil
-		},
-	}})
+	r.client = paho.NewClient(paho.ClientConfig{Conn: packets.NewThreadSafeConn(conn),
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+			func(p paho.PublishReceived) (bool, error) {
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.topics = append(r.topics, p.Packet.Topic)
+				return true, nil
+			},
+		}})
 	if _, err := r.client.Connect(h.t.Context(), &paho.Connect{ClientID: clientID, KeepAlive: 30}); err != nil {
 		h.t.Fatal(err)
 	}
@@ -264,7 +270,8 @@ func (h *house) dialAs(name, clientID string) *raw {
 // subscribe returns the reason code of the broker's response.
 func (r *raw) subscribe(filter string) byte {
 	r.t.Helper()
-	ack, err := r.client.Subscribe(r.t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}})
+	ack, err := r.client.Subscribe(r.t.Context(),
+		&paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}})
 	if ack == nil {
 		r.t.Fatal(err)
 	}
@@ -304,12 +311,14 @@ func connectWith(h *house, name string) byte {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	conn, err := tls.Dial("tcp", h.broker.Addr(), &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}})
+	conn, err := tls.Dial("tcp", h.broker.Addr(),
+		&tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{certificate}})
 	if err != nil {
 		return 0xff
 	}
 	defer conn.Close()
-	ack, err := paho.NewClient(paho.ClientConfig{Conn: conn}).Connect(h.t.Context(), &paho.Connect{ClientID: "nobody", CleanStart: true, KeepAlive: 30})
+	ack, err := paho.NewClient(paho.ClientConfig{Conn: conn}).Connect(h.t.Context(),
+		&paho.Connect{ClientID: "nobody", CleanStart: true, KeepAlive: 30})
 	if ack == nil || err == nil && ack.ReasonCode != 0 {
 		return 0xff
 	}

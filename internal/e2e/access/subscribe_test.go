@@ -55,7 +55,8 @@ func strict(t *testing.T, filters map[string][]string) *mosquitto.Broker {
 			t.Fatal(err)
 		}
 		clients = append(clients, object{
-			"username": user, "password": key, "salt": []byte("saltsaltsalt"), "iterations": 101, "roles": []object{{"rolename": user}},
+			"username": user, "password": key, "salt": []byte("saltsaltsalt"), "iterations": 101,
+			"roles": []object{{"rolename": user}},
 		})
 	}
 	config["clients"], config["roles"] = clients, roles
@@ -80,7 +81,8 @@ func strict(t *testing.T, filters map[string][]string) *mosquitto.Broker {
 // them is refused, the log names the filter and the remedy.
 func TestSubscriptions(t *testing.T) {
 	agents, sources := codec.ManifestWork.AgentFilters("cluster1"), codec.ManifestWork.SourceFilters("hub")
-	broker := strict(t, map[string][]string{"hub": sources, "cluster1": agents, "hub-less": sources[1:], "cluster1-less": agents[:2]})
+	broker := strict(t, map[string][]string{"hub": sources, "cluster1": agents, "hub-less": sources[1:],
+		"cluster1-less": agents[:2]})
 	as := func(user string) mqtt.Options {
 		return mqtt.Options{BrokerURL: broker.URL(), Username: user, Password: user}
 	}
@@ -90,8 +92,10 @@ func TestSubscriptions(t *testing.T) {
 	apply(t, a, "cluster1", "app")
 	applied(t, s, "cluster1", "app")
 	const undetected = "Failed to publish the presence" // these rules are older than the presence topic
-	eventually(t, "the source's log names what it does without", func() bool { return sourceLog.has(undetected, "/sources/hub/presence") })
-	eventually(t, "the agent's log names what it does without", func() bool { return agentLog.has(undetected, "/clusters/cluster1/presence") })
+	eventually(t, "the source's log names what it does without",
+		func() bool { return sourceLog.has(undetected, "/sources/hub/presence") })
+	eventually(t, "the agent's log names what it does without",
+		func() bool { return agentLog.has(undetected, "/clusters/cluster1/presence") })
 
 	refused, log := agent(t, as("cluster1-less"), "cluster1")
 	const advice = "not authorized (SUBACK 0x87): check the broker's access rules for this user"
@@ -115,7 +119,8 @@ func TestDocument(t *testing.T) {
 	}
 	doc, rules := read("SECURITY.md"), read("examples/hub/mosquitto/acl")
 	filters := append(codec.ManifestWork.SourceFilters("hub"), codec.ManifestWork.AgentFilters("cluster1")...)
-	filters = append(filters, codec.ManifestWork.PresenceFilter("hub", ""), codec.ManifestWork.PresenceFilter("", "cluster1"))
+	filters = append(filters, codec.ManifestWork.PresenceFilter("hub", ""),
+		codec.ManifestWork.PresenceFilter("", "cluster1"))
 	for _, filter := range filters {
 		if !strings.Contains(doc, " "+filter+"\n") {
 			t.Errorf("SECURITY.md does not have the filter %s", filter)

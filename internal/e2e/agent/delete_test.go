@@ -18,7 +18,8 @@ func deleteOptions(s *scene) {
 	left := func(name string) {
 		s.t.Helper()
 		live := s.get(s.configMap(name, ""))
-		if live == nil || len(live.GetOwnerReferences()) > 0 || len(live.GetAnnotations()) > 0 || len(live.GetFinalizers()) > 0 {
+		if live == nil || len(live.GetOwnerReferences()) > 0 || len(live.GetAnnotations()) > 0 ||
+			len(live.GetFinalizers()) > 0 {
 			s.t.Errorf("what is to be left is %v", live)
 		}
 	}
@@ -92,7 +93,8 @@ func expiry(s *scene) {
 	s.applied("job")
 	s.until("job", "is not complete", func(w *workv1.ManifestWork) error {
 		return errors.Join(has(w.Status.Conditions, workv1.WorkComplete, metav1.ConditionFalse, "0 of 1"),
-			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestComplete, metav1.ConditionFalse, "Job is not finished"))
+			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestComplete, metav1.ConditionFalse,
+				"Job is not finished"))
 	})
 	now := metav1.Now().UTC().Format("2006-01-02T15:04:05Z")
 	s.by("controller", job, fmt.Sprintf(`{"status":{"startTime":%q,"completionTime":%q,"succeeded":1,"uncountedTerminatedPods":{},"conditions":[

@@ -15,7 +15,8 @@ import (
 // executors: a service account may do what its rights allow, also for deletion.
 func executors(s *scene) {
 	user := "system:serviceaccount:" + s.ns + ":deployer"
-	s.existing(fmt.Sprintf(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"deployer","namespace":%q}}`, s.ns))
+	s.existing(fmt.Sprintf(`{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"deployer","namespace":%q}}`,
+		s.ns))
 	role := func(resources, verbs string) string {
 		return fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"deployer","namespace":%q},"rules":[{"apiGroups":[""],"resources":%s,"verbs":%s}]}`, s.ns, resources, verbs)
 	}
@@ -85,7 +86,8 @@ func executors(s *scene) {
 	s.create("other", spec(s.configMap("other", "1")))
 	s.applied("other")
 	record := s.record("other")
-	theirs := fmt.Sprintf(`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":%q,"labels":{"changed":"1"}}}`, record.Name)
+	theirs := fmt.Sprintf(
+		`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":%q,"labels":{"changed":"1"}}}`, record.Name)
 	work = s.sample("executor.yaml")
 	work.Workload = spec(theirs).Workload
 	s.create("records", work)
@@ -102,10 +104,13 @@ func executors(s *scene) {
 
 	// The executor must be named.
 	work = spec(s.configMap("c", "1"))
-	work.Executor = &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{Type: workv1.ExecutorSubjectTypeServiceAccount}}
+	work.Executor = &workv1.ManifestWorkExecutor{
+		Subject: workv1.ManifestWorkExecutorSubject{Type: workv1.ExecutorSubjectTypeServiceAccount},
+	}
 	s.create("nobody", work)
 	s.until("nobody", "reports the executor", func(w *workv1.ManifestWork) error {
-		return has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse, "spec.executor.subject.serviceAccount needs")
+		return has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse,
+			"spec.executor.subject.serviceAccount needs")
 	})
 	s.absent(s.configMap("c", ""))
 	s.delete("nobody")

@@ -43,7 +43,8 @@ func (w *world) managed(t *testing.T, transport, cluster string, flags ...string
 	t.Helper()
 	works, how := w.hub(t, transport, cluster)
 	args := append([]string{"--cluster", cluster, "--hub", cluster + "-hub", "--verbose"}, how...)
-	s := &scene{world: w, t: t, name: cluster, ns: cluster + "-objects", works: works, process: newProcess(t, w.cluster.Config(), append(args, flags...)...)}
+	s := &scene{world: w, t: t, name: cluster, ns: cluster + "-objects", works: works,
+		process: newProcess(t, w.cluster.Config(), append(args, flags...)...)}
 	w.namespace(t, s.ns)
 	s.process.run()
 	return s
@@ -91,7 +92,8 @@ func (s *scene) update(name string, change func(*workv1.ManifestWorkSpec)) {
 
 func (s *scene) delete(name string) {
 	s.t.Helper()
-	if err := s.works.WorkV1().ManifestWorks(s.name).Delete(s.t.Context(), s.id(name), metav1.DeleteOptions{}); err != nil {
+	if err := s.works.WorkV1().ManifestWorks(s.name).Delete(s.t.Context(), s.id(name),
+		metav1.DeleteOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -135,7 +137,8 @@ func (s *scene) applied(name string) *workv1.ManifestWork {
 			if m.ResourceMeta.Ordinal != int32(i) || m.ResourceMeta.Resource == "" {
 				return fmt.Errorf("manifest %d is reported as %+v", i, m.ResourceMeta)
 			}
-			if err := errors.Join(has(m.Conditions, workv1.ManifestApplied, metav1.ConditionTrue, ""), has(m.Conditions, workv1.ManifestAvailable, metav1.ConditionTrue, "")); err != nil {
+			if err := errors.Join(has(m.Conditions, workv1.ManifestApplied, metav1.ConditionTrue, ""),
+				has(m.Conditions, workv1.ManifestAvailable, metav1.ConditionTrue, "")); err != nil {
 				return fmt.Errorf("manifest %d: %w", i, err)
 			}
 		}
@@ -228,7 +231,8 @@ func (s *scene) existing(manifest string) *unstructured.Unstructured {
 // record returns the AppliedWork of a work, or nil if it does not exist.
 func (s *scene) record(name string) *v1alpha1.AppliedWork {
 	s.t.Helper()
-	raw, err := s.admin.Resource(v1alpha1.GroupVersionResource).Get(s.t.Context(), appliedwork.NameFor(s.name+"-hub", s.name, s.id(name)), metav1.GetOptions{})
+	raw, err := s.admin.Resource(v1alpha1.GroupVersionResource).Get(s.t.Context(),
+		appliedwork.NameFor(s.name+"-hub", s.name, s.id(name)), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -289,7 +293,8 @@ func (s *scene) ownsBut(name string, kept []string, manifests ...string) *v1alph
 		}
 		key, err := appliedwork.Identify(live)
 		if err != nil || !appliedwork.IsOwnedBy(live, record.UID) || recorded[key] != string(live.GetUID()) {
-			s.t.Errorf("%s with UID %s, owned by %v, is recorded as %q, %v", key, live.GetUID(), live.GetOwnerReferences(), recorded[key], err)
+			s.t.Errorf("%s with UID %s, owned by %v, is recorded as %q, %v", key, live.GetUID(), live.GetOwnerReferences(),
+				recorded[key], err)
 		}
 	}
 	for _, manifest := range kept {
@@ -327,7 +332,8 @@ func (s *scene) value(name string) string {
 }
 
 func (s *scene) configMap(name, value string) string {
-	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q},"data":{"value":%q}}`, name, s.ns, value)
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q},"data":{"value":%q}}`,
+		name, s.ns, value)
 }
 
 func (s *scene) clusterRole(name string) string {
@@ -336,7 +342,8 @@ func (s *scene) clusterRole(name string) string {
 
 // configure returns the configuration of the ConfigMap with a name; "*" matches all.
 func (s *scene) configure(name string, change func(*workv1.ManifestConfigOption)) workv1.ManifestConfigOption {
-	o := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: s.ns, Name: name}}
+	o := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: s.ns,
+		Name: name}}
 	change(&o)
 	return o
 }
@@ -344,7 +351,8 @@ func (s *scene) configure(name string, change func(*workv1.ManifestConfigOption)
 func spec(manifests ...string) workv1.ManifestWorkSpec {
 	var s workv1.ManifestWorkSpec
 	for _, m := range manifests {
-		s.Workload.Manifests = append(s.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})
+		s.Workload.Manifests = append(s.Workload.Manifests,
+			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})
 	}
 	return s
 }
@@ -363,7 +371,8 @@ func (s *scene) sample(file string) workv1.ManifestWorkSpec {
 		s.t.Fatal(err)
 	}
 	var w workv1.ManifestWork
-	if err := yaml.UnmarshalStrict(bytes.ReplaceAll(content, []byte("namespace: shop"), []byte("namespace: "+s.ns)), &w); err != nil {
+	if err := yaml.UnmarshalStrict(bytes.ReplaceAll(content, []byte("namespace: shop"), []byte("namespace: "+s.ns)),
+		&w); err != nil {
 		s.t.Fatal(err)
 	}
 	return w.Spec
@@ -373,7 +382,8 @@ func (s *scene) sample(file string) workv1.ManifestWorkSpec {
 func (s *scene) by(somebody, manifest, patch string, subresources ...string) {
 	s.t.Helper()
 	obj := s.object(manifest)
-	if _, err := s.resource(obj).Patch(s.t.Context(), obj.GetName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: somebody}, subresources...); err != nil {
+	if _, err := s.resource(obj).Patch(s.t.Context(), obj.GetName(), types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{FieldManager: somebody}, subresources...); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -24,7 +24,8 @@ func badInput(s *scene) {
 	late := fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":%q,"metadata":{"name":"l","namespace":%q}}`, kind, s.ns)
 	bad := []struct{ manifest, want string }{
 		{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`, "set metadata.namespace"},
-		{fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x-","namespace":%q}}`, s.ns), "generateName"},
+		{fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"x-","namespace":%q}}`, s.ns),
+			"generateName"},
 		{s.configMap("good", "2"), "same object as manifest 0"},
 		{fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"mistyped","namespace":%q},"data":{"value":{"a":1}}}`, s.ns), "data"},
 		{s.configMap("large", strings.Repeat("x", 1<<20+1)), "1048576"},
@@ -38,7 +39,8 @@ func badInput(s *scene) {
 	}
 	s.update("w", manifests(texts...))
 	s.until("w", "reports what is wrong", func(w *workv1.ManifestWork) error {
-		errs := []error{has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse, fmt.Sprintf("%d of %d manifests, the first being manifest 2, ", len(bad), len(texts)))}
+		errs := []error{has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse,
+			fmt.Sprintf("%d of %d manifests, the first being manifest 2, ", len(bad), len(texts)))}
 		for i, m := range w.Status.ResourceStatus.Manifests {
 			if i < 2 {
 				errs = append(errs, has(m.Conditions, workv1.ManifestApplied, metav1.ConditionTrue, ""))
@@ -56,7 +58,8 @@ func badInput(s *scene) {
 	// manifests are known.
 	s.update("w", manifests(s.configMap("good", "1"), late))
 	s.until("w", "waits for the definition", func(w *workv1.ManifestWork) error {
-		return has(w.Status.ResourceStatus.Manifests[1].Conditions, workv1.ManifestAvailable, metav1.ConditionUnknown, "IncompletedResourceMeta")
+		return has(w.Status.ResourceStatus.Manifests[1].Conditions, workv1.ManifestAvailable, metav1.ConditionUnknown,
+			"IncompletedResourceMeta")
 	})
 	eventually(s.t, "what the work does not have is pruned", func() error {
 		if s.get(s.configMap("old", "")) != nil || s.get(s.configMap("new", "")) != nil {
@@ -68,7 +71,8 @@ func badInput(s *scene) {
 		"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":%[1]q,"singular":%[3]q,"kind":%[2]q,"listKind":"%[2]sList"},
 		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`, plural, kind, strings.ToLower(kind)))
 	s.applied("w")
-	if record := s.record("w"); !appliedwork.IsOwnedBy(s.get(late), record.UID) || !appliedwork.IsOwnedBy(s.get(s.configMap("good", "")), record.UID) {
+	if record := s.record("w"); !appliedwork.IsOwnedBy(s.get(late), record.UID) ||
+		!appliedwork.IsOwnedBy(s.get(s.configMap("good", "")), record.UID) {
 		s.t.Error("they are not owned")
 	}
 	s.delete("w")
@@ -97,7 +101,8 @@ func drift(s *scene) {
 		change()
 		eventually(s.t, fmt.Sprintf("change %d is undone", i), func() error {
 			live := s.get(s.configMap("a", ""))
-			if live == nil || s.value("a") != "1" || len(live.GetOwnerReferences()) != 1 || live.GetOwnerReferences()[0].UID != record.UID {
+			if live == nil || s.value("a") != "1" || len(live.GetOwnerReferences()) != 1 ||
+				live.GetOwnerReferences()[0].UID != record.UID {
 				return fmt.Errorf("it is %v", live)
 			}
 			return nil
@@ -105,7 +110,8 @@ func drift(s *scene) {
 	}
 	// A user who deletes the AppliedWork deletes its objects. While the work exists, the agent
 	// creates them again.
-	if err := s.admin.Resource(v1alpha1.GroupVersionResource).Delete(s.t.Context(), record.Name, metav1.DeleteOptions{}); err != nil {
+	if err := s.admin.Resource(v1alpha1.GroupVersionResource).Delete(s.t.Context(), record.Name,
+		metav1.DeleteOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
 	eventually(s.t, "the AppliedWork and its objects are back", func() error {
@@ -115,7 +121,8 @@ func drift(s *scene) {
 		}
 		for _, name := range []string{"a", "b"} {
 			live := s.get(s.configMap(name, ""))
-			if live == nil || live.GetDeletionTimestamp() != nil || len(live.GetOwnerReferences()) != 1 || !appliedwork.IsOwnedBy(live, now.UID) {
+			if live == nil || live.GetDeletionTimestamp() != nil || len(live.GetOwnerReferences()) != 1 ||
+				!appliedwork.IsOwnedBy(live, now.UID) {
 				return fmt.Errorf("%s is %v", name, live)
 			}
 		}

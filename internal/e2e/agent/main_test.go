@@ -82,14 +82,16 @@ func (w *world) hub(t *testing.T, transport, cluster string) (workclientset.Inte
 	if transport == "mqtt" {
 		return w.source.Clientset(), []string{"--broker", w.broker.URL(), "--source", "hub"}
 	}
-	return workclientset.NewForConfigOrDie(w.cluster.Config()), []string{"--transport", "kube", "--hub-kubeconfig", throughProxy}
+	return workclientset.NewForConfigOrDie(w.cluster.Config()),
+		[]string{"--transport", "kube", "--hub-kubeconfig", throughProxy}
 }
 
 // namespace creates a namespace for the works of a cluster on the hub, or for the objects of a
 // test.
 func (w *world) namespace(t *testing.T, name string) {
 	t.Helper()
-	if _, err := w.core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := w.core.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -23,7 +23,8 @@ type applies struct {
 }
 
 func serverSide(name, manager string, force bool) applies {
-	return applies{name, workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: &workv1.ServerSideApplyConfig{FieldManager: manager, Force: force}}, manager}
+	return applies{name, workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply,
+		ServerSideApply: &workv1.ServerSideApplyConfig{FieldManager: manager, Force: force}}, manager}
 }
 
 var allStrategies = []applies{
@@ -57,7 +58,8 @@ func (s *scene) managers() {
 		}
 	}
 	object := func(p pair, data string) string {
-		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q},"data":{%s}}`, p.name, s.ns, data)
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q},"data":{%s}}`, p.name,
+			s.ns, data)
 	}
 	work := func(data string, strategy func(pair) applies) workv1.ManifestWorkSpec {
 		var texts []string

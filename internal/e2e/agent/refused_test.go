@@ -43,8 +43,10 @@ func (w *world) refused(t *testing.T) {
 	}})
 	own.source = own.newSource(t, "hub", nil)
 	works, how := own.hub(t, "mqtt", "refused")
-	args := append([]string{"--cluster", "refused", "--hub", "refused-hub", "--eviction-grace", "1s", "--listen", "127.0.0.1:0"}, how...)
-	s := &scene{world: &own, t: t, name: "refused", ns: "refused-objects", works: works, process: newProcess(t, w.cluster.Config(), args...)}
+	args := append([]string{"--cluster", "refused", "--hub", "refused-hub", "--eviction-grace", "1s", "--listen",
+		"127.0.0.1:0"}, how...)
+	s := &scene{world: &own, t: t, name: "refused", ns: "refused-objects", works: works,
+		process: newProcess(t, w.cluster.Config(), args...)}
 	w.namespace(t, s.ns)
 	s.process.run()
 	s.create("w", spec(s.configMap("a", "1")))
@@ -78,7 +80,8 @@ func (w *world) refused(t *testing.T) {
 	s.applied("w")
 
 	own.broker.Stop()
-	s.process.says(t, "Lost the connection to the broker, connecting again (client: refused-work-agent, reason: connection to ")
+	s.process.says(t, "Lost the connection to the broker, connecting again (client: refused-work-agent, reason: "+
+		"connection to ")
 	s.process.says(t, "Failed to connect to the broker, trying again: connect to mqtt://127.0.0.1:")
 	own.broker.Restart()
 	s.process.says(t, "Connected to the broker again (client: refused-work-agent)")
@@ -92,7 +95,8 @@ func (w *world) refused(t *testing.T) {
 			t.Errorf("the agent printed %q %d times", once, n)
 		}
 	}
-	presence := strings.Count(output, refused+`/clusters/refused/presence"`) // sent before the broker's response to the subscription
+	// sent before the broker's response to the subscription
+	presence := strings.Count(output, refused+`/clusters/refused/presence"`)
 	if total := strings.Count(output, "Failed to publish an event"); presence > 1 || total != 1+presence {
 		t.Errorf("the agent printed %d times that an event was not published, %d times of its presence", total, presence)
 	}

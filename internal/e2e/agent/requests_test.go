@@ -54,9 +54,11 @@ func (s *scene) ignored() {
 	work := spec(deployment("registry.example/web:1"))
 	work.ManifestConfigs = []workv1.ManifestConfigOption{{
 		ResourceIdentifier: workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: s.ns, Name: "web"},
-		UpdateStrategy: &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: &workv1.ServerSideApplyConfig{
-			Force: true, IgnoreFields: []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPointers: []string{"/spec/replicas"}}},
-		}},
+		UpdateStrategy: &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply,
+			ServerSideApply: &workv1.ServerSideApplyConfig{
+				Force: true, IgnoreFields: []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokePresent,
+					JSONPointers: []string{"/spec/replicas"}}},
+			}},
 	}}
 	s.create("w", work)
 	s.applied("w")
@@ -77,7 +79,8 @@ func (s *scene) ignored() {
 		s.t.Errorf("there are %v replicas", replicas)
 	}
 	for _, e := range live.GetManagedFields() {
-		if strings.HasPrefix(e.Manager, "work-agent") && e.FieldsV1 != nil && strings.Contains(e.FieldsV1.GetRawString(), "f:replicas") && e.Operation == metav1.ManagedFieldsOperationApply {
+		if strings.HasPrefix(e.Manager, "work-agent") && e.FieldsV1 != nil &&
+			strings.Contains(e.FieldsV1.GetRawString(), "f:replicas") && e.Operation == metav1.ManagedFieldsOperationApply {
 			s.t.Errorf("%s has taken the replicas back", e.Manager)
 		}
 	}

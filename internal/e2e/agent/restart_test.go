@@ -31,7 +31,8 @@ func (s *scene) killed(phase string, executed bool) {
 	t := s.t
 	for n := 1; ; n++ {
 		id := fmt.Sprint(n)
-		a, b, changed, role := s.configMap(id+"-a", "1"), s.configMap(id+"-b", "1"), s.configMap(id+"-a", "2"), s.clusterRole(id)
+		a, b, changed, role := s.configMap(id+"-a", "1"), s.configMap(id+"-b", "1"), s.configMap(id+"-a", "2"),
+			s.clusterRole(id)
 		during := func(now string, do func(), until func()) (killed bool) {
 			if now == phase {
 				s.process.arm(n, executed)
@@ -43,7 +44,8 @@ func (s *scene) killed(phase string, executed bool) {
 		applied := func(generation int64, manifests ...string) func() {
 			return func() {
 				t.Helper()
-				s.alive(fmt.Sprintf("generation %d of %s is applied", generation, id), func() error { return s.isApplied(id, generation, len(manifests)) })
+				s.alive(fmt.Sprintf("generation %d of %s is applied", generation, id),
+					func() error { return s.isApplied(id, generation, len(manifests)) })
 				s.owns(id, manifests...)
 			}
 		}
@@ -86,7 +88,8 @@ func (s *scene) isApplied(name string, generation int64, manifests int) error {
 		return err
 	}
 	c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)
-	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != generation || len(w.Status.ResourceStatus.Manifests) != manifests {
+	if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != generation ||
+		len(w.Status.ResourceStatus.Manifests) != manifests {
 		return fmt.Errorf("%+v", c)
 	}
 	return nil
@@ -97,7 +100,8 @@ func (s *scene) isApplied(name string, generation int64, manifests int) error {
 func (w *world) stored(t *testing.T) {
 	own, folder, ca := *w, t.TempDir(), certtest.New(t)
 	cert, key := ca.Issue(t, "broker").Write(t, folder, "broker")
-	own.broker = mosquitto.Start(t, mosquitto.Options{CertFile: cert, KeyFile: key, Users: map[string]string{"user": "secret"}})
+	own.broker = mosquitto.Start(t,
+		mosquitto.Options{CertFile: cert, KeyFile: key, Users: map[string]string{"user": "secret"}})
 	password := filepath.Join(folder, "password")
 	if err := os.WriteFile(password, []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -163,7 +167,8 @@ func (s *scene) untracked() {
 	s.applied("w")
 	record := s.owns("w", s.configMap("a", ""))
 	s.process.kill()
-	other := s.existing(`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":"another-hub"},"spec":{"workName":"w","workNamespace":"` + s.name + `"}}`)
+	other := s.existing(
+		`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":"another-hub"},"spec":{"workName":"w","workNamespace":"` + s.name + `"}}`)
 	late := func(name string, owner metav1.Object) string {
 		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q,"ownerReferences":[
 			{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","name":%q,"uid":%q}]}}`, name, s.ns, owner.GetName(), owner.GetUID())
@@ -209,7 +214,8 @@ func (s *scene) evicted() {
 	s.create("back", spec(s.configMap("back", "2")))
 	s.process.run()
 	s.applied("back")
-	if record := s.owns("back", s.configMap("back", "")); record.Annotations[v1alpha1.AnnotationEvictionStart] != "" || s.get(s.configMap("back", "")).GetUID() != uid {
+	if record := s.owns("back", s.configMap("back", "")); record.Annotations[v1alpha1.AnnotationEvictionStart] != "" ||
+		s.get(s.configMap("back", "")).GetUID() != uid {
 		t.Errorf("what came back is evicted: %+v", record)
 	}
 	eventually(t, "what the hub has lost is gone", func() error {
@@ -238,7 +244,8 @@ func (s *scene) forget(names ...string) {
 	}
 	for _, name := range names {
 		patch := []byte(`{"metadata":{"finalizers":null}}`)
-		if _, err := s.works.WorkV1().ManifestWorks(s.name).Patch(s.t.Context(), s.id(name), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		if _, err := s.works.WorkV1().ManifestWorks(s.name).Patch(s.t.Context(), s.id(name), types.MergePatchType, patch,
+			metav1.PatchOptions{}); err != nil {
 			s.t.Fatal(err)
 		}
 	}
@@ -248,7 +255,8 @@ func (s *scene) forget(names ...string) {
 func (s *scene) polled() {
 	work := spec(s.configMap("a", "1"))
 	work.ManifestConfigs = []workv1.ManifestConfigOption{s.configure("a", func(o *workv1.ManifestConfigOption) {
-		o.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "more", Path: ".data.more"}}}}
+		o.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+			JsonPaths: []workv1.JsonPath{{Name: "more", Path: ".data.more"}}}}
 	})}
 	s.create("w", work)
 	s.applied("w")
@@ -260,7 +268,8 @@ func (s *scene) polled() {
 		return nil
 	})
 	s.until("w", "reports the value", func(w *workv1.ManifestWork) error {
-		if values := w.Status.ResourceStatus.Manifests[0].StatusFeedbacks.Values; len(values) != 1 || *values[0].Value.String != "theirs" {
+		if values := w.Status.ResourceStatus.Manifests[0].StatusFeedbacks.Values; len(values) != 1 ||
+			*values[0].Value.String != "theirs" {
 			return fmt.Errorf("%+v", values)
 		}
 		return nil

@@ -124,7 +124,8 @@ func tells(w *workv1.ManifestWork, text string) bool {
 	return strings.Contains(string(content), text)
 }
 
-const required = "ExecutorRefused Failed to apply manifest: the agent requires an executor, and the work has no executor"
+const required = "ExecutorRefused Failed to apply manifest: the agent requires an executor, and the work has no " +
+	"executor"
 
 // workWithoutExecutor: the agent applies and reads nothing for a work without an executor, and the
 // work's status reports it.

@@ -43,28 +43,35 @@ func rulesAndFeedback(s *scene) {
 	}
 	always := `{"name":"image","fieldValue":{"type":"String","string":"registry.example/api:1"}},{"name":"labels","fieldValue":{"type":"JsonRaw","jsonRaw":"{\"app\":\"api\"}"}}`
 	reports("is degraded after a while", "False", "False", "True", "0 of 2 replicas are ready", "["+always+"]")
-	s.by("controller", api, `{"status":{"observedGeneration":1,"replicas":2,"updatedReplicas":2,"readyReplicas":2,"availableReplicas":2}}`, "status")
+	s.by("controller", api,
+		`{"status":{"observedGeneration":1,"replicas":2,"updatedReplicas":2,"readyReplicas":2,"availableReplicas":2}}`,
+		"status")
 	counts := ""
 	for _, name := range []string{"ReadyReplicas", "Replicas", "AvailableReplicas"} {
 		counts += fmt.Sprintf(`{"name":%q,"fieldValue":{"type":"Integer","integer":2}},`, name)
 	}
-	reports("is healthy", "True", "True", "False", "2 of 2 replicas are ready", "["+counts+always+`,{"name":"observed","fieldValue":{"type":"Integer","integer":1}}]`)
+	reports("is healthy", "True", "True", "False", "2 of 2 replicas are ready", "["+counts+always+
+		`,{"name":"observed","fieldValue":{"type":"Integer","integer":1}}]`)
 
 	// Invalid rules and paths are reported. The others apply.
 	s.update("w", func(spec *workv1.ManifestWorkSpec) {
 		*spec = *spec.DeepCopy()
 		c := &spec.ManifestConfigs[0]
 		c.ConditionRules = []workv1.ConditionRule{
-			{Condition: "NotCompiled", Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"object.spec.replicas >"}},
+			{Condition: "NotCompiled", Type: workv1.CelConditionExpressionsType,
+				CelExpressions: []string{"object.spec.replicas >"}},
 			{Condition: "NotBool", Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"1"}},
-			{Condition: "Missing", Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"object.spec.nothing == 1"}},
+			{Condition: "Missing", Type: workv1.CelConditionExpressionsType,
+				CelExpressions: []string{"object.spec.nothing == 1"}},
 			{Condition: "Costly", Type: workv1.CelConditionExpressionsType, CelExpressions: []string{
 				"lists.range(1000).all(a, lists.range(1000).all(b, lists.range(1000).all(c, a + b + c >= 0)))"}},
 			{Condition: "NotKnown", Type: workv1.WellKnownConditionsType},
-			{Condition: "Good", Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"true", "object.spec.replicas == 2"}, Message: "as it is", MessageExpression: "''"},
+			{Condition: "Good", Type: workv1.CelConditionExpressionsType,
+				CelExpressions: []string{"true", "object.spec.replicas == 2"}, Message: "as it is", MessageExpression: "''"},
 		}
 		c.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{
-			{Name: "good", Path: ".status.readyReplicas"}, {Name: "broken", Path: ".status["}, {Name: "old", Path: ".spec", Version: "v1beta9"},
+			{Name: "good", Path: ".status.readyReplicas"}, {Name: "broken", Path: ".status["},
+			{Name: "old", Path: ".spec", Version: "v1beta9"},
 			{Name: "large", Path: ".metadata.managedFields"}, {Name: "nothing", Path: ".status.nothing"},
 		}}}
 	})

@@ -35,7 +35,10 @@ func TestSituations(t *testing.T) {
 		},
 		"AdoptDefault": func(t *testing.T) { w.managed(t, "kube", "default-adoption").adoption("", "unowned", "owned") },
 		"Reinstalled":  func(t *testing.T) { w.managed(t, "kube", "reinstalled").reinstalled() },
-		"AdoptUnowned": func(t *testing.T) { w.managed(t, "kube", "unowned", "--adopt", "unowned").adoption("unowned", "owned") },
+		"AdoptUnowned": func(t *testing.T) {
+			w.managed(t, "kube", "unowned", "--adopt", "unowned").adoption("unowned",
+				"owned")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +54,8 @@ func (w *world) one(t *testing.T) {
 		name string
 		run  func(*scene)
 	}{
-		{"Managers", (*scene).managers}, {"Requests", (*scene).requests}, {"Ignored", (*scene).ignored}, {"Rivals", (*scene).rivals}, {"Metrics", (*scene).metrics},
+		{"Managers", (*scene).managers}, {"Requests", (*scene).requests}, {"Ignored", (*scene).ignored},
+		{"Rivals", (*scene).rivals}, {"Metrics", (*scene).metrics},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(s.in(t, strings.ToLower(test.name))) })
 	}
@@ -62,7 +66,8 @@ func (w *world) one(t *testing.T) {
 func (w *world) agent(t *testing.T, cluster string, config *rest.Config, flags ...string) *scene {
 	t.Helper()
 	args := []string{"--cluster", cluster, "--hub", cluster + "-hub", "--verbose"}
-	s := &scene{world: w, t: t, name: cluster, ns: cluster + "-objects", process: newProcess(t, config, append(args, flags...)...)}
+	s := &scene{world: w, t: t, name: cluster, ns: cluster + "-objects",
+		process: newProcess(t, config, append(args, flags...)...)}
 	w.namespace(t, s.ns)
 	s.process.run()
 	return s
@@ -77,10 +82,12 @@ func (s *scene) adoption(adopted string, refused ...string) {
 		{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":%q}]},"data":{"value":"theirs"}}`, s.ns, owner.GetUID()))
 	s.create("w", spec(s.configMap("unowned", "ours"), s.configMap("owned", "ours"), s.configMap("new", "ours")))
 	s.until("w", "reports what is not adopted", func(w *workv1.ManifestWork) error {
-		errs := []error{has(w.Status.ResourceStatus.Manifests[2].Conditions, workv1.ManifestApplied, metav1.ConditionTrue, "")}
+		errs := []error{has(w.Status.ResourceStatus.Manifests[2].Conditions, workv1.ManifestApplied, metav1.ConditionTrue,
+			"")}
 		for _, name := range refused {
 			i := map[string]int{"unowned": 0, "owned": 1}[name]
-			errs = append(errs, has(w.Status.ResourceStatus.Manifests[i].Conditions, workv1.ManifestApplied, metav1.ConditionFalse, "exists and is"),
+			errs = append(errs, has(w.Status.ResourceStatus.Manifests[i].Conditions, workv1.ManifestApplied,
+				metav1.ConditionFalse, "exists and is"),
 				has(w.Status.ResourceStatus.Manifests[i].Conditions, workv1.ManifestAvailable, metav1.ConditionTrue, ""))
 		}
 		return errors.Join(errs...)
@@ -114,7 +121,8 @@ func (s *scene) reinstalled() {
 	s.applied("w")
 	record, uid := s.record("w"), s.get(s.configMap("a", "")).GetUID()
 	s.process.kill()
-	s.by("admin", fmt.Sprintf(`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":%q}}`,
+	s.by("admin", fmt.Sprintf(
+		`{"apiVersion":"multicluster.x-k8s.io/v1alpha1","kind":"AppliedWork","metadata":{"name":%q}}`,
 		record.Name), `{"status":{"appliedResources":null}}`, "status")
 	s.update("w", manifests(s.configMap("a", "2"), s.configMap("b", "1")))
 	s.process.run()
@@ -165,9 +173,12 @@ func (s *scene) metrics() {
 	s.create("bad", spec(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"}}`))
 	s.applied("good")
 	for _, line := range []string{
-		"spokewire_agent_works 2", `spokewire_agent_work_conditions{status="False",type="Applied"} 1`, `spokewire_agent_work_conditions{status="True",type="Applied"} 1`,
-		`spokewire_agent_manifests{applied="False",reason="AppliedManifestFailed"} 1`, `spokewire_agent_manifests{applied="True",reason="AppliedManifestComplete"} 1`,
-		`workqueue_depth{name="manifestworks"}`, `spokewire_agent_served_total{result="failed"}`, "spokewire_agent_apply_seconds_count",
+		"spokewire_agent_works 2", `spokewire_agent_work_conditions{status="False",type="Applied"} 1`,
+		`spokewire_agent_work_conditions{status="True",type="Applied"} 1`,
+		`spokewire_agent_manifests{applied="False",reason="AppliedManifestFailed"} 1`,
+		`spokewire_agent_manifests{applied="True",reason="AppliedManifestComplete"} 1`,
+		`workqueue_depth{name="manifestworks"}`, `spokewire_agent_served_total{result="failed"}`,
+		"spokewire_agent_apply_seconds_count",
 		`spokewire_dynamicwatcher_watches{name="work-agent",state="Active"}`, "process_cpu_seconds_total",
 	} {
 		s.serves("/metrics", http.StatusOK, line)
@@ -192,7 +203,8 @@ func (w *world) twoHubs(t *testing.T) {
 
 	b := *a
 	b.works = workclientset.NewForConfigOrDie(w.cluster.Config())
-	flags := []string{"--cluster", "hubs", "--hub", "hubs-hub", "--verbose", "--transport", "kube", "--hub-kubeconfig", throughProxy, "--eviction-grace", "1s"}
+	flags := []string{"--cluster", "hubs", "--hub", "hubs-hub", "--verbose", "--transport", "kube", "--hub-kubeconfig",
+		throughProxy, "--eviction-grace", "1s"}
 	b.process = newProcess(t, w.cluster.Config(), flags...)
 	b.create("both", spec(b.configMap("both", "b")))
 	b.create("own", spec(b.configMap("own", "b")))
@@ -202,7 +214,8 @@ func (w *world) twoHubs(t *testing.T) {
 	b.until("both", "is refused", func(w *workv1.ManifestWork) error {
 		return has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse, foreign)
 	})
-	b.process.says(t, "not yet   "+b.id("lonely")+", which the hub does not have: AppliedWork "+b.record("lonely").Name+" "+foreign)
+	b.process.says(t, "not yet   "+b.id("lonely")+", which the hub does not have: AppliedWork "+b.record("lonely").Name+
+		" "+foreign)
 	b.delete("both")
 	eventually(t, "the refused work is gone", func() error {
 		if _, err := b.work("both"); err == nil {
@@ -211,7 +224,8 @@ func (w *world) twoHubs(t *testing.T) {
 		return nil
 	})
 	for name, uid := range records {
-		if record := a.record(name); record == nil || string(record.UID) != uid || record.DeletionTimestamp != nil || a.value(name) != "a" {
+		if record := a.record(name); record == nil || string(record.UID) != uid || record.DeletionTimestamp != nil ||
+			a.value(name) != "a" {
 			t.Errorf("what the other hub has of %s is %+v", name, record)
 		}
 	}
@@ -224,7 +238,8 @@ func (w *world) twoHubs(t *testing.T) {
 	moved.create("both", spec(b.configMap("both", "moved")))
 	moved.process.run()
 	moved.applied("both")
-	if record := moved.owns("both", b.configMap("both", "")); string(record.UID) != records["both"] || moved.value("both") != "moved" {
+	if record := moved.owns("both", b.configMap("both", "")); string(record.UID) != records["both"] ||
+		moved.value("both") != "moved" {
 		t.Errorf("what the hub had is %+v", record)
 	}
 	eventually(t, "what the hub does not have any more is gone", func() error {
@@ -251,11 +266,13 @@ func (w *world) unwatched(t *testing.T) {
 	s.existing(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"without-watch"},
 		"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"without-watch"},"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"without-watch"}]}`)
 	works, _ := w.hub(t, "kube", "unwatched")
-	s = w.agent(t, "unwatched", w.cluster.User(user), "--transport", "kube", "--hub-kubeconfig", w.cluster.Kubeconfig(), "--poll", "1s")
+	s = w.agent(t, "unwatched", w.cluster.User(user), "--transport", "kube", "--hub-kubeconfig", w.cluster.Kubeconfig(),
+		"--poll", "1s")
 	s.works = works
 	s.create("w", spec(s.configMap("c", "1")))
 	s.until("w", "says that it is not watched", func(w *workv1.ManifestWork) error {
-		return errors.Join(has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionTrue, ""), has(w.Status.Conditions, "ObjectsWatched", metav1.ConditionFalse, "ConfigMap: grant it watch"))
+		return errors.Join(has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionTrue, ""),
+			has(w.Status.Conditions, "ObjectsWatched", metav1.ConditionFalse, "ConfigMap: grant it watch"))
 	})
 	s.by("somebody", s.configMap("c", ""), `{"data":{"value":"theirs"}}`)
 	eventually(t, "drift is undone", func() error {
@@ -265,7 +282,8 @@ func (w *world) unwatched(t *testing.T) {
 		return nil
 	})
 	s.by("admin", kindAndName(role.GetKind(), role.GetName()), fmt.Sprintf(kinds, `"watch",`))
-	s.until("w", "is watched", func(w *workv1.ManifestWork) error { return has(w.Status.Conditions, "ObjectsWatched", "", "") })
+	s.until("w", "is watched",
+		func(w *workv1.ManifestWork) error { return has(w.Status.Conditions, "ObjectsWatched", "", "") })
 	s.delete("w")
 	s.gone("w")
 }

@@ -46,14 +46,16 @@ func strategies(s *scene) {
 		containers := []string{"spec", "template", "spec", "containers"}
 		got := []any{field(live, "spec", "replicas"), field(live, "spec", "paused"),
 			field(live, append(containers, "log", "image")...), field(live, append(containers, "web", "image")...)}
-		if want := []any{replicas, paused, "registry.example/log:" + log, "registry.example/" + image}; fmt.Sprint(got) != fmt.Sprint(want) {
+		if want := []any{replicas, paused, "registry.example/log:" + log, "registry.example/" + image}; fmt.Sprint(
+			got) != fmt.Sprint(want) {
 			s.t.Errorf("the deployment has %v, want %v", got, want)
 		}
 	}
 	deployment(2, nil, "1", "web:1")
 
 	// Without other changes, replicas and paused still stay, and the images change.
-	change(`"replicas":2`, `"replicas":3`, "log:1", "log:2", "web:1", "web:2", `"value":"1"`, `"value":"2"`, `"paused":false`, `"paused":true`)
+	change(`"replicas":2`, `"replicas":3`, "log:1", "log:2", "web:1", "web:2", `"value":"1"`, `"value":"2"`,
+		`"paused":false`, `"paused":true`)
 	s.applied("w")
 	deployment(2, nil, "2", "web:2")
 	if got := s.value("created-once") + " " + s.value("updated"); got != "theirs 2" {
@@ -63,7 +65,8 @@ func strategies(s *scene) {
 	// An autoscaler and an operator make changes, and somebody changes fields that are updated with
 	// force.
 	s.by("autoscaler", web, `{"spec":{"replicas":7}}`, "scale")
-	s.by("operator", web, fmt.Sprintf(`{"spec":{"paused":true,"template":{"spec":{"containers":[{"name":"log","image":"registry.example/log:2"},{"name":"web","image":%q}]}}}}`, "registry.example/patched"))
+	s.by("operator", web,
+		fmt.Sprintf(`{"spec":{"paused":true,"template":{"spec":{"containers":[{"name":"log","image":"registry.example/log:2"},{"name":"web","image":%q}]}}}}`, "registry.example/patched"))
 	s.by("somebody", s.configMap("updated", ""), `{"data":{"value":"theirs","more":"theirs"}}`)
 	eventually(s.t, "what was changed is as the work wants it", func() error {
 		if s.value("updated") != "2" || field(s.get(s.configMap("updated", "")), "data", "more") != "theirs" {
@@ -99,14 +102,17 @@ func conflicts(s *scene) {
 	s.existing(s.configMap("c", "theirs"))
 	work := spec(s.configMap("c", "ours"), s.configMap("d", "ours"))
 	ssa := &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply}
-	work.ManifestConfigs = []workv1.ManifestConfigOption{s.configure("c", func(o *workv1.ManifestConfigOption) { o.UpdateStrategy = ssa })}
+	work.ManifestConfigs = []workv1.ManifestConfigOption{
+		s.configure("c", func(o *workv1.ManifestConfigOption) { o.UpdateStrategy = ssa }),
+	}
 	s.create("w", work)
 	s.until("w", "reports the conflict", func(w *workv1.ManifestWork) error {
 		return errors.Join(
 			has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse, `manifest 0: ConfigMap `),
 			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse, "ApplyConflict"),
 			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse, "somebody"),
-			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse, "updateStrategy.serverSideApply.force"),
+			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse,
+				"updateStrategy.serverSideApply.force"),
 			has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestAvailable, metav1.ConditionTrue, ""),
 			has(w.Status.ResourceStatus.Manifests[1].Conditions, workv1.ManifestApplied, metav1.ConditionTrue, ""),
 		)
@@ -115,7 +121,8 @@ func conflicts(s *scene) {
 		s.t.Errorf("the value is %s", s.value("c"))
 	}
 	s.update("w", func(spec *workv1.ManifestWorkSpec) {
-		spec.ManifestConfigs[0].UpdateStrategy.ServerSideApply = &workv1.ServerSideApplyConfig{Force: true, FieldManager: "work-agent"}
+		spec.ManifestConfigs[0].UpdateStrategy.ServerSideApply = &workv1.ServerSideApplyConfig{Force: true,
+			FieldManager: "work-agent"}
 	})
 	s.applied("w")
 	if s.value("c") != "ours" {
@@ -131,7 +138,8 @@ func conflicts(s *scene) {
 		}
 	})
 	s.until("w", "reports the path", func(w *workv1.ManifestWork) error {
-		return has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse, workv1.AppliedManifestSSAIgnoreFieldError)
+		return has(w.Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestApplied, metav1.ConditionFalse,
+			workv1.AppliedManifestSSAIgnoreFieldError)
 	})
 	if s.value("c") != "ours" {
 		s.t.Errorf("the value is %s", s.value("c"))

@@ -28,7 +28,8 @@ var ci = row{try: func(t *testing.T, command string) {
 		}
 	case args[0] == "make":
 		for _, arg := range args[2:] { // numbers: .ci/run uses the Makefile's
-			if name, _, _ := strings.Cut(arg, "="); !regexp.MustCompile(`(?m)^` + name + ` +\?=`).MatchString(read(t, "Makefile")) {
+			if name, _, _ := strings.Cut(arg, "="); !regexp.MustCompile(`(?m)^` + name + ` +\?=`).MatchString(
+				read(t, "Makefile")) {
 				t.Errorf("the Makefile has no variable %s", name)
 			}
 		}
@@ -89,7 +90,8 @@ func read(t *testing.T, pattern string) string {
 func rule(t *testing.T, verb string) (before []string, recipe string) {
 	t.Helper()
 	makefile := read(t, "Makefile")
-	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(verb) + `:([^#\n]*)##.*\n((?:\t.*\n)*)`).FindStringSubmatch(makefile)
+	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(verb) + `:([^#\n]*)##.*\n((?:\t.*\n)*)`).FindStringSubmatch(
+		makefile)
 	if match == nil {
 		t.Fatalf("the Makefile has no %s", verb)
 	}
@@ -118,7 +120,8 @@ func ciVerbs(t *testing.T) []string {
 			verbs = append(verbs, called[1])
 		}
 	}
-	for _, match := range regexp.MustCompile(`(?m)^ *make ([a-z-]+)$|^for verb in (.*); do$`).FindAllStringSubmatch(read(t, ".ci/run"), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^ *make ([a-z-]+)$|^for verb in (.*); do$`).FindAllStringSubmatch(
+		read(t, ".ci/run"), -1) {
 		for verb := range strings.FieldsSeq(match[1] + match[2]) {
 			add(verb)
 		}
@@ -138,7 +141,8 @@ type goTest struct {
 
 // goTestFlags are the flags of the go command. The value is whether an argument follows.
 var goTestFlags = map[string]bool{
-	"-run": true, "-bench": true, "-benchtime": true, "-benchmem": false, "-count": true, "-C": true, "-timeout": true, "-tags": true, "-p": true, "-parallel": true, "-v": false, "-race": false,
+	"-run": true, "-bench": true, "-benchtime": true, "-benchmem": false, "-count": true, "-C": true, "-timeout": true,
+	"-tags": true, "-p": true, "-parallel": true, "-v": false, "-race": false,
 }
 
 func parseGoTest(t *testing.T, args []string) (g goTest) {
@@ -149,7 +153,8 @@ func parseGoTest(t *testing.T, args []string) (g goTest) {
 		takes, known := goTestFlags[flag]
 		if !strings.HasPrefix(flag, "-") {
 			if g.flags != nil {
-				t.Errorf("the go command takes %s for an argument of the tests: packages come before flags that it does not know", flag)
+				t.Errorf("the go command takes %s for an argument of the tests: packages come before flags that it does not know",
+					flag)
 			}
 			g.packages = append(g.packages, flag)
 			continue
@@ -181,7 +186,9 @@ func runByMakeTest(t *testing.T, g goTest) {
 		t.Errorf("make test has no -tags %s", g.tags)
 	}
 	_, recipe := rule(t, "test")
-	if module := map[string]string{"": `(?m)^\t\$\(GO\) test -race .*\./\.\.\.`, "internal/e2e": `(?m)^\t.*cd internal/e2e && .* -race .*\./\.\.\.`}[g.folder]; module == "" || !regexp.MustCompile(module).MatchString(recipe) {
+	if module := map[string]string{"": `(?m)^\t\$\(GO\) test -race .*\./\.\.\.`,
+		"internal/e2e": `(?m)^\t.*cd internal/e2e && .* -race .*\./\.\.\.`}[g.folder]; module == "" ||
+		!regexp.MustCompile(module).MatchString(recipe) {
 		t.Errorf("make test does not run all tests of %q", g.folder)
 	}
 	var found testFiles
@@ -254,8 +261,9 @@ func constrained(text string) bool {
 			continue
 		}
 		expr, err := constraint.Parse(strings.TrimSpace(line))
-		return err != nil || !expr.Eval(func(tag string) bool { return slices.Contains([]string{"linux", "unix", "race"}, tag) }) &&
-			!expr.Eval(func(tag string) bool { return slices.Contains([]string{"linux", "unix"}, tag) })
+		return err != nil ||
+			!expr.Eval(func(tag string) bool { return slices.Contains([]string{"linux", "unix", "race"}, tag) }) &&
+				!expr.Eval(func(tag string) bool { return slices.Contains([]string{"linux", "unix"}, tag) })
 	}
 	return false
 }

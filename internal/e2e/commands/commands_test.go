@@ -93,7 +93,8 @@ func TestSessions(t *testing.T) {
 // TestParser checks that the parser finds commands in their different places.
 func TestParser(t *testing.T) {
 	text := "Run `go run ./examples/x\n--flag` or `make test`, not `go get` or `Options`.\n\n" +
-		"```sh\nBENCH=1 go test \\\n  ./...   # slow\n# a remark\n```\n\n```go\ngo run(ctx)\n```\n\n```\nmake   # all verbs\n[output]\n```\n"
+		"```sh\nBENCH=1 go test \\\n  ./...   # slow\n# a remark\n```\n\n```go\ngo run(ctx)\n```\n\n```\nmake   # all " +
+		"verbs\n[output]\n```\n"
 	var got []string
 	for _, c := range markdown(text, "x.md") {
 		got = append(got, c.text)
@@ -103,7 +104,9 @@ func TestParser(t *testing.T) {
 		t.Errorf("found %q, not %q", got, want)
 	}
 	got = nil
-	for _, c := range goDoc("Package x does:\n\n\tgo run ./x --a \\\n\t  --b   and says so\n\tgit init --bare x.git\n\tx := go run\n\nSee `make test`.\n", "x.go") {
+	for _, c := range goDoc(
+		"Package x does:\n\n\tgo run ./x --a \\\n\t  --b   and says so\n\tgit init --bare x.git\n\tx := go run\n\nSee "+
+			"`make test`.\n", "x.go") {
 		got = append(got, c.text)
 	}
 	if want := []string{"go run ./x --a --b", "git init --bare x.git", "make test"}; !slices.Equal(got, want) {

@@ -46,7 +46,8 @@ var verbs = map[string]ran{}
 
 // fuzz runs a little of each step of make fuzz.
 var fuzz = verb("./rsync/appcontext", []string{"FUZZTIME=1x", "SEEDS=2", "RUNS=1", "CHECKS=2"},
-	"== github.com/spokewire/sdk-go/rsync/appcontext Fuzz", "--- PASS: TestSimulation", "github.com/spokewire/sdk-go/cloudevents/work", "ok  \tgithub.com/spokewire/sdk-go/dynamicwatcher",
+	"== github.com/spokewire/sdk-go/rsync/appcontext Fuzz", "--- PASS: TestSimulation",
+	"github.com/spokewire/sdk-go/cloudevents/work", "ok  \tgithub.com/spokewire/sdk-go/dynamicwatcher",
 	"--- PASS: TestRemovedRules/an_idempotency_key_queues_once", "--- PASS: TestRolloutModel",
 	"--- PASS: TestAppliedWork/Campaign", "--- PASS: TestAppliedWorkRemovedRules")
 
@@ -91,7 +92,8 @@ func runVerb(t *testing.T, pkg string, args []string) ran {
 	if err := os.WriteFile(gocmd, []byte(shortGo), 0o755); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
 	}
-	out, status := attemptWith(t, []string{"TYPED=" + typed, "PACKAGE=" + pkg, "RULE=" + removed, "CAMPAIGN_RULE=none"}, append(args, "GO="+gocmd)...)
+	out, status := attemptWith(t, []string{"TYPED=" + typed, "PACKAGE=" + pkg, "RULE=" + removed, "CAMPAIGN_RULE=none"},
+		append(args, "GO="+gocmd)...)
 	called, err := os.ReadFile(typed)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +155,8 @@ var vuln = row{try: func(t *testing.T, command string) {
 // vulnDatabase writes the index of a vulnerability database.
 func vulnDatabase(t *testing.T, folder, modules, vulns string) {
 	t.Helper()
-	for name, text := range map[string]string{"db": `{"modified": "2026-01-01T00:00:00Z"}`, "modules": modules, "vulns": vulns} {
+	for name, text := range map[string]string{"db": `{"modified": "2026-01-01T00:00:00Z"}`, "modules": modules,
+		"vulns": vulns} {
 		packed(t, filepath.Join(folder, "index", name+".json"), text)
 	}
 }

@@ -26,7 +26,8 @@ type command struct {
 
 var (
 	// begins matches the beginning of a command outside of blocks that contain only commands.
-	begins = regexp.MustCompile(`^(go (run|test|get|build|install|vet|doc|mod)|make|\.ci/run|apt-get|mosquitto(_\w+)?|kubectl|curl|export|cd|docker|helm|git|ulimit|etcdctl|sudo|gofmt|openssl) `)
+	begins = regexp.MustCompile(
+		`^(go (run|test|get|build|install|vet|doc|mod)|make|\.ci/run|apt-get|mosquitto(_\w+)?|kubectl|curl|export|cd|docker|helm|git|ulimit|etcdctl|sudo|gofmt|openssl) `)
 	// quoted matches a text between backquotes, which may continue on the next line.
 	quoted = regexp.MustCompile("`([^`]+)`")
 	spaces = regexp.MustCompile(`\s+`)

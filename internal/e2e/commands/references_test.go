@@ -20,7 +20,8 @@ var (
 	fenced  = regexp.MustCompile("(?s)```.*?```")
 	// named matches the name of a test, and place matches a file or folder of the tree.
 	named = regexp.MustCompile("`(Test\\w+)(?:/[^`]*)?`")
-	place = regexp.MustCompile("`((?:appliedwork|cloudevents|codec|dynamicwatcher|examples|internal|interpreter|rsync)/[\\w./-]+)`")
+	place = regexp.MustCompile(
+		"`((?:appliedwork|cloudevents|codec|dynamicwatcher|examples|internal|interpreter|rsync)/[\\w./-]+)`")
 )
 
 // TestReferences checks that the tests, files, folders and headings that documents name exist.
@@ -66,7 +67,8 @@ func TestReferences(t *testing.T) {
 func anchors(text string) []string {
 	var all []string
 	for _, match := range heading.FindAllStringSubmatch(text, -1) {
-		all = append(all, strings.NewReplacer(" ", "-", "'", "", "`", "", ":", "", ",", "").Replace(strings.ToLower(strings.TrimSpace(match[1]))))
+		all = append(all, strings.NewReplacer(" ", "-", "'", "", "`", "", ":", "", ",",
+			"").Replace(strings.ToLower(strings.TrimSpace(match[1]))))
 	}
 	return all
 }

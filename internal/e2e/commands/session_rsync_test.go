@@ -27,7 +27,8 @@ import (
 func (x *terminal) engine(command string, more ...string) (client []string, server *process) {
 	x.t.Helper()
 	address := "127.0.0.1:" + freePort(x.t)
-	server = x.start(address, command, append([]string{"--listen", address, "--store", filepath.Join(x.t.TempDir(), "rsync.db")}, more...)...)
+	server = x.start(address, command,
+		append([]string{"--listen", address, "--store", filepath.Join(x.t.TempDir(), "rsync.db")}, more...)...)
 	return []string{"--server", address}, server
 }
 
@@ -36,7 +37,8 @@ func (x *terminal) engine(command string, more ...string) (client []string, serv
 func anEngine(x *terminal) {
 	x.take("examples/rsync/manifests")
 	at, engine := x.engine("go run ./examples/rsync serve --fake 2")
-	x.run("", "go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/rsync/manifests/v1", at...)
+	x.run("", "go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop "+
+		"examples/rsync/manifests/v1", at...)
 	x.run("to create", "go run ./examples/rsync diff shop", at...)
 	x.run("Instantiated", "go run ./examples/rsync instantiate shop", at...)
 	x.start("Instantiated", "go run ./examples/rsync status --watch shop", at...).stop()
@@ -74,7 +76,8 @@ func anEngineWithClusters(x *terminal) {
 				there()
 				continue
 			}
-			cmd := x.command(x.t.Context(), "", append([]string{build(x.t, "./examples/rsync"), args[0]}, append(client, args[1:]...)...)...)
+			cmd := x.command(x.t.Context(), "", append([]string{build(x.t, "./examples/rsync"), args[0]},
+				append(client, args[1:]...)...)...)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				x.t.Fatalf("%v: %v\n%s", args, err, out)
 			}
@@ -89,7 +92,8 @@ func anEngineWithClusters(x *terminal) {
 	git.swap = append([]string{"URL", "fleet.git?create-branch=true"}, x.swap...)
 	at, engine = git.engine("go run ./examples/rsync serve --git URL")
 	apply("git+c2", at, func() {
-		out, err := x.command(x.t.Context(), "", "git", "-C", "fleet.git", "log", "--all", "--name-only", "--format=").CombinedOutput()
+		out, err := x.command(x.t.Context(), "", "git", "-C", "fleet.git", "log", "--all", "--name-only",
+			"--format=").CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "git+c2/default/ConfigMap/rsync-example-web.yaml") {
 			x.t.Errorf("%v: %s", err, out)
 		}
@@ -113,12 +117,14 @@ func aWebhook(x *terminal) {
 	address := "127.0.0.1:" + freePort(x.t)
 	x.swap = append(x.swap, "DIR", x.dir)
 	x.start("", "go run ./examples/interpreter-webhook serve --certs DIR", "--addr", address)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool(), MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool(), MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true}
 	review := `{"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterContext", "request": {"uid": "1", "operation": "InterpretReplica",
 		"kind": {"group": "workload.example.io", "version": "v1alpha1", "kind": "Workload"}, "name": "web", "namespace": "prod",
 		"object": {"apiVersion": "workload.example.io/v1alpha1", "kind": "Workload", "metadata": {"name": "web", "namespace": "prod"}, "spec": {"replicas": 3}}}}`
 	e2etest.Eventually(x.t, "the webhook answers", func() error {
-		answer, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Post("https://"+address+"/interpret-workload", "application/json", strings.NewReader(review))
+		answer, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Post("https://"+address+
+			"/interpret-workload", "application/json", strings.NewReader(review))
 		if err != nil {
 			return err
 		}
@@ -150,15 +156,18 @@ func (x *terminal) asSampled(address, ca string) {
 		x.t.Fatal(err)
 	}
 	defer asks.Close()
-	if err := asks.SetConfigurations(caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{sample}}); err != nil {
+	if err := asks.SetConfigurations(
+		caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{sample}}); err != nil {
 		x.t.Fatal(err)
 	}
-	w := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(3)}, "status": map[string]any{"readyReplicas": int64(3)}}}
+	w := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"replicas": int64(3)},
+		"status": map[string]any{"readyReplicas": int64(3)}}}
 	w.SetAPIVersion("workload.example.io/v1alpha1")
 	w.SetKind("Workload")
 	w.SetName("web")
 	w.SetNamespace("prod")
-	answer, err := asks.Interpret(x.t.Context(), interpreter.Query{Operation: v1alpha1.InterpreterOperationInterpretHealth, Object: w})
+	answer, err := asks.Interpret(x.t.Context(), interpreter.Query{Operation: v1alpha1.InterpreterOperationInterpretHealth,
+		Object: w})
 	if err != nil || !answer.Healthy {
 		x.t.Errorf("%+v, %v", answer, err)
 	}

@@ -66,8 +66,10 @@ func hubAndAgent(x *terminal) {
 	x.take("examples/hub/samples")
 	port := freePort(x.t)
 	x.swap = append(x.swap, ":8080", ":"+port)
-	hub := x.start("serving at", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples", "--listen", "127.0.0.1:"+port, "--patience", "1s")
-	agent := x.start("serving cluster1", "go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db")
+	hub := x.start("serving at", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples",
+		"--listen", "127.0.0.1:"+port, "--patience", "1s")
+	agent := x.start("serving cluster1",
+		"go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 
 	sample := "examples/hub/samples/shop.yaml"
@@ -79,7 +81,8 @@ func hubAndAgent(x *terminal) {
 	x.value("shop", "web", "greeting", "Hello to the shop on cluster1")
 
 	agent.stop()
-	x.start("serving cluster1", "go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db")
+	x.start("serving cluster1",
+		"go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db")
 	x.run("", "curl -X POST http://localhost:8080/api/v1/applications/shop/rollback", "--fail-with-body")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 	if _, err := os.Stat(filepath.Join(x.dir, "works.db")); err != nil {
@@ -88,7 +91,8 @@ func hubAndAgent(x *terminal) {
 
 	hub.stop()
 	url := strings.NewReplacer(x.swap...).Replace("mqtt://localhost:1883")
-	x.begin("these applications stay unchanged", build(x.t, "./examples/hub"), "--broker", url, "--leave-dir", "--listen", "127.0.0.1:"+port, "--patience", "1s")
+	x.begin("these applications stay unchanged", build(x.t, "./examples/hub"), "--broker", url, "--leave-dir", "--listen",
+		"127.0.0.1:"+port, "--patience", "1s")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 	put, err := http.NewRequest(http.MethodPut, "http://127.0.0.1:"+port+"/api/v1/clusters/cluster1",
 		strings.NewReader("apiVersion: hub.spokewire.io/v1alpha1\nkind: Cluster\nmetadata: {name: cluster1}\n"))
@@ -123,21 +127,26 @@ func agentOfAnAPIServer(x *terminal) {
 	}
 	x.file("hub.kubeconfig", string(config))
 	x.take("examples/agent/works")
-	x.start("serving cluster1", "go run ./examples/agent --cluster cluster1 --transport kube --hub-kubeconfig hub.kubeconfig")
+	x.start("serving cluster1",
+		"go run ./examples/agent --cluster cluster1 --transport kube --hub-kubeconfig hub.kubeconfig")
 	x.run("created", "kubectl --kubeconfig hub.kubeconfig create namespace cluster1")
 	x.run("created", "kubectl --kubeconfig hub.kubeconfig apply -f examples/agent/works")
 	for name, want := range map[string]string{
-		"conditions-and-feedback": "True", "delete-options": "True", "executor": "False", "job": "True", "namespace": "True", "update-strategies": "True",
+		"conditions-and-feedback": "True", "delete-options": "True", "executor": "False", "job": "True", "namespace": "True",
+		"update-strategies": "True",
 	} {
 		e2etest.Eventually(x.t, name+" is Applied="+want, func() error {
-			out, err := x.kubectl("", "get", "manifestwork", "-n", "cluster1", name, "-o", "jsonpath={.status.conditions[?(@.type=='Applied')]}")
-			if err == nil && (!strings.Contains(out, fmt.Sprintf(`"status":%q`, want)) || name == "executor" && !strings.Contains(out, "denied\\\" is forbidden")) {
+			out, err := x.kubectl("", "get", "manifestwork", "-n", "cluster1", name, "-o",
+				"jsonpath={.status.conditions[?(@.type=='Applied')]}")
+			if err == nil && (!strings.Contains(out, fmt.Sprintf(`"status":%q`, want)) || name == "executor" &&
+				!strings.Contains(out, "denied\\\" is forbidden")) {
 				err = errors.New(out)
 			}
 			return err
 		})
 	}
-	x.run("system:serviceaccount:shop:deployer", "kubectl --kubeconfig hub.kubeconfig get manifestwork executor -n cluster1 -o yaml")
+	x.run("system:serviceaccount:shop:deployer",
+		"kubectl --kubeconfig hub.kubeconfig get manifestwork executor -n cluster1 -o yaml")
 	for _, name := range []string{"goes", "allowed", "updated", "created-once"} {
 		x.value("shop", name, "value", "1")
 	}
@@ -154,7 +163,8 @@ func agentOfAnAPIServer(x *terminal) {
 func aPolicy(x *terminal) {
 	metrics := "127.0.0.1:" + freePort(x.t)
 	x.swap = append(x.swap, "~/.kube/config", x.cluster.Kubeconfig())
-	watcher := x.start("Rendering policies on", "go run ./examples/policy-watcher --kubeconfig ~/.kube/config", "--metrics", metrics)
+	watcher := x.start("Rendering policies on", "go run ./examples/policy-watcher --kubeconfig ~/.kube/config",
+		"--metrics", metrics)
 	x.run("created", "kubectl create secret generic database --from-literal=user=alice")
 	manifest := heredoc(x, "examples/policy-watcher/main.go")
 	e2etest.Eventually(x.t, "the policy is taken", func() error { // after its CRD exists
@@ -214,7 +224,8 @@ func aWorkOfAFolder(x *terminal) {
 
 // watchesOnACluster runs examples/watch-bench, with fewer objects.
 func watchesOnACluster(x *terminal) {
-	x.swap = append(x.swap, "FILE", x.cluster.Kubeconfig(), "~/.kube/config", x.cluster.Kubeconfig(), "10000", "60", "500000", "50000")
+	x.swap = append(x.swap, "FILE", x.cluster.Kubeconfig(), "~/.kube/config", x.cluster.Kubeconfig(), "10000", "60",
+		"500000", "50000")
 	for command, more := range map[string][]string{
 		"go run ./examples/watch-bench":                                                 {"--objects", "20"},
 		"go run ./examples/watch-bench --kubeconfig FILE":                               {"--objects", "20"},

@@ -16,13 +16,18 @@ package commands_test
 //	never         not at all, for this reason
 var table = map[string]row{
 	// The programs.
-	"go run ./examples/quickstart":                                                                     asItIs("deleted"),
-	"go run github.com/spokewire/sdk-go/examples/quickstart@latest":                                    typedBy("internal/e2e/consumer", "TestConsumer", ""),
-	"go get github.com/spokewire/sdk-go/cloudevents/work github.com/spokewire/sdk-go/cloudevents/mqtt": typedBy("internal/e2e/consumer", "TestConsumer", ""),
-	"go doc github.com/spokewire/sdk-go":                                                               asItIs("Distribute work over a broker"),
-	"go run ./examples/interpreter-webhook explain FILE":                                               shorter("explain TREE/examples/interpreter-webhook/testdata/objects.yaml", "Deployment"),
+	"go run ./examples/quickstart": asItIs("deleted"),
+	"go run github.com/spokewire/sdk-go/examples/quickstart@latest": typedBy(
+		"internal/e2e/consumer", "TestConsumer", ""),
+	"go get github.com/spokewire/sdk-go/cloudevents/work github.com/spokewire/sdk-go/cloudevents/mqtt": typedBy(
+		"internal/e2e/consumer", "TestConsumer", ""),
+	"go doc github.com/spokewire/sdk-go": asItIs(
+		"Distribute work over a broker"),
+	"go run ./examples/interpreter-webhook explain FILE": shorter(
+		"explain TREE/examples/interpreter-webhook/testdata/objects.yaml", "Deployment"),
 	"go run ./examples/interpreter-webhook explain --customizations FILE OBJECTS": shorter(
-		"explain --customizations TREE/examples/interpreter-webhook/testdata/customizations TREE/examples/interpreter-webhook/testdata/customized.yaml", "Machine"),
+		"explain --customizations TREE/examples/interpreter-webhook/testdata/customizations "+
+			"TREE/examples/interpreter-webhook/testdata/customized.yaml", "Machine"),
 	"go run ./examples/interpreter-webhook serve --certs DIR": in("a webhook"),
 
 	"go run ./examples/hub": incomplete("--broker"),
@@ -30,16 +35,25 @@ var table = map[string]row{
 	"curl -X POST http://localhost:8080/api/v1/applications/shop/rollback":            in("a hub and an agent"),
 	"curl -X POST http://localhost:8080/api/v1/complete":                              in("a hub and an agent"),
 	"go run ./examples/agent": incomplete("--cluster"),
-	"go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db": in("a hub and an agent"),
-	"go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db":       in("a hub and an agent"),
-	"go run ./examples/agent --cluster cluster1 --transport kube --hub-kubeconfig hub.kubeconfig":                in("an agent of an API hub"),
-	"kubectl --kubeconfig hub.kubeconfig create namespace cluster1":                                              in("an agent of an API hub"),
-	"kubectl --kubeconfig hub.kubeconfig apply -f examples/agent/works":                                          in("an agent of an API hub"),
-	"kubectl --kubeconfig hub.kubeconfig get manifestwork executor -n cluster1 -o yaml":                          in("an agent of an API hub"),
-	"kubectl --kubeconfig hub.kubeconfig delete -f examples/agent/works":                                         in("an agent of an API hub"),
+	"go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db": in(
+		"a hub and an agent"),
+	"go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db": in(
+		"a hub and an agent"),
+	"go run ./examples/agent --cluster cluster1 --transport kube --hub-kubeconfig hub.kubeconfig": in(
+		"an agent of an API hub"),
+	"kubectl --kubeconfig hub.kubeconfig create namespace cluster1": in(
+		"an agent of an API hub"),
+	"kubectl --kubeconfig hub.kubeconfig apply -f examples/agent/works": in(
+		"an agent of an API hub"),
+	"kubectl --kubeconfig hub.kubeconfig get manifestwork executor -n cluster1 -o yaml": in(
+		"an agent of an API hub"),
+	"kubectl --kubeconfig hub.kubeconfig delete -f examples/agent/works": in(
+		"an agent of an API hub"),
 
-	"go run ./examples/fleet-bench --floor --svg fleet.svg": shorter("--floor --svg fleet.svg --agents 2 --works 20 --duration 100ms", "round trips"),
-	"go run ./examples/fleet-bench":                         shorter("--agents 2 --works 20 --duration 100ms", "round trips"),
+	"go run ./examples/fleet-bench --floor --svg fleet.svg": shorter(
+		"--floor --svg fleet.svg --agents 2 --works 20 --duration 100ms", "round trips"),
+	"go run ./examples/fleet-bench": shorter("--agents 2 --works 20 --duration 100ms",
+		"round trips"),
 	"go run ./examples/fleet-bench --agents 10000 --light --works 20000 --rate 500 --duration 5s": shorter(
 		"--agents 50 --light --works 100 --rate 500 --duration 200ms", "round trips"),
 	"go run ./examples/fleet-bench --agents 100 --light --works 200 --rate 50 --duration 1s": asItIs("round trips"),
@@ -75,8 +89,10 @@ var table = map[string]row{
 	"go run ./examples/rsync serve --fake 2":                          in("an engine"),
 	"go run ./examples/rsync serve --fake 3":                          in("an engine"),
 	"go run ./examples/rsync create --cluster fake+cluster1 shop DIR": in("an engine"),
-	"go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/rsync/manifests/v1": in("an engine"),
-	"go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 --override FILE shop2 DIR":        in("an engine"),
+	"go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/rsync/manifests/v1": in(
+		"an engine"),
+	"go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 --override FILE shop2 DIR": in(
+		"an engine"),
 	"go run ./examples/rsync diff shop":                     in("an engine"),
 	"go run ./examples/rsync instantiate shop":              in("an engine"),
 	"go run ./examples/rsync status --watch shop":           in("an engine"),
@@ -88,23 +104,28 @@ var table = map[string]row{
 	"go run ./examples/rsync serve --broker URL":            in("an engine with clusters"),
 	"mosquitto -p 1883":                                     in("an engine with clusters"),
 	"git init --bare fleet.git":                             in("an engine with clusters"),
-	"go run ./examples/rsync serve --kubeconfig-dir clusters --git fleet.git?create-branch=true --broker mqtt://127.0.0.1:1883": rsyncStory,
-	"go run ./examples/agent --broker mqtt://127.0.0.1:1883 --source rsync --cluster c3 --kubeconfig clusters/c3.kubeconfig":    rsyncStory,
-	"go run ./examples/rsync create --cluster kube+c1 --cluster git+c2 --cluster work+c3 shop examples/rsync/manifests/v1":      rsyncStory,
-	"go run ./examples/rsync create --cluster kube+c1 --cluster git+c2 --cluster work+c3 shop2 examples/rsync/manifests/v2":     rsyncStory,
+	"go run ./examples/rsync serve --kubeconfig-dir clusters --git fleet.git?create-branch=true --broker " +
+		"mqtt://127.0.0.1:1883": rsyncStory,
+	"go run ./examples/agent --broker mqtt://127.0.0.1:1883 --source rsync --cluster c3 --kubeconfig " +
+		"clusters/c3.kubeconfig": rsyncStory,
+	"go run ./examples/rsync create --cluster kube+c1 --cluster git+c2 --cluster work+c3 shop examples/rsync/manifests/v1":  rsyncStory,
+	"go run ./examples/rsync create --cluster kube+c1 --cluster git+c2 --cluster work+c3 shop2 examples/rsync/manifests/v2": rsyncStory,
 	"go run ./examples/rsync update shop shop2": rsyncStory,
 	"go run ./examples/rsync terminate shop2":   rsyncStory,
 
 	// Benchmarks.
-	"go test -run '^$' -bench 'Serve|Match' -benchmem ./interpreter ./interpreter/caller":       once,
-	"go test -run '^$' -bench Diff ./appliedwork":                                               sized("Diff/1000$"),
-	"go test -run '^$' -bench . -benchmem ./cloudevents/mqtt ./codec":                           once,
-	"go test -run '^$' -bench . -benchtime 10x ./rsync/connector/git":                           sized("./(files=100|Apply|Get)$"),
-	"go test -run '^$' -bench . -benchtime 100x ./examples/hub/internal/health":                 once,
-	"go test -run '^$' -bench . ./rsync":                                                        once,
-	"go test -run '^$' -benchmem ./cloudevents/work -bench":                                     begun,
-	"go test -run '^$' -benchmem ./cloudevents/work -bench CachedWorks -benchtime=20000x":       sized("CachedWorks/GOGC=400/works=1000$"),
-	"go test -run '^$' -benchmem ./cloudevents/work -bench HeapPerWork -benchtime=1x":           sized("HeapPerWork/works=10000$"),
+	"go test -run '^$' -bench 'Serve|Match' -benchmem ./interpreter ./interpreter/caller": once,
+	"go test -run '^$' -bench Diff ./appliedwork":                                         sized("Diff/1000$"),
+	"go test -run '^$' -bench . -benchmem ./cloudevents/mqtt ./codec":                     once,
+	"go test -run '^$' -bench . -benchtime 10x ./rsync/connector/git": sized(
+		"./(files=100|Apply|Get)$"),
+	"go test -run '^$' -bench . -benchtime 100x ./examples/hub/internal/health": once,
+	"go test -run '^$' -bench . ./rsync":                                        once,
+	"go test -run '^$' -benchmem ./cloudevents/work -bench":                     begun,
+	"go test -run '^$' -benchmem ./cloudevents/work -bench CachedWorks -benchtime=20000x": sized(
+		"CachedWorks/GOGC=400/works=1000$"),
+	"go test -run '^$' -benchmem ./cloudevents/work -bench HeapPerWork -benchtime=1x": sized(
+		"HeapPerWork/works=10000$"),
 	"go test -run '^$' -benchmem ./cloudevents/work -bench IdleAgents -benchtime=10000x":        once,
 	"go test -run '^$' -benchmem ./cloudevents/work -bench Latency -benchtime=20000x":           once,
 	"go test -run '^$' -benchmem ./cloudevents/work -bench Outage -benchtime=10x":               once,
@@ -115,9 +136,11 @@ var table = map[string]row{
 	"go test -C internal/e2e -run '^$' -bench Kube -benchtime 3x ./rsync":                       sized("Kube/.*/10$"),
 	"go test -C internal/e2e -run '^$' -bench Controller -benchtime 10000x ./load":              once,
 	"go test -C internal/e2e -run '^$' -bench TheirRoundTrip -benchtime 10000x ./interop":       once,
-	"go test -C internal/e2e -run '^$' -bench AppliedWorkSurvey -benchtime 5x .":                sized("AppliedWorkSurvey/^1$"),
-	"go test -C internal/e2e -run '^$' -bench AppliedWorkPrune -benchtime 10x .":                sized("AppliedWorkPrune/^1$"),
-	"go test -C internal/e2e -run '^$' -bench Watcher .":                                        once,
+	"go test -C internal/e2e -run '^$' -bench AppliedWorkSurvey -benchtime 5x .": sized(
+		"AppliedWorkSurvey/^1$"),
+	"go test -C internal/e2e -run '^$' -bench AppliedWorkPrune -benchtime 10x .": sized(
+		"AppliedWorkPrune/^1$"),
+	"go test -C internal/e2e -run '^$' -bench Watcher .": once,
 
 	// Tests: the guarantees and figures.
 	"go test -C internal/e2e -race -v -run 'TestSituations/One/Requests' ./agent": ci,
@@ -139,30 +162,37 @@ var table = map[string]row{
 	"go test -C internal/e2e -run Failover -v ./rsync":                                          ci,
 	"go test -C internal/e2e -run 'TestKubeProgress' -v ./rsync":                                ci,
 	"go test -C internal/e2e -run 'ManyEngines|JoinAmong|AutoCompaction' -v ./rsync":            ci,
-	"go test -C internal/e2e -run LargeContext -v ./rsync -rsync.clusters 10000":                never("it takes minutes; .ci/run runs the same test with fewer clusters"),
-	"go test -C internal/e2e ./interop":                                                         ci,
-	"go test -C internal/e2e ./consumer -run TestConsumer -update":                              never("it writes down what TestConsumer measures, which .ci/run runs: TestWrittenBudgets in internal/e2e/consumer writes and reads them"),
-	"go test ./cloudevents/work/internal/simulation":                                            ci,
-	"go test -run SilentLoss ./cloudevents/work":                                                ci,
-	"go test -C internal/e2e ./load":                                                            ci,
-	"go test -C internal/e2e ./hostile":                                                         ci,
-	"go test -run 'TestIdle' -v ./cloudevents/work -work.idle-clusters 10000":                   never("it takes minutes; .ci/run runs the same test with fewer clusters"),
-	"go test ./load -run Burst -load.works 20000":                                               never("it takes minutes; .ci/run runs the same test with fewer works"),
-	"go test ./load -run Lists -load.listed 25000":                                              never("it takes minutes; .ci/run runs the same test with fewer works"),
-	"go test ./load -run Hostile -load.hostile 60s":                                             never("it takes minutes; .ci/run runs the same test for a shorter time"),
-	"go test -C internal/e2e -run 'Killed|BrokerAway' ./trouble":                                ci,
-	"go test -C internal/e2e -run 'Rooms|Contradictions' ./trouble":                             ci,
-	"go test -run TestSimulation ./dynamicwatcher":                                              ci,
-	"go test -run CrashAtEveryWrite ./rsync":                                                    ci,
-	"go test -C internal/e2e -run 'ConformanceOracle|ApplyConformance|Differential' .":          ci,
-	"go test -C internal/e2e -run 'TestAppliedWork$/Campaign' .":                                ci,
-	"go test -C internal/e2e -run 'TestAppliedWork$/DeletedAlone' .":                            ci,
-	"go test -C internal/e2e -run Failover ./rsync":                                             ci,
-	"go test -C internal/e2e -run InterpreterMatching .":                                        ci,
-	"go test -C internal/e2e -run TestConsumer ./consumer":                                      ci,
-	"go test -C internal/e2e -run TheirAgent ./interop":                                         ci,
-	"go test -C internal/e2e -run TheirSource ./interop":                                        ci,
-	"go test -C internal/e2e -run WatcherServerRestart .":                                       ci,
+	"go test -C internal/e2e -run LargeContext -v ./rsync -rsync.clusters 10000": never(
+		"it takes minutes; .ci/run runs the same test with fewer clusters"),
+	"go test -C internal/e2e ./interop": ci,
+	"go test -C internal/e2e ./consumer -run TestConsumer -update": never(
+		"it writes down what TestConsumer measures, which .ci/run runs: TestWrittenBudgets in internal/e2e/consumer writes " +
+			"and reads them"),
+	"go test ./cloudevents/work/internal/simulation": ci,
+	"go test -run SilentLoss ./cloudevents/work":     ci,
+	"go test -C internal/e2e ./load":                 ci,
+	"go test -C internal/e2e ./hostile":              ci,
+	"go test -run 'TestIdle' -v ./cloudevents/work -work.idle-clusters 10000": never(
+		"it takes minutes; .ci/run runs the same test with fewer clusters"),
+	"go test ./load -run Burst -load.works 20000": never(
+		"it takes minutes; .ci/run runs the same test with fewer works"),
+	"go test ./load -run Lists -load.listed 25000": never(
+		"it takes minutes; .ci/run runs the same test with fewer works"),
+	"go test ./load -run Hostile -load.hostile 60s": never(
+		"it takes minutes; .ci/run runs the same test for a shorter time"),
+	"go test -C internal/e2e -run 'Killed|BrokerAway' ./trouble":                       ci,
+	"go test -C internal/e2e -run 'Rooms|Contradictions' ./trouble":                    ci,
+	"go test -run TestSimulation ./dynamicwatcher":                                     ci,
+	"go test -run CrashAtEveryWrite ./rsync":                                           ci,
+	"go test -C internal/e2e -run 'ConformanceOracle|ApplyConformance|Differential' .": ci,
+	"go test -C internal/e2e -run 'TestAppliedWork$/Campaign' .":                       ci,
+	"go test -C internal/e2e -run 'TestAppliedWork$/DeletedAlone' .":                   ci,
+	"go test -C internal/e2e -run Failover ./rsync":                                    ci,
+	"go test -C internal/e2e -run InterpreterMatching .":                               ci,
+	"go test -C internal/e2e -run TestConsumer ./consumer":                             ci,
+	"go test -C internal/e2e -run TheirAgent ./interop":                                ci,
+	"go test -C internal/e2e -run TheirSource ./interop":                               ci,
+	"go test -C internal/e2e -run WatcherServerRestart .":                              ci,
 
 	// The Makefile.
 	".ci/run":                    ci,

@@ -35,7 +35,8 @@ type terminal struct {
 // startCluster starts the cluster of all sessions. Its CRDs exist before the controller manager
 // discovers kinds.
 func startCluster(t *testing.T) *kube.Cluster {
-	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t), filepath.Join(root, "appliedwork", "v1alpha1")}})
+	cluster := kube.Start(t,
+		kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t), filepath.Join(root, "appliedwork", "v1alpha1")}})
 	cluster.StartControllerManager()
 	return cluster
 }
@@ -92,7 +93,8 @@ func (x *terminal) program(name string) string {
 
 func (x *terminal) command(ctx context.Context, stdin string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stdin = x.dir, append(os.Environ(), "KUBECONFIG="+x.cluster.Kubeconfig()), strings.NewReader(stdin)
+	cmd.Dir, cmd.Env, cmd.Stdin = x.dir, append(os.Environ(), "KUBECONFIG="+x.cluster.Kubeconfig()),
+		strings.NewReader(stdin)
 	return cmd
 }
 

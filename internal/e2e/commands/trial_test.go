@@ -180,7 +180,8 @@ var benchmarks = map[string]string{}
 func benchmark(t *testing.T, command, pattern string) {
 	t.Helper()
 	args := words(benchtime.ReplaceAllString(command, ""))
-	if at := slices.Index(args, "-bench") + 1; pattern != "" && strings.HasPrefix(pattern, strings.TrimSuffix(args[at], "$")+"/") {
+	if at := slices.Index(args, "-bench") + 1; pattern != "" &&
+		strings.HasPrefix(pattern, strings.TrimSuffix(args[at], "$")+"/") {
 		args[at] = pattern
 	} else if pattern != "" {
 		t.Errorf("%s is no size of %s", pattern, args[at])
@@ -207,7 +208,8 @@ func runBenchmarks(t *testing.T, module, pkg, pattern string) string {
 	if _, err := os.Stat(binary); err != nil {
 		execute(t, "go", "test", "-C", module, "-c", "-vet=off", "-ldflags=-s -w", "-o", binary, pkg)
 	}
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^$", "-test.bench="+pattern, "-test.benchtime=1x", "-test.benchmem", "-test.timeout="+limit.String())
+	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^$", "-test.bench="+pattern, "-test.benchtime=1x",
+		"-test.benchmem", "-test.timeout="+limit.String())
 	cmd.Dir = filepath.Join(root, module, pkg)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

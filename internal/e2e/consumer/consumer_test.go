@@ -28,7 +28,8 @@ func TestConsumer(t *testing.T) {
 	}
 	// From here on no request reaches the network, not even for paths that cannot be modules, such
 	// as the folders above a package.
-	offline := append(environment(sdk.url, "file://"+filepath.ToSlash(filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download"))), "GOSUMDB=off")
+	offline := append(environment(sdk.url,
+		"file://"+filepath.ToSlash(filepath.Join(goEnv(t, "GOMODCACHE"), "cache", "download"))), "GOSUMDB=off")
 
 	t.Run("Documents", func(t *testing.T) { documented(t, offline) })
 	t.Run("OnePackage", func(t *testing.T) { onePackage(t, offline, sdk, packages) })
@@ -154,7 +155,9 @@ func source(t *testing.T, pkg string) (text, prints string) {
 func (c consumer) foreign(t *testing.T, args ...string) int {
 	t.Helper()
 	count := 0
-	for path := range strings.FieldsSeq(c.run(t, "go", append([]string{"list", "-deps", "-f", "{{if not .Standard}}{{with .Module}}{{.Path}}{{end}}{{end}}"}, args...)...)) {
+	for path := range strings.FieldsSeq(
+		c.run(t, "go", append([]string{"list", "-deps", "-f", "{{if not .Standard}}{{with .Module}}{{.Path}}{{end}}{{end}}"},
+			args...)...)) {
 		if path != sdkPath && path != controllerPath {
 			count++
 		}
@@ -172,7 +175,8 @@ func allPackages(t *testing.T, variant string, env []string, sdk proxy, packages
 		path, raised := strings.CutPrefix(change, "raise ")
 		switch {
 		case raised && variant == "newer":
-			t.Errorf("%s is raised from %s to %s: a controller with newer ones keeps what it has", path, before[path], after[path])
+			t.Errorf("%s is raised from %s to %s: a controller with newer ones keeps what it has", path, before[path],
+				after[path])
 		case strings.HasPrefix(change, "drop "):
 			t.Error(change)
 		}
@@ -209,7 +213,8 @@ func (c consumer) runAll(t *testing.T, packages []string) {
 		fmt.Fprintf(&imports, "\tuse%d %q\n", i, controllerPath+"/all/"+pkg)
 		fmt.Fprintf(&cases, "\tcase %q:\n\t\tuse%d.Main()\n", pkg, i)
 	}
-	program := "package main\n\nimport (\n\t\"os\"\n\n" + imports.String() + ")\n\nfunc main() {\n\tswitch os.Args[1] {\n" + cases.String() + "\t}\n}\n"
+	program := "package main\n\nimport (\n\t\"os\"\n\n" + imports.String() +
+		")\n\nfunc main() {\n\tswitch os.Args[1] {\n" + cases.String() + "\t}\n}\n"
 	write(t, filepath.Join(c.dir, "all", "main.go"), []byte(program))
 	binary := filepath.Join(c.dir, "all.bin")
 	c.run(t, "go", "build", "-ldflags=-s -w", "-o", binary, "./all")
@@ -225,11 +230,13 @@ func (c consumer) runAll(t *testing.T, packages []string) {
 func documented(t *testing.T, env []string) {
 	c := newConsumer(t, "controller", env)
 	before := c.requirements(t)
-	c.run(t, "go", strings.Fields("get github.com/spokewire/sdk-go/cloudevents/work github.com/spokewire/sdk-go/cloudevents/mqtt")...)
+	c.run(t, "go", strings.Fields(
+		"get github.com/spokewire/sdk-go/cloudevents/work github.com/spokewire/sdk-go/cloudevents/mqtt")...)
 	if added := changes(before, c.requirements(t)); !slices.Contains(added, "add github.com/eclipse/paho.golang") {
 		t.Errorf("go get has done %v", added)
 	}
-	if out := c.run(t, "go", strings.Fields("run github.com/spokewire/sdk-go/examples/quickstart@latest")...); !strings.Contains(out, "deleted") {
+	if out := c.run(t, "go",
+		strings.Fields("run github.com/spokewire/sdk-go/examples/quickstart@latest")...); !strings.Contains(out, "deleted") {
 		t.Errorf("the quickstart has printed\n%s", out)
 	}
 }

@@ -59,7 +59,8 @@ func copyFile(t *testing.T, to, from string) {
 
 // environment returns the environment of a user, with the given proxies.
 func environment(proxies ...string) []string {
-	return append(os.Environ(), "GOWORK=off", "GOPROXY="+strings.Join(proxies, ","), "GONOSUMDB="+sdkPath, "GOTOOLCHAIN=local")
+	return append(os.Environ(), "GOWORK=off", "GOPROXY="+strings.Join(proxies, ","), "GONOSUMDB="+sdkPath,
+		"GOTOOLCHAIN=local")
 }
 
 // run runs a command in the module and returns what it writes to its standard output.

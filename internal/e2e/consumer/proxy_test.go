@@ -126,7 +126,8 @@ func lease(t *testing.T, p proxy) {
 	cache := goEnv(t, "GOMODCACHE")
 	t.Cleanup(func() {
 		forget(t, filepath.Join(cache, filepath.FromSlash(sdkPath)+"@"+p.version))
-		left, err := filepath.Glob(filepath.Join(cache, "cache", "download", filepath.FromSlash(sdkPath), "@v", p.version+".*"))
+		left, err := filepath.Glob(filepath.Join(cache, "cache", "download", filepath.FromSlash(sdkPath), "@v",
+			p.version+".*"))
 		if err != nil {
 			t.Error(err)
 		}

@@ -78,7 +78,8 @@ func inspect(t *testing.T, name string, file *zip.File) {
 	if file.UncompressedSize64 > limit {
 		t.Errorf("%s has %d bytes: at most %d", name, file.UncompressedSize64, limit)
 	}
-	if slices.Contains([]string{".test", ".prof", ".out", ".exe", ".so", ".o", ".db", ".log", ".orig", ".rej", ".swp"}, path.Ext(name)) {
+	if slices.Contains([]string{".test", ".prof", ".out", ".exe", ".so", ".o", ".db", ".log", ".orig", ".rej", ".swp"},
+		path.Ext(name)) {
 		t.Errorf("%s is what a tool left behind", name)
 	}
 	content, err := file.Open()

@@ -64,7 +64,8 @@ func TestEventuallyGivesUp(t *testing.T) {
 			e2etest.Eventually(it, "it happens", func() error { return errors.New("not yet") })
 		}()
 		<-done
-		if took := time.Since(begun); took != e2etest.Patience || !strings.Contains(it.failed, "it happens") || !strings.Contains(it.failed, "not yet") {
+		if took := time.Since(begun); took != e2etest.Patience || !strings.Contains(it.failed, "it happens") ||
+			!strings.Contains(it.failed, "not yet") {
 			t.Errorf("after %s: %q", took, it.failed)
 		}
 	})

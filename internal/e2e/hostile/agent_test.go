@@ -48,13 +48,15 @@ func TestMain(m *testing.M) {
 // manifest returns a ConfigMap in the tests' namespace.
 func manifest(name, value string) workv1.Manifest {
 	var m workv1.Manifest
-	m.Raw = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"hostile"},"data":{"v":%q}}`, name, value)
+	m.Raw = fmt.Appendf(nil,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"hostile"},"data":{"v":%q}}`, name, value)
 	return m
 }
 
 // configured returns a work with a large ConfigMap and a configuration for it.
 func configured(change func(*workv1.ManifestConfigOption)) *workv1.ManifestWork {
-	config := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "hostile", Name: "evil"}}
+	config := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps",
+		Namespace: "hostile", Name: "evil"}}
 	change(&config)
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "evil"}}
 	w.Spec.Workload.Manifests = []workv1.Manifest{manifest("evil", strings.Repeat("a", 100_000))}
@@ -64,27 +66,43 @@ func configured(change func(*workv1.ManifestConfigOption)) *workv1.ManifestWork 
 
 // jqExpressions are paths of fields to ignore.
 var jqExpressions = []string{
-	"", " ", ".", "..", "empty", "[]", "{}", ".data.v?", `.data["v"]`, ".[1e9]", ".a[1000000000:]", "-", "-.", "-(1)", "..|..|..|..|..", "recurse(.)|recurse(.)",
-	`.data.v | test("((a{100}){100}){100}")`, `.data.v | test("(a*)*(a*)*b")`, `.data | select(.v | test("a{1000}a{1000}a{1000}b"))`,
-	`.data | select(.v * 1000000000 == "")`, `.data | select([range(1000000000)] == [])`, `.data | select([limit(1000000000; repeat(1))] == [])`,
-	`.data | select(reduce range(1000000000) as $i (""; . + .) == "")`, `def f: f; f`, `def f: [f]; f`, `.data | select([paths] | length == 1)`,
-	`.data | select([.v | explode | combinations] == [])`, `.data | select(.v | gsub(""; .) == "")`, `.data | select([.v | splits("")] == [])`,
-	`.data | select(.v | ascii_downcase | ltrimstr("a") | tojson | fromjson | length > 1)`, `.data | select($ENV.HOME == "")`, `.data | select(env | length > 0)`,
-	`.data | select(input)`, `.data | select(getpath(["a","b"]))`, `. as [$a, $b] ?// $a | $a`, `try error("\u0000") catch .`, `label $out | break $out`,
-	`.data | select(@base32d)`, strings.Repeat("(", 2000) + "." + strings.Repeat(")", 2000), ".data" + strings.Repeat("|.", 2000), "\x00", "\xff\xfe", `."\ud800"`,
+	"", " ", ".", "..", "empty", "[]", "{}", ".data.v?", `.data["v"]`, ".[1e9]", ".a[1000000000:]", "-", "-.", "-(1)",
+	"..|..|..|..|..", "recurse(.)|recurse(.)",
+	`.data.v | test("((a{100}){100}){100}")`, `.data.v | test("(a*)*(a*)*b")`,
+	`.data | select(.v | test("a{1000}a{1000}a{1000}b"))`,
+	`.data | select(.v * 1000000000 == "")`, `.data | select([range(1000000000)] == [])`,
+	`.data | select([limit(1000000000; repeat(1))] == [])`,
+	`.data | select(reduce range(1000000000) as $i (""; . + .) == "")`, `def f: f; f`, `def f: [f]; f`,
+	`.data | select([paths] | length == 1)`,
+	`.data | select([.v | explode | combinations] == [])`, `.data | select(.v | gsub(""; .) == "")`,
+	`.data | select([.v | splits("")] == [])`,
+	`.data | select(.v | ascii_downcase | ltrimstr("a") | tojson | fromjson | length > 1)`,
+	`.data | select($ENV.HOME == "")`, `.data | select(env | length > 0)`,
+	`.data | select(input)`, `.data | select(getpath(["a","b"]))`, `. as [$a, $b] ?// $a | $a`,
+	`try error("\u0000") catch .`, `label $out | break $out`,
+	`.data | select(@base32d)`, strings.Repeat("(", 2000) + "." + strings.Repeat(")", 2000),
+	".data" + strings.Repeat("|.", 2000), "\x00", "\xff\xfe", `."\ud800"`,
 }
 
 // celExpressions are expressions of condition rules.
 var celExpressions = []string{
-	"", "true", "object.data.v.matches('((a{100}){100}){100}')", "object.data.v.matches('(a*)*(a*)*b')", "object.data.v.matches('a{1000}a{1000}a{1000}b')",
+	"", "true", "object.data.v.matches('((a{100}){100}){100}')", "object.data.v.matches('(a*)*(a*)*b')",
+	"object.data.v.matches('a{1000}a{1000}a{1000}b')",
 	"object.data.v.replace('', object.data.v) == ''", "object.data.v.split('').map(c, object.data.v).size() == 0",
-	"[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, [1,2,3,4,5,6,7,8,9].all(e, [1,2,3,4,5,6,7,8,9].all(f, true))))))",
+	"[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, [1,2,3,4,5,6,7,8,9].all(c, [1,2,3,4,5,6,7,8,9].all(d, " +
+		"[1,2,3,4,5,6,7,8,9].all(e, [1,2,3,4,5,6,7,8,9].all(f, true))))))",
 	"object.data.v.split('').all(a, object.data.v.split('').all(b, true))", "lists.range(1000000000).size() > 0",
-	"(object.data.v + object.data.v + object.data.v).size() > 0", "[object.data.v].map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).size() == 1",
-	"'%s%s%s%s'.format([object.data.v, object.data.v, object.data.v, object.data.v]).size() > 0", strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000),
-	strings.Repeat("!", 10_000) + "true", "1/0 == 1", "object", "object.nothing.at.all", "dyn([object]).map(x, [x, x]).map(x, [x, x]).size() == 1",
-	"object.data.v.find('((a{100}){100}){100}') == ''", "object.data.v.findAll('a*').size() > 0", "base64.encode(bytes(object.data.v)).size() > 0",
-	"[object.data.v].all(x, [" + strings.Repeat("bytes(x), ", 1599) + "bytes(x)].size() > 0)", "[object.data.v].all(x, [" + strings.Repeat("bytes(x), ", 600) + "bytes(x)].size() > 0)",
+	"(object.data.v + object.data.v + object.data.v).size() > 0",
+	"[object.data.v].map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + " +
+		"x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).map(x, x + x).size() == 1",
+	"'%s%s%s%s'.format([object.data.v, object.data.v, object.data.v, object.data.v]).size() > 0",
+	strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000),
+	strings.Repeat("!", 10_000) + "true", "1/0 == 1", "object", "object.nothing.at.all",
+	"dyn([object]).map(x, [x, x]).map(x, [x, x]).size() == 1",
+	"object.data.v.find('((a{100}){100}){100}') == ''", "object.data.v.findAll('a*').size() > 0",
+	"base64.encode(bytes(object.data.v)).size() > 0",
+	"[object.data.v].all(x, [" + strings.Repeat("bytes(x), ", 1599) + "bytes(x)].size() > 0)", "[object.data.v].all(x, [" +
+		strings.Repeat("bytes(x), ", 600) + "bytes(x)].size() > 0)",
 	"lists.range(90).all(i, [object.data.v].all(x, " + strings.Repeat("x.size() > 0 && ", 300) + "true))",
 	"lists.range(90).all(i, [object.data.v].all(x, " + strings.Repeat("double(x) > 1.0 || ", 300) + "true))",
 	"{" + strings.Repeat("1: {}, ", 2000) + "1: {}} == {}", strings.Repeat("dyn(1) == dyn('') || ", 700) + "true",
@@ -92,8 +110,10 @@ var celExpressions = []string{
 
 // jsonPaths are paths of feedback rules.
 var jsonPaths = []string{
-	"", ".", "..", "{..}", ".data.v", "..*..*..*", ".data[?(@.v==", ".data[?(@.v=='x')]", ".items[1000000000000000000000]", ".items[-1:-1000000000:-1]",
-	".metadata" + strings.Repeat("['name','namespace']", 200), strings.Repeat("[", 1000), "{range .items[*]}{.x}{end}", "\xff", ".data['v','v','v','v','v','v','v','v']",
+	"", ".", "..", "{..}", ".data.v", "..*..*..*", ".data[?(@.v==", ".data[?(@.v=='x')]", ".items[1000000000000000000000]",
+	".items[-1:-1000000000:-1]",
+	".metadata" + strings.Repeat("['name','namespace']", 200), strings.Repeat("[", 1000), "{range .items[*]}{.x}{end}",
+	"\xff", ".data['v','v','v','v','v','v','v','v']",
 }
 
 // strange are works that are invalid or harmful in other ways.
@@ -105,15 +125,18 @@ var strange = map[string]func(w *workv1.ManifestWork){
 		}
 	},
 	"deep": func(w *workv1.ManifestWork) {
-		w.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil","namespace":"hostile"},"x":` +
-			strings.Repeat(`{"a":`, 8000) + "1" + strings.Repeat("}", 8000) + "}")
+		w.Spec.Workload.Manifests[0].Raw = []byte(
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil","namespace":"hostile"},"x":` +
+				strings.Repeat(`{"a":`, 8000) + "1" + strings.Repeat("}", 8000) + "}")
 	},
 	"many keys": func(w *workv1.ManifestWork) {
 		var keys strings.Builder
 		for i := range 50_000 {
 			fmt.Fprintf(&keys, `,"k%d":"x"`, i)
 		}
-		w.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil","namespace":"hostile"},"data":{"a":"b"` + keys.String() + "}}")
+		w.Spec.Workload.Manifests[0].Raw = []byte(
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil","namespace":"hostile"},"data":{"a":"b"` +
+				keys.String() + "}}")
 	},
 	"a path for a name": func(w *workv1.ManifestWork) {
 		w.Spec.Workload.Manifests = []workv1.Manifest{manifest("../../nodes/x", "")}
@@ -122,10 +145,12 @@ var strange = map[string]func(w *workv1.ManifestWork){
 		w.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"evil.example/v1","kind":"Evil","metadata":{"name":"evil"}}`)
 	},
 	"a list": func(w *workv1.ManifestWork) {
-		w.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1","kind":"List","metadata":{"name":"evil"},"items":[{},{},{}]}`)
+		w.Spec.Workload.Manifests[0].Raw = []byte(
+			`{"apiVersion":"v1","kind":"List","metadata":{"name":"evil"},"items":[{},{},{}]}`)
 	},
 	"a name to be generated": func(w *workv1.ManifestWork) {
-		w.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"evil-","namespace":"hostile"}}`)
+		w.Spec.Workload.Manifests[0].Raw = []byte(
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"evil-","namespace":"hostile"}}`)
 	},
 	"1.4 MiB": func(w *workv1.ManifestWork) {
 		w.Spec.Workload.Manifests = []workv1.Manifest{manifest("evil", strings.Repeat("x", 1400<<10))}
@@ -138,7 +163,8 @@ var strange = map[string]func(w *workv1.ManifestWork){
 	"500 configurations": func(w *workv1.ManifestWork) {
 		for i := range 500 {
 			w.Spec.ManifestConfigs = append(w.Spec.ManifestConfigs, workv1.ManifestConfigOption{
-				ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: strings.Repeat("*", 200), Name: fmt.Sprint(strings.Repeat("*a", 100), i)},
+				ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: strings.Repeat("*", 200),
+					Name: fmt.Sprint(strings.Repeat("*a", 100), i)},
 			})
 		}
 	},
@@ -153,19 +179,23 @@ func agentAttacks(source *work.Source) []attack {
 	}
 	for _, expression := range jqExpressions {
 		add(fmt.Sprintf("jq %.40q", expression), configured(func(c *workv1.ManifestConfigOption) {
-			c.UpdateStrategy = &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: &workv1.ServerSideApplyConfig{
-				IgnoreFields: []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JQPathExpressions: []string{expression}}},
-			}}
+			c.UpdateStrategy = &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply,
+				ServerSideApply: &workv1.ServerSideApplyConfig{
+					IgnoreFields: []workv1.IgnoreField{{Condition: workv1.IgnoreFieldsConditionOnSpokePresent,
+						JQPathExpressions: []string{expression}}},
+				}}
 		}))
 	}
 	for _, expression := range celExpressions {
 		add(fmt.Sprintf("CEL %.40q", expression), configured(func(c *workv1.ManifestConfigOption) {
-			c.ConditionRules = []workv1.ConditionRule{{Condition: "Evil", Type: workv1.CelConditionExpressionsType, CelExpressions: []string{expression}, MessageExpression: "string(" + expression + ")"}}
+			c.ConditionRules = []workv1.ConditionRule{{Condition: "Evil", Type: workv1.CelConditionExpressionsType,
+				CelExpressions: []string{expression}, MessageExpression: "string(" + expression + ")"}}
 		}))
 	}
 	for _, path := range jsonPaths {
 		add(fmt.Sprintf("JSON path %.40q", path), configured(func(c *workv1.ManifestConfigOption) {
-			c.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "evil", Path: path}}}}
+			c.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+				JsonPaths: []workv1.JsonPath{{Name: "evil", Path: path}}}}
 		}))
 	}
 	for name, change := range strange {
@@ -219,7 +249,8 @@ func await(t *testing.T, works worktyped.ManifestWorkInterface, w *workv1.Manife
 func reported(w *workv1.ManifestWork, generation int64) bool {
 	applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)
 	degraded := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkDegraded)
-	return applied != nil && applied.ObservedGeneration == generation || degraded != nil && degraded.Reason == "StatusRefused"
+	return applied != nil && applied.ObservedGeneration == generation || degraded != nil &&
+		degraded.Reason == "StatusRefused"
 }
 
 // TestAgent: no work of a hostile source ends an agent, or delays the works of another source.
@@ -227,11 +258,13 @@ func TestAgent(t *testing.T) {
 	broker, cluster := mosquitto.Start(t, mosquitto.Options{}), kube.Shared(t)
 	cluster.StartControllerManager() // deletions wait for the garbage collector
 	core := kubernetes.NewForConfigOrDie(cluster.Config())
-	if _, err := core.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hostile"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := core.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "hostile"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	honest, evil := newSource(t, broker, "honest"), newSource(t, broker, "evil")
-	v := start(t, "agent", "--cluster", "cluster1", "--broker", broker.URL(), "--source", "honest", "--source", "evil", "--kubeconfig", cluster.Kubeconfig(), "--verbose")
+	v := start(t, "agent", "--cluster", "cluster1", "--broker", broker.URL(), "--source", "honest", "--source", "evil",
+		"--kubeconfig", cluster.Kubeconfig(), "--verbose")
 	works := honest.Clientset().WorkV1().ManifestWorks("cluster1")
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "honest"}}
 	w.Spec.Workload.Manifests = []workv1.Manifest{manifest("honest", "0")}
@@ -270,7 +303,8 @@ func update(ctx context.Context, works worktyped.ManifestWorkInterface, watcher 
 			if !ok {
 				return errors.New("the watch has ended")
 			}
-			if c := meta.FindStatusCondition(now.Status.Conditions, workv1.WorkApplied); c != nil && c.ObservedGeneration == w.Generation {
+			if c := meta.FindStatusCondition(now.Status.Conditions, workv1.WorkApplied); c != nil &&
+				c.ObservedGeneration == w.Generation {
 				return nil
 			}
 		case <-limit.C:

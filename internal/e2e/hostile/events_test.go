@@ -55,7 +55,8 @@ func crowded(t *testing.T, broker *mosquitto.Broker, message codec.Message, all 
 			defer cancel()
 			for range 3 {
 				done := make(chan error, 1)
-				if err := conn.Publish(ctx, cloudevents.Message{Topic: topic, Event: event}, func(err error) { done <- err }); err != nil {
+				if err := conn.Publish(ctx, cloudevents.Message{Topic: topic, Event: event},
+					func(err error) { done <- err }); err != nil {
 					t.Error(err)
 					return
 				}

@@ -43,7 +43,8 @@ func crowd(address, request string, addresses, count int, during time.Duration) 
 func crowds(api caller) (attacks []attack) {
 	address := strings.TrimPrefix(api.url, "http://")
 	put := func(body string, length int) string {
-		return fmt.Sprintf("PUT /api/v1/applications/evil HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", length, body)
+		return fmt.Sprintf("PUT /api/v1/applications/evil HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s",
+			length, body)
 	}
 	get := func(path, header string) string {
 		return strings.Repeat("GET "+path+" HTTP/1.1\r\nHost: localhost\r\n"+header+"\r\n", 500)
@@ -59,7 +60,8 @@ func crowds(api caller) (attacks []attack) {
 		"metrics that nobody reads":              {get("/metrics", "Accept-Encoding: gzip\r\n"), 1},
 		"statuses that nobody reads":             {get("/api/v1/status", ""), 1},
 	} {
-		attacks = append(attacks, attack{name, func(*testing.T) { crowd(address, a.request, a.addresses, 600, 5*time.Second) }})
+		attacks = append(attacks,
+			attack{name, func(*testing.T) { crowd(address, a.request, a.addresses, 600, 5*time.Second) }})
 	}
 	attacks = append(attacks, attack{"large documents that change", func(t *testing.T) { churn(t, api) }})
 	large := application("large", "# "+strings.Repeat("x", 1<<20-2000))
@@ -90,7 +92,8 @@ func churn(t *testing.T, api caller) {
 		names = append(names, fmt.Sprint("churn", i))
 	}
 	call := func(method, path, body string) {
-		if code, err := api.call(ctx, method, path, body); err != nil || code >= 300 && code != http.StatusServiceUnavailable && code != http.StatusUnprocessableEntity {
+		if code, err := api.call(ctx, method, path, body); err != nil || code >= 300 &&
+			code != http.StatusServiceUnavailable && code != http.StatusUnprocessableEntity {
 			t.Errorf("%s %s: %d %v", method, path, code, err)
 		}
 	}
@@ -98,7 +101,8 @@ func churn(t *testing.T, api caller) {
 		call("PUT", "/api/v1/applications/"+name, application(name, "# nothing yet"))
 	}
 	call("PUT", "/api/v1/placements/churn", documentHeader+
-		"kind: Placement\nmetadata: {name: churn}\nspec: {applications: ["+strings.Join(names, ", ")+"], clusters: {selector: {}}}\n")
+		"kind: Placement\nmetadata: {name: churn}\nspec: {applications: ["+strings.Join(names, ", ")+
+		"], clusters: {selector: {}}}\n")
 	begin := time.Now()
 	var authors sync.WaitGroup
 	for _, name := range names {
@@ -106,7 +110,9 @@ func churn(t *testing.T, api caller) {
 			for version := 0; version == 0 || time.Since(begin) < 5*time.Second; version++ {
 				var objects strings.Builder
 				for i := range 8000 {
-					fmt.Fprintf(&objects, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s-%d, namespace: x}, data: {v: \"%d\"}}\n", name, i, version)
+					fmt.Fprintf(&objects,
+						"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s-%d, namespace: x}, data: {v: \"%d\"}}\n", name, i,
+						version)
 				}
 				call("PUT", "/api/v1/applications/"+name, application(name, objects.String()))
 			}

@@ -154,7 +154,10 @@ func TestInterpreter(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{
-		TLSClientConfig: config, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return elsewhere(ctx, addr) },
+		TLSClientConfig: config, DisableKeepAlives: true, DialContext: func(ctx context.Context, _, addr string) (net.Conn,
+			error) {
+			return elsewhere(ctx, addr)
+		},
 	}}
 	var variables strings.Builder // so many that the request must wait for its turn
 	for i := range 1500 {

@@ -59,7 +59,10 @@ func contexts() map[string]func() *rsyncv1.AppContext {
 			cluster := &rsyncv1.Cluster{Resources: slices.Repeat([]*rsyncv1.Resource{{}}, 8_000_000)}
 			return &rsyncv1.AppContext{Apps: []*rsyncv1.App{{Clusters: []*rsyncv1.Cluster{cluster}}}}
 		},
-		"8,000,000 empty apps":  func() appContext { return &rsyncv1.AppContext{Apps: slices.Repeat([]*rsyncv1.App{{}}, 8_000_000)} },
+		"8,000,000 empty apps": func() appContext {
+			return &rsyncv1.AppContext{Apps: slices.Repeat([]*rsyncv1.App{{}},
+				8_000_000)}
+		},
 		"200,000 apps":          manyApps,
 		"a long name of many":   longName,
 		"nothing":               func() appContext { return &rsyncv1.AppContext{} },
@@ -73,19 +76,25 @@ func contexts() map[string]func() *rsyncv1.AppContext {
 		"10,000 apps":           func() appContext { return rsyncContext("evil", 10_000, 1, 1, small) },
 		"10,000 clusters":       func() appContext { return rsyncContext("evil", 1, 10_000, 1, small) },
 		"a manifest of 30 MiB": func() appContext {
-			return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"` + strings.Repeat("x", 30<<20) + `"}}`)
+			return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"` +
+				strings.Repeat("x", 30<<20) + `"}}`)
 		},
 		"a manifest of aliases": func() appContext {
 			return one("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil, namespace: x}\n" + aliases(9, 10))
 		},
 		"a deep manifest": func() appContext {
-			return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"x":` + strings.Repeat("[", 1<<20) + strings.Repeat("]", 1<<20) + "}")
+			return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"x":` + strings.Repeat("[", 1<<20) +
+				strings.Repeat("]", 1<<20) + "}")
 		},
 		"a manifest with keys": func() appContext {
-			return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"b"` + strings.Repeat(`,"a":"b"`, 1<<20) + "}}")
+			return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"b"` +
+				strings.Repeat(`,"a":"b"`, 1<<20) + "}}")
 		},
-		"a manifest of zeros":    func() appContext { return one(strings.Repeat("\x00", 1<<20)) },
-		"a manifest that is cut": func() appContext { return one(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil`) },
+		"a manifest of zeros": func() appContext { return one(strings.Repeat("\x00", 1<<20)) },
+		"a manifest that is cut": func() appContext {
+			return one(
+				`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil`)
+		},
 	}
 }
 
@@ -111,8 +120,9 @@ func rsyncContext(id string, apps, clusters, objects int, manifest string) *rsyn
 
 // largeContext returns a context that is almost as large as the limit.
 func largeContext() *rsyncv1.AppContext {
-	return rsyncContext("large", 1, 2, 1, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil-0","namespace":"x"},"data":{"a":"`+
-		strings.Repeat("x", 15<<20)+`"}}`)
+	return rsyncContext("large", 1, 2, 1,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil-0","namespace":"x"},"data":{"a":"`+
+			strings.Repeat("x", 15<<20)+`"}}`)
 }
 
 // rsyncCalls returns calls of a hostile client. Each is made many times without waiting for the
@@ -126,7 +136,8 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 		}
 		return err
 	}
-	taken := rsyncContext("evil", 1, 4, 1, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"`+strings.Repeat("x", 1<<19)+`"}}`)
+	taken := rsyncContext("evil", 1, 4, 1,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"evil"},"data":{"a":"`+strings.Repeat("x", 1<<19)+`"}}`)
 	large := largeContext()
 	return map[string]func(context.Context) error{
 		"watches that are not read": func(ctx context.Context) error { return watch(ctx, 0) },
@@ -182,18 +193,23 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 
 // TestRsync: no context and no client of an engine ends the engine, or blocks other clients.
 func TestRsync(t *testing.T) {
-	v := start(t, "rsync", "serve", "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "rsync.db"), "--fake", "3")
+	v := start(t, "rsync", "serve", "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "rsync.db"), "--fake",
+		"3")
 	addr := v.after("serving at ")
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	honest, err := rsyncgrpc.NewClient(addr, rsyncgrpc.ClientOptions{Insecure: true, DialOptions: []grpc.DialOption{
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", addr) }),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn,
+			error) {
+			return dialer.DialContext(ctx, "tcp", addr)
+		}),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer honest.Close()
 	b := appcontext.NewBuilder("honest")
-	b.App("main").Resource("fake", "cluster1", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"x"}}`))
+	b.App("main").Resource("fake", "cluster1",
+		[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"x"}}`))
 	app, err := b.Build()
 	if err != nil {
 		t.Fatal(err)
@@ -318,14 +334,15 @@ func rsyncAttacks(addr string) ([]attack, error) {
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	settings := "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 	for name, request := range map[string]string{
-		"silent connections":     "",
-		"HTTP/1":                 "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
-		"no HTTP/2":              strings.Repeat("\x00\xff", 10_000),
-		"a preface alone":        preface,
-		"a long frame":           preface + settings + "\xff\xff\xff\x00\x00\x00\x00\x00\x01" + strings.Repeat("x", 1<<20),
-		"pings":                  preface + settings + strings.Repeat("\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678", 10_000),
-		"settings":               preface + strings.Repeat(settings, 10_000),
-		"header blocks":          preface + settings + "\x00\x00\x01\x01\x00\x00\x00\x00\x01\x82" + strings.Repeat("\x00\x00\x01\x09\x00\x00\x00\x00\x01\x82", 50_000),
+		"silent connections": "",
+		"HTTP/1":             "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"no HTTP/2":          strings.Repeat("\x00\xff", 10_000),
+		"a preface alone":    preface,
+		"a long frame":       preface + settings + "\xff\xff\xff\x00\x00\x00\x00\x00\x01" + strings.Repeat("x", 1<<20),
+		"pings":              preface + settings + strings.Repeat("\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678", 10_000),
+		"settings":           preface + strings.Repeat(settings, 10_000),
+		"header blocks": preface + settings + "\x00\x00\x01\x01\x00\x00\x00\x00\x01\x82" +
+			strings.Repeat("\x00\x00\x01\x09\x00\x00\x00\x00\x01\x82", 50_000),
 		"streams that are reset": preface + settings + resets(5000),
 	} {
 		attacks = append(attacks, attack{name, func(*testing.T) { occupy(addr, request, 100, 2*time.Second) }})
@@ -334,10 +351,12 @@ func rsyncAttacks(addr string) ([]attack, error) {
 		"long headers": h2test.LongCall(create, 1, strings.Repeat("x", 1<<20)),
 		"many headers": h2test.LongCall(create, 5000, "x"),
 	} {
-		attacks = append(attacks, attack{name, func(*testing.T) { reconnect(addr, h2test.Preface+header, 100, 3*time.Second) }})
+		attacks = append(attacks,
+			attack{name, func(*testing.T) { reconnect(addr, h2test.Preface+header, 100, 3*time.Second) }})
 	}
 	// These attacks open more connections than the server allows.
-	large := h2test.Frame(h2test.Data, 0, h2test.Stream(0), "\x00\x02\x00\x00\x00") + strings.Repeat(h2test.Frame(h2test.Data, 0, h2test.Stream(0), strings.Repeat("x", 10_000)), 6)
+	large := h2test.Frame(h2test.Data, 0, h2test.Stream(0), "\x00\x02\x00\x00\x00") +
+		strings.Repeat(h2test.Frame(h2test.Data, 0, h2test.Stream(0), strings.Repeat("x", 10_000)), 6)
 	for name, request := range map[string]string{
 		"more silent connections than there may be": "",
 		"calls with many fields":                    h2test.Preface + h2test.Calls(create, 100, 105),

@@ -170,7 +170,8 @@ func (v *victim) withstand(attacks []attack, serve func() error) {
 			break
 		}
 	}
-	v.t.Logf("%d attacks; the longest wait without one was %s; peak memory %d MiB", len(attacks), calm, v.status("VmHWM")>>10)
+	v.t.Logf("%d attacks; the longest wait without one was %s; peak memory %d MiB", len(attacks), calm,
+		v.status("VmHWM")>>10)
 }
 
 // under returns the longest call of serve during an attack.

@@ -90,10 +90,15 @@ func fleetShop(version string) string {
 		if part == "front" {
 			text += "    dependsOn: [{part: base, condition: Ready}]\n"
 		}
-		text += fmt.Sprintf("    manifests:\n    - template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: shop}, data: {v: %s, c: {{ .Cluster.Name }}}}'\n", part, version)
-		text += fmt.Sprintf("    - template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: %s-%s, namespace: shop}, data: {v: x}}'\n", part, version)
+		text += fmt.Sprintf(
+			"    manifests:\n    - template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: shop}, data: "+
+				"{v: %s, c: {{ .Cluster.Name }}}}'\n", part, version)
+		text += fmt.Sprintf(
+			"    - template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: %s-%s, namespace: shop}, data: {v: x}}'\n",
+			part, version)
 	}
-	return text + "---\n" + documentHead + "kind: Placement\nmetadata: {name: all}\nspec: {applications: [shop], clusters: {selector: {}}}\n"
+	return text + "---\n" + documentHead +
+		"kind: Placement\nmetadata: {name: all}\nspec: {applications: [shop], clusters: {selector: {}}}\n"
 }
 
 func fleetObjects(version string) func(string) map[string]string {
@@ -136,7 +141,8 @@ func TestFleet(t *testing.T) {
 	f.have("update", fleetObjects("v2"))
 	h.settled("shop", "Deployed", fleetSize, "Applied")
 	midst(func() {
-		if code, text, err := h.call(http.MethodPost, "/api/v1/applications/shop/rollback"); err != nil || code != http.StatusAccepted {
+		if code, text, err := h.call(http.MethodPost, "/api/v1/applications/shop/rollback"); err != nil ||
+			code != http.StatusAccepted {
 			t.Fatalf("%d %s %v", code, text, err)
 		}
 	})
@@ -148,8 +154,10 @@ func TestFleet(t *testing.T) {
 
 	// Each object was created and changed exactly as often as the steps require.
 	want := []string{
-		"create base", "create base-v1", "create base-v1", "create base-v2", "create front", "create front-v1", "create front-v1", "create front-v2",
-		"delete base", "delete base-v1", "delete base-v1", "delete base-v2", "delete front", "delete front-v1", "delete front-v1", "delete front-v2",
+		"create base", "create base-v1", "create base-v1", "create base-v2", "create front", "create front-v1",
+		"create front-v1", "create front-v2",
+		"delete base", "delete base-v1", "delete base-v1", "delete base-v2", "delete front", "delete front-v1",
+		"delete front-v1", "delete front-v2",
 		"update base", "update base", "update front", "update front",
 	}
 	for name, c := range f.clusters {

@@ -26,7 +26,8 @@ type hub struct {
 func newHub(t testing.TB, race bool, flags ...string) *hub {
 	t.Helper()
 	dir := t.TempDir()
-	args := append([]string{"--dir", dir, "--store", filepath.Join(t.TempDir(), "store"), "--listen", "127.0.0.1:0", "--patience", "1s", "--allow-webhook", "127.0.0.1"}, flags...)
+	args := append([]string{"--dir", dir, "--store", filepath.Join(t.TempDir(), "store"), "--listen", "127.0.0.1:0",
+		"--patience", "1s", "--allow-webhook", "127.0.0.1"}, flags...)
 	return &hub{process: newProcess(t, race, "hub", args...), dir: dir}
 }
 

@@ -79,7 +79,8 @@ func (s *site) startBroker() {
 		s.t.Fatal(err)
 	}
 	s.broker = mosquitto.Start(s.t, mosquitto.Options{CertFile: certFile, Config: func(port int) string {
-		return strings.NewReplacer("listener 8883", fmt.Sprintf("listener %d 127.0.0.1", port), "/etc/mosquitto/certs/", s.certs+"/", "/etc/mosquitto/acl", acl).
+		return strings.NewReplacer("listener 8883", fmt.Sprintf("listener %d 127.0.0.1", port), "/etc/mosquitto/certs/",
+			s.certs+"/", "/etc/mosquitto/acl", acl).
 			Replace(read("mosquitto.conf"))
 	}})
 }
@@ -88,7 +89,8 @@ func (s *site) startBroker() {
 func (s *site) reach(name string) []string {
 	s.t.Helper()
 	certFile, keyFile := s.ca.Issue(s.t, name).Write(s.t, s.certs, name)
-	return []string{"--broker", s.broker.URL(), "--broker-ca", filepath.Join(s.certs, "clients-ca.crt"), "--broker-cert", certFile, "--broker-key", keyFile}
+	return []string{"--broker", s.broker.URL(), "--broker-ca", filepath.Join(s.certs, "clients-ca.crt"), "--broker-cert",
+		certFile, "--broker-key", keyFile}
 }
 
 func (s *site) newSpoke(name string) *spoke {
@@ -99,11 +101,13 @@ func (s *site) newSpoke(name string) *spoke {
 		name: name, cluster: cluster,
 		core: kubernetes.NewForConfigOrDie(cluster.Config()), dynamic: dynamic.NewForConfigOrDie(cluster.Config()),
 	}
-	_, err := p.core.CoreV1().Namespaces().Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	_, err := p.core.CoreV1().Namespaces().Create(s.t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p.process = newProcess(s.t, true, "agent", append(s.reach(name), "--cluster", name, "--source", "hub", "--kubeconfig", cluster.Kubeconfig(),
+	p.process = newProcess(s.t, true, "agent", append(s.reach(name), "--cluster", name, "--source", "hub", "--kubeconfig",
+		cluster.Kubeconfig(),
 		"--store", filepath.Join(s.t.TempDir(), "agent.db"))...)
 	return p
 }

@@ -150,7 +150,8 @@ func (l *life) run(t *testing.T) {
 	l.stage(t, "deploy", func() { l.hub.write("shop.yaml", shop("v1")) })
 	for _, p := range l.spokes {
 		base := objectsOf(p.name, "v1", "first")
-		delete(base, "ConfigMap/front") // front waits until the Deployment is ready, and until the webhook finds the Pool healthy
+		// front waits until the Deployment is ready, and until the webhook finds the Pool healthy
+		delete(base, "ConfigMap/front")
 		p.has(base)
 		if l.browsed && p == one {
 			t.Run("page", l.page)
@@ -180,7 +181,8 @@ func (l *life) run(t *testing.T) {
 	l.hub.settled("shop", "Deployed", 2, "Healthy")
 
 	l.stage(t, "rollback", func() {
-		if code, text, err := l.hub.call(http.MethodPost, "/api/v1/applications/shop/rollback"); err != nil || code != http.StatusAccepted {
+		if code, text, err := l.hub.call(http.MethodPost, "/api/v1/applications/shop/rollback"); err != nil ||
+			code != http.StatusAccepted {
 			t.Fatalf("%d %s %v", code, text, err)
 		}
 	})

@@ -131,7 +131,8 @@ func TestInteropTheirAgent(t *testing.T) {
 					w := p.agent.eventuallyValue(t, name, "1")
 					checkNotes(t, w)
 					m.generation(t, w, 1)
-					if id := codec.ManifestBundle.ResourceID(sourceID, cluster, name); string(w.UID) != id || string(created.UID) == id {
+					if id := codec.ManifestBundle.ResourceID(sourceID, cluster, name); string(w.UID) != id ||
+						string(created.UID) == id {
 						t.Errorf("UID %q on the wire, want the resource ID %s; %q at the source, want its own", w.UID, id, created.UID)
 					}
 				}},

@@ -128,7 +128,8 @@ func (s *sourceStore) SetInformer(informer cache.SharedIndexInformer) {
 func theirSource(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
 	ctx, link := their(t), tcpproxy.Start(t, broker.Addr())
 	watched := &sourceStore{SourceInformerWatcherStore: ocmstore.NewSourceInformerWatcherStore(ctx)}
-	options := ocmoptions.NewGenericClientOptions(m.theirOptions(link.Addr()), sourcecodec.NewManifestBundleCodec(), sourceID+"-client").
+	options := ocmoptions.NewGenericClientOptions(m.theirOptions(link.Addr()), sourcecodec.NewManifestBundleCodec(),
+		sourceID+"-client").
 		WithSourceID(sourceID).
 		WithClientWatcherStore(watched)
 	holder, err := ocmwork.NewSourceClientHolder(ctx, options)
@@ -140,7 +141,8 @@ func theirSource(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
 
 func theirAgent(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
 	ctx, link := their(t), tcpproxy.Start(t, broker.Addr())
-	options := ocmoptions.NewGenericClientOptions(m.theirOptions(link.Addr()), agentcodec.NewManifestBundleCodec(), cluster+"-agent").
+	options := ocmoptions.NewGenericClientOptions(m.theirOptions(link.Addr()), agentcodec.NewManifestBundleCodec(),
+		cluster+"-agent").
 		WithClusterName(cluster).
 		WithClientWatcherStore(ocmstore.NewAgentInformerWatcherStore())
 	holder, err := ocmwork.NewAgentClientHolder(ctx, options)
@@ -152,7 +154,9 @@ func theirAgent(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
 
 // newPeer starts an informer on a clientset. set passes the informer to the OCM SDK's source, which
 // stores its works there.
-func newPeer(t *testing.T, link *tcpproxy.Proxy, clientset workclientset.Interface, set func(cache.SharedIndexInformer)) *peer {
+func newPeer(
+	t *testing.T, link *tcpproxy.Proxy, clientset workclientset.Interface, set func(cache.SharedIndexInformer),
+) *peer {
 	factory := workinformers.NewSharedInformerFactory(clientset, 0)
 	informer := factory.Work().V1().ManifestWorks().Informer()
 	if set != nil {

@@ -96,7 +96,8 @@ func countAnswers(t *testing.T, broker *mosquitto.Broker) *atomic.Int64 {
 			return true, nil
 		},
 	}})
-	if _, err := client.Connect(t.Context(), &paho.Connect{ClientID: "answers", CleanStart: true, KeepAlive: 60}); err != nil {
+	if _, err := client.Connect(t.Context(),
+		&paho.Connect{ClientID: "answers", CleanStart: true, KeepAlive: 60}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })

@@ -106,11 +106,14 @@ func BenchmarkTheirRoundTrip(b *testing.B) {
 
 // benchTheirSource returns the clients that create works in each cluster. It calls returned for
 // each work that has a status.
-func benchTheirSource(ctx context.Context, b *testing.B, broker *mosquitto.Broker, returned func()) []worktyped.ManifestWorkInterface {
+func benchTheirSource(
+	ctx context.Context, b *testing.B, broker *mosquitto.Broker, returned func(),
+) []worktyped.ManifestWorkInterface {
 	watched := &sourceStore{SourceInformerWatcherStore: ocmstore.NewSourceInformerWatcherStore(ctx)}
 	options := ocmmqtt.NewSourceOptions(modes[0].theirOptions(broker.Addr()), sourceID+"-client", sourceID)
 	options.EventRateLimit = unlimited
-	client, err := ocmclients.NewCloudEventSourceClient(ctx, options, ocmclientstore.NewSourceWatcherStoreLister(watched), statushash.StatusHash, sourcecodec.NewManifestBundleCodec())
+	client, err := ocmclients.NewCloudEventSourceClient(ctx, options, ocmclientstore.NewSourceWatcherStoreLister(watched),
+		statushash.StatusHash, sourcecodec.NewManifestBundleCodec())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -120,11 +123,13 @@ func benchTheirSource(ctx context.Context, b *testing.B, broker *mosquitto.Broke
 		c.SetNamespace(namespace)
 		return c
 	}
-	informer := benchInformer(ctx, b, in(metav1.NamespaceAll), cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
-		if len(before.(*workv1.ManifestWork).Status.Conditions) == 0 && len(now.(*workv1.ManifestWork).Status.Conditions) > 0 {
-			returned()
-		}
-	}})
+	informer := benchInformer(ctx, b, in(metav1.NamespaceAll),
+		cache.ResourceEventHandlerFuncs{UpdateFunc: func(before, now any) {
+			if len(before.(*workv1.ManifestWork).Status.Conditions) == 0 &&
+				len(now.(*workv1.ManifestWork).Status.Conditions) > 0 {
+				returned()
+			}
+		}})
 	watched.SetInformer(informer)
 	client.Subscribe(ctx, watched.HandleReceivedResource)
 	go informer.Run(ctx.Done())
@@ -140,7 +145,8 @@ func benchTheirAgent(ctx context.Context, b *testing.B, broker *mosquitto.Broker
 	watched := ocmstore.NewAgentInformerWatcherStore()
 	options := ocmmqtt.NewAgentOptions(modes[0].theirOptions(broker.Addr()), cluster, cluster+"-agent")
 	options.EventRateLimit = unlimited
-	client, err := ocmclients.NewCloudEventAgentClient(ctx, options, ocmclientstore.NewAgentWatcherStoreLister(watched), statushash.StatusHash, agentcodec.NewManifestBundleCodec())
+	client, err := ocmclients.NewCloudEventAgentClient(ctx, options, ocmclientstore.NewAgentWatcherStoreLister(watched),
+		statushash.StatusHash, agentcodec.NewManifestBundleCodec())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -149,7 +155,8 @@ func benchTheirAgent(ctx context.Context, b *testing.B, broker *mosquitto.Broker
 	patch := []byte(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestWorkComplete","message":"Apply manifest work complete","lastTransitionTime":"2026-01-01T00:00:00Z"},` +
 		`{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
 	informer := benchInformer(ctx, b, works, cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
-		if _, err := works.Patch(ctx, obj.(*workv1.ManifestWork).Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil && ctx.Err() == nil {
+		if _, err := works.Patch(ctx, obj.(*workv1.ManifestWork).Name, types.MergePatchType, patch, metav1.PatchOptions{},
+			"status"); err != nil && ctx.Err() == nil {
 			b.Error(err)
 		}
 	}})
@@ -158,10 +165,18 @@ func benchTheirAgent(ctx context.Context, b *testing.B, broker *mosquitto.Broker
 	go resync(ctx, client.SubscribedChan(), func() error { return client.Resync(ctx, ocmtypes.SourceAll) })
 }
 
-func benchInformer(ctx context.Context, b *testing.B, works worktyped.ManifestWorkInterface, handler cache.ResourceEventHandlerFuncs) cache.SharedIndexInformer {
+func benchInformer(
+	ctx context.Context, b *testing.B, works worktyped.ManifestWorkInterface, handler cache.ResourceEventHandlerFuncs,
+) cache.SharedIndexInformer {
 	informer := cache.NewSharedIndexInformer(&cache.ListWatch{
-		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return works.List(ctx, o) },
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return works.Watch(ctx, o) },
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object,
+			error) {
+			return works.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface,
+			error) {
+			return works.Watch(ctx, o)
+		},
 	}, &workv1.ManifestWork{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	if _, err := informer.AddEventHandler(handler); err != nil {
 		b.Fatal(err)

@@ -122,7 +122,8 @@ func (p *peer) report(t *testing.T, work, message string) {
 			LastTransitionTime: metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
 		}},
 		ResourceStatus: workv1.ManifestResourceStatus{Manifests: []workv1.ManifestCondition{{
-			ResourceMeta: workv1.ManifestResourceMeta{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: "app", Namespace: "default"},
+			ResourceMeta: workv1.ManifestResourceMeta{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: "app",
+				Namespace: "default"},
 			Conditions: []metav1.Condition{{
 				Type: workv1.ManifestApplied, Status: metav1.ConditionTrue, Reason: "Tested", Message: "<&> ü",
 				LastTransitionTime: metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)),
@@ -200,7 +201,8 @@ func runSteps(t *testing.T, steps []step) {
 // versions.
 func (m mode) generation(t *testing.T, w *workv1.ManifestWork, want int64) {
 	t.Helper()
-	if m.versioned && (w.Generation != want || w.Annotations[codec.AnnotationResourceVersion] != strconv.FormatInt(want, 10)) {
+	if m.versioned && (w.Generation != want ||
+		w.Annotations[codec.AnnotationResourceVersion] != strconv.FormatInt(want, 10)) {
 		t.Errorf("generation %d, annotations %v, want version %d", w.Generation, w.Annotations, want)
 	}
 }

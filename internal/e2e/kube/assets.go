@@ -33,7 +33,8 @@ func assets(t testing.TB, programs ...string) string {
 		if _, err := os.Stat(filepath.Join(folder, program)); err == nil {
 			continue
 		}
-		daemon.Missing(t, fmt.Sprintf("kube: there is no %s in %s: run `make kube` with KUBEBUILDER_ASSETS unset", program, folder))
+		daemon.Missing(t, fmt.Sprintf("kube: there is no %s in %s: run `make kube` with KUBEBUILDER_ASSETS unset", program,
+			folder))
 	}
 	return folder
 }

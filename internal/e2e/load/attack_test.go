@@ -99,7 +99,8 @@ func (a *attacker) dial(ctx context.Context) (*paho.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := paho.NewClient(paho.ClientConfig{Conn: conn, OnPublishReceived: []func(paho.PublishReceived) (bool, error){a.receive}})
+	client := paho.NewClient(
+		paho.ClientConfig{Conn: conn, OnPublishReceived: []func(paho.PublishReceived) (bool, error){a.receive}})
 	_, err = client.Connect(ctx, &paho.Connect{
 		CleanStart: true, KeepAlive: 60, Username: a.User, UsernameFlag: true, Password: []byte(a.User), PasswordFlag: true,
 	})
@@ -172,13 +173,15 @@ func (a *attacker) attacks(spec *codec.Spec) map[string]func(context.Context, *p
 		"statuses of unknown works": func(ctx context.Context, c *paho.Client) error {
 			name := uuid.NewString()
 			return publish(ctx, c, a.status(codec.WorkRef{
-				ResourceID: codec.ManifestWork.ResourceID("hub", a.Cluster, name), Name: name, UID: types.UID(uuid.NewString()), Version: next(),
+				ResourceID: codec.ManifestWork.ResourceID("hub", a.Cluster, name), Name: name, UID: types.UID(uuid.NewString()),
+				Version: next(),
 			}, next(), large[:1024]))
 		},
 		"endless lists": func(ctx context.Context, c *paho.Client) error {
 			entries := make([]codec.SpecEntry, 500)
 			for i := range entries {
-				entries[i] = codec.SpecEntry{ResourceID: uuid.NewString(), Version: next(), UID: types.UID(uuid.NewString()), Source: "hub"}
+				entries[i] = codec.SpecEntry{ResourceID: uuid.NewString(), Version: next(), UID: types.UID(uuid.NewString()),
+					Source: "hub"}
 			}
 			return publish(ctx, c, a.list(uuid.NewString(), codec.Chunk{Index: rand.IntN(1000), Count: 1000}, entries))
 		},
@@ -195,9 +198,10 @@ func (a *attacker) header() codec.Header {
 }
 
 func (a *attacker) status(ref codec.WorkRef, sequence int64, message string) codec.Message {
-	return &codec.Status{Header: a.header(), WorkRef: ref, SequenceID: sequence, Status: &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{
-		Type: "Applied", Status: metav1.ConditionTrue, Reason: "Tested", Message: message, LastTransitionTime: metav1.Now(),
-	}}}}
+	return &codec.Status{Header: a.header(), WorkRef: ref, SequenceID: sequence,
+		Status: &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{
+			Type: "Applied", Status: metav1.ConditionTrue, Reason: "Tested", Message: message, LastTransitionTime: metav1.Now(),
+		}}}}
 }
 
 func (a *attacker) list(resyncID string, chunk codec.Chunk, entries []codec.SpecEntry) codec.Message {
@@ -220,7 +224,8 @@ func publish(ctx context.Context, c *paho.Client, m codec.Message) error {
 
 func send(ctx context.Context, c *paho.Client, topic string, payload []byte) error {
 	_, err := c.Publish(ctx, &paho.Publish{
-		Topic: topic, QoS: 1, Payload: payload, Properties: &paho.PublishProperties{ContentType: "application/cloudevents+json"},
+		Topic: topic, QoS: 1, Payload: payload,
+		Properties: &paho.PublishProperties{ContentType: "application/cloudevents+json"},
 	})
 	return err
 }

@@ -24,7 +24,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-var burstWorks = flag.Int("load.works", 3000, "how many works and statuses TestBurstBeyondBrokerQueueIsRepaired has; the promise is for 20000")
+var burstWorks = flag.Int("load.works", 3000,
+	"how many works and statuses TestBurstBeyondBrokerQueueIsRepaired has; the promise is for 20000")
 
 // burstRepair is the time limit for the repair of ten thousand messages that were lost at the same
 // time.
@@ -101,11 +102,13 @@ func watchDropped(t *testing.T, broker *mosquitto.Broker) *atomic.Int64 {
 			return true, err
 		},
 	}})
-	if _, err := client.Connect(t.Context(), &paho.Connect{ClientID: "dropped", CleanStart: true, KeepAlive: 60}); err != nil {
+	if _, err := client.Connect(t.Context(),
+		&paho.Connect{ClientID: "dropped", CleanStart: true, KeepAlive: 60}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })
-	_, err = client.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: "$SYS/broker/publish/messages/dropped"}}})
+	_, err = client.Subscribe(t.Context(),
+		&paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: "$SYS/broker/publish/messages/dropped"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +142,8 @@ func newBurst(t *testing.T, broker *mosquitto.Broker, sourceStore, agentStore wo
 			b.reported.Add(1)
 		}
 	}})
-	if b.agent, err = work.NewAgent(b.agentWire, work.AgentOptions{ClusterName: cluster, Sources: []string{"hub"}, Store: agentStore}); err != nil {
+	if b.agent, err = work.NewAgent(b.agentWire, work.AgentOptions{ClusterName: cluster, Sources: []string{"hub"},
+		Store: agentStore}); err != nil {
 		t.Fatal(err)
 	}
 	start(t, b.agent)
@@ -196,10 +200,13 @@ func (b *burst) run(works int, store *stallingStore, dropped *atomic.Int64, burs
 	for b.reported.Load() < int64(works) && time.Since(began) < burstRepair {
 		time.Sleep(50 * time.Millisecond)
 	}
-	if missing, unreported := int64(works)-b.arrived.Load(), int64(works)-b.reported.Load(); missing > 0 || unreported > 0 {
-		t.Errorf("%s after the burst, %d of %d works are missing at the agent and %d statuses at the source", burstRepair, missing, works, unreported)
+	if missing, unreported := int64(works)-b.arrived.Load(), int64(works)-b.reported.Load(); missing > 0 ||
+		unreported > 0 {
+		t.Errorf("%s after the burst, %d of %d works are missing at the agent and %d statuses at the source", burstRepair,
+			missing, works, unreported)
 	}
-	t.Logf("the burst took %s, and all is whole after %s; sent: %d specs, %d statuses, %d other events, %d KB by the source, %d KB by the agent; dropped: %d",
+	t.Logf("the burst took %s, and all is whole after %s; sent: %d specs, %d statuses, %d other events, %d KB by the "+
+		"source, %d KB by the agent; dropped: %d",
 		took.Round(time.Millisecond), time.Since(began).Round(time.Millisecond),
 		b.sourceWire.specs.Load(), b.agentWire.statuses.Load(), b.sourceWire.others.Load()+b.agentWire.others.Load(),
 		b.sourceWire.bytes.Load()>>10, b.agentWire.bytes.Load()>>10, dropped.Load())

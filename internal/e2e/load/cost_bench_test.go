@@ -91,12 +91,16 @@ func statusPatch(w *workv1.ManifestWork) ([]byte, error) {
 	next := w.DeepCopy()
 	now := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	next.Status.Conditions = []metav1.Condition{
-		{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete", ObservedGeneration: w.Generation, LastTransitionTime: now},
-		{Type: workv1.WorkAvailable, Status: metav1.ConditionTrue, Reason: "ResourcesAvailable", Message: "All resources are available", ObservedGeneration: w.Generation, LastTransitionTime: now},
+		{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete",
+			Message: "Apply manifest work complete", ObservedGeneration: w.Generation, LastTransitionTime: now},
+		{Type: workv1.WorkAvailable, Status: metav1.ConditionTrue, Reason: "ResourcesAvailable",
+			Message: "All resources are available", ObservedGeneration: w.Generation, LastTransitionTime: now},
 	}
 	next.Status.ResourceStatus.Manifests = []workv1.ManifestCondition{{
-		ResourceMeta: workv1.ManifestResourceMeta{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: w.Name, Namespace: "default"},
-		Conditions:   []metav1.Condition{{Type: workv1.ManifestApplied, Status: metav1.ConditionTrue, Reason: "AppliedManifestComplete", Message: "Apply manifest complete", LastTransitionTime: now}},
+		ResourceMeta: workv1.ManifestResourceMeta{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Name: w.Name,
+			Namespace: "default"},
+		Conditions: []metav1.Condition{{Type: workv1.ManifestApplied, Status: metav1.ConditionTrue,
+			Reason: "AppliedManifestComplete", Message: "Apply manifest complete", LastTransitionTime: now}},
 	}}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": w.UID, "resourceVersion": w.ResourceVersion},
@@ -122,7 +126,8 @@ func benchWorks(b *testing.B) {
 	}})
 	var agents []*work.Agent
 	for i := range costClusters {
-		agent, err := work.NewAgent(newWire(b, options), work.AgentOptions{ClusterName: fmt.Sprintf("cluster%d", i), Sources: []string{"hub"}})
+		agent, err := work.NewAgent(newWire(b, options), work.AgentOptions{ClusterName: fmt.Sprintf("cluster%d", i),
+			Sources: []string{"hub"}})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -132,7 +137,8 @@ func benchWorks(b *testing.B) {
 		informer(b, agent.Clientset(), cache.ResourceEventHandlerFuncs{AddFunc: func(obj any) {
 			patch, err := statusPatch(obj.(*workv1.ManifestWork))
 			if err == nil {
-				_, err = works.Patch(context.Background(), obj.(*workv1.ManifestWork).Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+				_, err = works.Patch(context.Background(), obj.(*workv1.ManifestWork).Name, types.MergePatchType, patch,
+					metav1.PatchOptions{}, "status")
 			}
 			if err != nil {
 				b.Error(err)
@@ -142,7 +148,8 @@ func benchWorks(b *testing.B) {
 	before := liveHeap()
 	creators(b, underWay, func(i int) error {
 		w := costWork(i)
-		_, err := source.Clientset().WorkV1().ManifestWorks(w.Namespace).Create(context.Background(), w, metav1.CreateOptions{})
+		_, err := source.Clientset().WorkV1().ManifestWorks(w.Namespace).Create(context.Background(), w,
+			metav1.CreateOptions{})
 		return err
 	})
 	time.Sleep(costReclaimed) // until the last events are acknowledged
@@ -156,7 +163,8 @@ func benchFloor(b *testing.B) {
 	underWay := make(chan struct{}, costUnderWay)
 	for i := range costClusters {
 		received := make(chan uint64, costUnderWay)
-		agent := dialFloor(b, addr, fmt.Sprintf("/out/%d", i), func(p *paho.Publish) { received <- binary.BigEndian.Uint64(p.Payload) })
+		agent := dialFloor(b, addr, fmt.Sprintf("/out/%d", i),
+			func(p *paho.Publish) { received <- binary.BigEndian.Uint64(p.Payload) })
 		var echoing sync.WaitGroup
 		for range costCreators / costClusters {
 			echoing.Go(func() {
@@ -167,7 +175,8 @@ func benchFloor(b *testing.B) {
 						b.Error(err)
 					}
 					binary.BigEndian.PutUint64(back, n)
-					if _, err := agent.Publish(context.Background(), &paho.Publish{QoS: 1, Topic: "/back", Payload: back}); err != nil {
+					if _, err := agent.Publish(context.Background(),
+						&paho.Publish{QoS: 1, Topic: "/back", Payload: back}); err != nil {
 						b.Error(err)
 					}
 				}
@@ -185,7 +194,8 @@ func benchFloor(b *testing.B) {
 		out := payloads.Get().(*[costOut]byte)
 		defer payloads.Put(out)
 		binary.BigEndian.PutUint64(out[:], uint64(i))
-		_, err := hub.Publish(context.Background(), &paho.Publish{QoS: 1, Topic: fmt.Sprintf("/out/%d", i%costClusters), Payload: out[:]})
+		_, err := hub.Publish(context.Background(), &paho.Publish{QoS: 1, Topic: fmt.Sprintf("/out/%d", i%costClusters),
+			Payload: out[:]})
 		runtime.KeepAlive(w)
 		return err
 	})
@@ -207,7 +217,8 @@ func dialFloor(b *testing.B, addr, filter string, receive func(*paho.Publish)) *
 	if _, err := client.Connect(b.Context(), &paho.Connect{CleanStart: true, KeepAlive: 30}); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := client.Subscribe(b.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
+	if _, err := client.Subscribe(b.Context(),
+		&paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 1}}}); err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })

@@ -122,7 +122,8 @@ func create(c workclientset.Interface, cluster, name, value string) error {
 // report patches the status of a work.
 func report(c workclientset.Interface, cluster, name string) error {
 	const patch = `{"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
-	_, err := c.WorkV1().ManifestWorks(cluster).Patch(context.Background(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status")
+	_, err := c.WorkV1().ManifestWorks(cluster).Patch(context.Background(), name, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}, "status")
 	return err
 }
 

@@ -33,7 +33,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
-var attackFor = flag.Duration("load.hostile", 10*time.Second, "how long the hostile client of TestHostileClusterIsContained sends; the promise is for 60s")
+var attackFor = flag.Duration("load.hostile", 10*time.Second,
+	"how long the hostile client of TestHostileClusterIsContained sends; the promise is for 60s")
 
 const (
 	honestClusters = 4
@@ -69,7 +70,8 @@ func TestHostileClusterIsContained(t *testing.T) {
 	client.wait(t)
 	highest := peak()
 	after := liveHeap()
-	for deadline := time.Now().Add(hostileReturn); after-before > hostileRest && time.Now().Before(deadline); after = liveHeap() {
+	for deadline := time.Now().Add(hostileReturn); after-before > hostileRest &&
+		time.Now().Before(deadline); after = liveHeap() {
 		time.Sleep(time.Second)
 	}
 	again := startAttack(t, attackOrder{Addr: broker.Addr(), User: "rogue", Cluster: "rogue", For: *attackFor / 2})
@@ -228,7 +230,8 @@ func startHonest(t *testing.T, broker *mosquitto.Broker) *honestHub {
 	}
 	h := &honestHub{t: t, source: source, wire: hub, began: map[string]map[int64]time.Time{}}
 	start(t, source)
-	informer(t, source.Clientset(), cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, now any) { h.ended(now.(*workv1.ManifestWork)) }})
+	informer(t, source.Clientset(),
+		cache.ResourceEventHandlerFuncs{UpdateFunc: func(_, now any) { h.ended(now.(*workv1.ManifestWork)) }})
 	for i := range honestClusters {
 		if err := create(source.Clientset(), honest(i), "app", "v"); err != nil {
 			t.Fatal(err)
@@ -245,7 +248,8 @@ func startHonest(t *testing.T, broker *mosquitto.Broker) *honestHub {
 		start(t, agent)
 		answer := func(obj any) {
 			w := obj.(*workv1.ManifestWork)
-			patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, w.Labels["revision"])
+			patch := fmt.Sprintf(
+				`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, w.Labels["revision"])
 			if message(w) == w.Labels["revision"] {
 				return
 			}
@@ -254,7 +258,8 @@ func startHonest(t *testing.T, broker *mosquitto.Broker) *honestHub {
 				t.Error(err)
 			}
 		}
-		informer(t, agent.Clientset(), cache.ResourceEventHandlerFuncs{AddFunc: answer, UpdateFunc: func(_, now any) { answer(now) }})
+		informer(t, agent.Clientset(),
+			cache.ResourceEventHandlerFuncs{AddFunc: answer, UpdateFunc: func(_, now any) { answer(now) }})
 	}
 	return h
 }

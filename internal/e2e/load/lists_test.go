@@ -21,7 +21,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
-var listedWorks = flag.Int("load.listed", 5000, "how many small works TestListsAreWhole lists; the promise is for 25000")
+var listedWorks = flag.Int("load.listed", 5000,
+	"how many small works TestListsAreWhole lists; the promise is for 25000")
 
 // slowLink is the rate of a slow link in bytes per second.
 const slowLink = 1 << 20
@@ -47,7 +48,8 @@ func TestListsAreWhole(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					t.Logf("the first list came after %s with %d works of %d", time.Since(began).Round(time.Millisecond), len(list.Items), test.works)
+					t.Logf("the first list came after %s with %d works of %d", time.Since(began).Round(time.Millisecond),
+						len(list.Items), test.works)
 					if len(list.Items) != test.works {
 						t.Errorf("the first list has %d works of %d", len(list.Items), test.works)
 					}
@@ -64,7 +66,8 @@ func TestListsAreWhole(t *testing.T) {
 // until their context ends. Their errors name the source.
 func TestListsNameMissingSources(t *testing.T) {
 	broker, _ := startListed(t, 60, strings.Repeat("v", 100<<10))
-	works := slowAgent(t, broker, work.AgentOptions{Sources: []string{"hub", "absent"}}).Clientset().WorkV1().ManifestWorks(cluster)
+	works := slowAgent(t, broker,
+		work.AgentOptions{Sources: []string{"hub", "absent"}}).Clientset().WorkV1().ManifestWorks(cluster)
 	for verb, call := range map[string]func(context.Context) (int, error){
 		"list": func(ctx context.Context) (int, error) {
 			list, err := works.List(ctx, metav1.ListOptions{})
@@ -103,7 +106,8 @@ func startListed(t *testing.T, works int, value string) (*mosquitto.Broker, *wir
 		t.Fatal(err)
 	}
 	start(t, source)
-	parallel(t, 16, works, func(i int) error { return create(source.Clientset(), cluster, fmt.Sprintf("work%d", i), value) })
+	parallel(t, 16, works,
+		func(i int) error { return create(source.Clientset(), cluster, fmt.Sprintf("work%d", i), value) })
 	if err := source.InventoryComplete(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,8 @@ func TestEtcdNeedsAutoCompaction(t *testing.T) {
 			for limit := 3 * filled; failure == nil && (filled == 0 && events < atMost || events < limit); events++ {
 				failure = readOnce(t, engine)
 			}
-			t.Logf("%d events, etcd has %.1f MiB of %d, Healthy %v", events, float64(size())/(1<<20), quota>>20, engine.Healthy())
+			t.Logf("%d events, etcd has %.1f MiB of %d, Healthy %v", events, float64(size())/(1<<20), quota>>20,
+				engine.Healthy())
 			if retention == "" {
 				filled = events
 				if !errors.Is(failure, rpctypes.ErrNoSpace) {

@@ -171,7 +171,8 @@ func TestEMCOEtcd(t *testing.T) {
 
 	s.orchestrate("8", "b", "c")
 	s.put("/context/8/statusappctxid/", "7")
-	updated, err := s.updates.UpdateApp(t.Context(), &emcopb.UpdateAppRequest{UpdateFromAppContext: "7", UpdateToAppContext: "8"})
+	updated, err := s.updates.UpdateApp(t.Context(),
+		&emcopb.UpdateAppRequest{UpdateFromAppContext: "7", UpdateToAppContext: "8"})
 	if err != nil || !updated.GetAppContextUpdated() {
 		t.Fatal(updated, err)
 	}

@@ -141,7 +141,8 @@ func TestEventCostsEtcdTheSameWithManyEngines(t *testing.T) {
 				one = got
 			}
 			for what, n := range map[string][2]int{
-				"reads": {got.Gets + got.Ranges, one.Gets + one.Ranges}, "keys read": {got.Keys, one.Keys}, "transactions": {got.Txns, one.Txns},
+				"reads": {got.Gets + got.Ranges, one.Gets + one.Ranges}, "keys read": {got.Keys, one.Keys},
+				"transactions": {got.Txns, one.Txns},
 			} {
 				if n[0]*10 > n[1]*11 || n[0]*10 < n[1]*9 {
 					t.Errorf("%d engines: %d %s, and one engine %d", engines, n[0], what, n[1])

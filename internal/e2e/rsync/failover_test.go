@@ -151,8 +151,10 @@ func TestFailover(t *testing.T) {
 		begin, mend func(i int)
 	}{
 		{"killed", 0, func(i int) { f.engines[i].kill() }, func(i int) { f.start(i, 2) }},
-		{"frozen", 1, func(i int) { f.engines[i].signal(syscall.SIGSTOP) }, func(i int) { f.engines[i].signal(syscall.SIGCONT) }},
-		{"partitioned, in silence", 2, func(i int) { f.each(i, (*tcpproxy.Proxy).Stall) }, func(i int) { f.each(i, (*tcpproxy.Proxy).Resume) }},
+		{"frozen", 1, func(i int) { f.engines[i].signal(syscall.SIGSTOP) },
+			func(i int) { f.engines[i].signal(syscall.SIGCONT) }},
+		{"partitioned, in silence", 2, func(i int) { f.each(i, (*tcpproxy.Proxy).Stall) },
+			func(i int) { f.each(i, (*tcpproxy.Proxy).Resume) }},
 		{
 			"partitioned, refused", 1,
 			func(i int) { f.each(i, (*tcpproxy.Proxy).Block); f.each(i, (*tcpproxy.Proxy).Cut) },
@@ -181,7 +183,8 @@ func TestFailover(t *testing.T) {
 		if fault.how != "killed" {
 			fenced, moreUnknown = f.engines[fault.engine].late()
 		}
-		t.Logf("%s: %d contexts taken over, the last after %s (lease %s); then %d writes refused for the lease that was over, %d without an answer",
+		t.Logf("%s: %d contexts taken over, the last after %s (lease %s); then %d writes refused for the lease that was "+
+			"over, %d without an answer",
 			fault.how, len(owned), took.Round(time.Millisecond), ttl, fenced-before, moreUnknown-unknown)
 	}
 	// All of these engines notice in time that their lease has expired. An engine that does not
@@ -199,7 +202,8 @@ func TestFailover(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := f.events[i].Load(); status.Transitions != 2*want || uint64(len(status.Queue)) != want {
-			t.Errorf("context %d had %d events, %d of them in its queue, and changed its state %d times", i, want, len(status.Queue), status.Transitions)
+			t.Errorf("context %d had %d events, %d of them in its queue, and changed its state %d times", i, want,
+				len(status.Queue), status.Transitions)
 		}
 		for _, e := range status.Queue {
 			if e.Status != rsync.Done {

@@ -34,7 +34,8 @@ func serveReplica(t *testing.T, etcd *cluster, clusters *fake.Clusters) (string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{Addr: "127.0.0.1:0", Insecure: true, ShutdownTimeout: time.Second})
+	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{Addr: "127.0.0.1:0", Insecure: true,
+		ShutdownTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,8 @@ func TestGRPCReplicas(t *testing.T) {
 	both := manual.NewBuilderWithScheme("both")
 	both.InitialState(resolver.State{Addresses: addresses})
 	client, err := rsyncgrpc.NewClient("both:///", rsyncgrpc.ClientOptions{
-		Insecure: true, DialOptions: []grpc.DialOption{grpc.WithResolvers(both)}, Backoff: rsync.Backoff{Base: 10 * time.Millisecond, Max: 200 * time.Millisecond},
+		Insecure: true, DialOptions: []grpc.DialOption{grpc.WithResolvers(both)},
+		Backoff: rsync.Backoff{Base: 10 * time.Millisecond, Max: 200 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +92,8 @@ func TestGRPCReplicas(t *testing.T) {
 
 	b := appcontext.NewBuilder("shop")
 	for i := range 3 {
-		b.App("web").Resource("edge", fmt.Sprint("c", i), []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}"))
+		b.App("web").Resource("edge", fmt.Sprint("c", i),
+			[]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}"))
 	}
 	shop, err := b.Build()
 	if err != nil {
@@ -142,7 +145,8 @@ func TestGRPCReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if want := linesOf(ctx, reader, created.Revision+1); !slices.Equal(got, want) || len(got) < 12*6 {
-		t.Errorf("the client's watch has %d changes, the store's %d:\n%s\n\n%s", len(got), len(want), strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("the client's watch has %d changes, the store's %d:\n%s\n\n%s", len(got), len(want), strings.Join(got, "\n"),
+			strings.Join(want, "\n"))
 	}
 }
 
@@ -171,7 +175,8 @@ func TestExampleOnEtcd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	serve := func() (string, func()) {
-		cmd := exec.CommandContext(ctx, program, "serve", "--listen", "127.0.0.1:0", "--fake", "2", "--etcd", strings.TrimPrefix(etcd.urls[0], "http://"))
+		cmd := exec.CommandContext(ctx, program, "serve", "--listen", "127.0.0.1:0", "--fake", "2", "--etcd",
+			strings.TrimPrefix(etcd.urls[0], "http://"))
 		stdout, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -190,12 +195,14 @@ func TestExampleOnEtcd(t *testing.T) {
 	}
 	call := func(want string, args ...string) {
 		t.Helper()
-		if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+		if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil ||
+			!strings.Contains(string(out), want) {
 			t.Errorf("%q: %v, want %q:\n%s", args, err, want, out)
 		}
 	}
 	addr, kill := serve()
-	call("created with 1 apps on 1 clusters", "create", "--server", addr, "--cluster", "fake+cluster1", "shop", "../../../examples/quickstart/manifests")
+	call("created with 1 apps on 1 clusters", "create", "--server", addr, "--cluster", "fake+cluster1", "shop",
+		"../../../examples/quickstart/manifests")
 	call("shop: Instantiated", "instantiate", "--server", addr, "shop")
 	kill()
 	addr, kill = serve()

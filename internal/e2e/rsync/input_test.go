@@ -51,25 +51,36 @@ const (
 func inputs(namespace string) []badInput {
 	good := strings.ReplaceAll(manifestOf("input", inputSecret), "NS", namespace)
 	large := strings.ReplaceAll(manifestOf("large", strings.Repeat(inputSecret, inputLimit/6)), "NS", namespace)
-	unknown := fmt.Sprintf("{apiVersion: nobody.example.com/v1, kind: Gadget, metadata: {name: a, namespace: %s}}", namespace)
-	broken := fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: broken, namespace: %s}, data: [%s]}", namespace, inputSecret)
+	unknown := fmt.Sprintf("{apiVersion: nobody.example.com/v1, kind: Gadget, metadata: {name: a, namespace: %s}}",
+		namespace)
+	broken := fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: broken, namespace: %s}, data: [%s]}",
+		namespace, inputSecret)
 	refused, retrying := rsync.ReasonRefused, rsync.PhaseRetrying
 	return []badInput{
 		{"a kubeconfig that is none", "kube+garbage", good, rsync.PhaseFailed, refused, []string{"is not a kubeconfig"}},
 		{"a kubeconfig that is not there", "kube+missing", good, rsync.PhaseFailed, refused, []string{"does not exist"}},
-		{"a kubeconfig of nobody's address", "kube+nobody", good, retrying, rsync.ReasonUnreachable, []string{"no connection"}},
-		{"a kubeconfig with another's authority", "kube+authority", good, retrying, rsync.ReasonUnreachable, []string{"cannot be verified"}},
-		{"a kubeconfig with a wrong token", "kube+token", good, retrying, rsync.ReasonRefusedForNow, []string{"does not accept the credentials"}},
-		{"an unknown kind", "kube+good", unknown, rsync.PhaseFailed, refused, []string{"nobody.example.com/Gadget", "does not serve this kind"}},
-		{"a forbidden verb", "kube+forbidden", good, rsync.PhaseFailed, refused, []string{"ConfigMap", "cannot patch resource"}},
+		{"a kubeconfig of nobody's address", "kube+nobody", good, retrying, rsync.ReasonUnreachable,
+			[]string{"no connection"}},
+		{"a kubeconfig with another's authority", "kube+authority", good, retrying, rsync.ReasonUnreachable,
+			[]string{"cannot be verified"}},
+		{"a kubeconfig with a wrong token", "kube+token", good, retrying, rsync.ReasonRefusedForNow,
+			[]string{"does not accept the credentials"}},
+		{"an unknown kind", "kube+good", unknown, rsync.PhaseFailed, refused,
+			[]string{"nobody.example.com/Gadget", "does not serve this kind"}},
+		{"a forbidden verb", "kube+forbidden", good, rsync.PhaseFailed, refused,
+			[]string{"ConfigMap", "cannot patch resource"}},
 		{"an object over the limit", "kube+good", large, rsync.PhaseFailed, refused, []string{"large", "MaxObjectBytes"}},
 		{"a broken manifest", "kube+good", broken, rsync.PhaseFailed, refused, []string{"broken", "does not fit its kind"}},
 
-		{"an unknown kind, to an agent", "work+good", unknown, retrying, rsync.ReasonNotReady, []string{"Gadget", "could not apply it", "no matches for kind"}},
-		{"a broken manifest, to an agent", "work+good", broken, retrying, rsync.ReasonNotReady, []string{"broken", "could not apply it", "does not fit"}},
+		{"an unknown kind, to an agent", "work+good", unknown, retrying, rsync.ReasonNotReady,
+			[]string{"Gadget", "could not apply it", "no matches for kind"}},
+		{"a broken manifest, to an agent", "work+good", broken, retrying, rsync.ReasonNotReady,
+			[]string{"broken", "could not apply it", "does not fit"}},
 		{"a forbidden verb on the hub", "denied+good", good, rsync.PhaseFailed, refused, []string{"the hub denies access"}},
-		{"an object over the limit of works", "work+good", large, rsync.PhaseFailed, refused, []string{"large", "MaxWorkBytes"}},
-		{"a cluster that no hub knows", "work+nowhere", good, retrying, rsync.ReasonRefusedForNow, []string{"no such namespace on the hub"}},
+		{"an object over the limit of works", "work+good", large, rsync.PhaseFailed, refused,
+			[]string{"large", "MaxWorkBytes"}},
+		{"a cluster that no hub knows", "work+nowhere", good, retrying, rsync.ReasonRefusedForNow,
+			[]string{"no such namespace on the hub"}},
 	}
 }
 
@@ -110,14 +121,16 @@ func TestBadInput(t *testing.T) {
 	if err := engine.Stop(t.Context(), "input"); err != nil { // otherwise the retries would never end
 		t.Fatal(err)
 	}
-	if _, err := await(t, engine, ref, nil); !errors.As(err, new(*rsync.EventError)) || strings.Contains(err.Error(), inputSecret) {
+	if _, err := await(t, engine, ref, nil); !errors.As(err, new(*rsync.EventError)) ||
+		strings.Contains(err.Error(), inputSecret) {
 		t.Errorf("the event: %v", err)
 	}
 	// An invalid object is refused earlier.
 	b := appcontext.NewBuilder("none")
 	b.App("web").Resource("kube", "good", []byte("{"+inputSecret))
 	_, err = b.Build()
-	if err == nil || !strings.Contains(err.Error(), `app "web", cluster "kube+good", resource 0: `) || strings.Contains(err.Error(), inputSecret) {
+	if err == nil || !strings.Contains(err.Error(), `app "web", cluster "kube+good", resource 0: `) ||
+		strings.Contains(err.Error(), inputSecret) {
 		t.Errorf("a manifest that is none: %v", err)
 	}
 }
@@ -167,7 +180,8 @@ func inputConnectors(t *testing.T, s *kubeSite, shared *kube.Cluster) connector.
 		"kube+forbidden": {Config: shared.User("input-" + s.namespace)},
 	}, kubeconnector.Options{MaxObjectBytes: inputLimit})
 	out := byProvider{"kube": clusters}
-	for provider, config := range map[string]*rest.Config{"work": shared.Config(), "denied": shared.User("hub-" + s.namespace)} {
+	for provider, config := range map[string]*rest.Config{"work": shared.Config(),
+		"denied": shared.User("hub-" + s.namespace)} {
 		works, err := manifestwork.New(workclientset.NewForConfigOrDie(config).WorkV1(), manifestwork.Options{
 			MaxWorkBytes: inputLimit, Namespace: func(id appcontext.ClusterID) string {
 				if id.Name == "good" {

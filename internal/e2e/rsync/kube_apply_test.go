@@ -45,8 +45,10 @@ func TestKubeConformance(t *testing.T) {
 func TestKubeConflict(t *testing.T) {
 	s := newKubeSite(t, nil, kubeconnector.Options{})
 	maps := s.client.CoreV1().ConfigMaps(s.namespace)
-	patch := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"key":"theirs","other":"theirs"}}`)
-	if _, err := maps.Patch(t.Context(), "a", types.ApplyPatchType, patch, metav1.PatchOptions{FieldManager: "people"}); err != nil {
+	patch := fmt.Appendf(nil,
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"key":"theirs","other":"theirs"}}`)
+	if _, err := maps.Patch(t.Context(), "a", types.ApplyPatchType, patch,
+		metav1.PatchOptions{FieldManager: "people"}); err != nil {
 		t.Fatal(err)
 	}
 	last := "{apiVersion: v1, kind: ServiceAccount, metadata: {name: last, namespace: NS}}" // in a separate step
@@ -58,7 +60,8 @@ func TestKubeConflict(t *testing.T) {
 		}
 	}
 	force := openKube(t, s.config, kubeconnector.Options{Force: true})
-	if err := force.Apply(t.Context(), s.batch(strings.Replace(manifestOf("a", "ours"), ", data: {", ", data: {own: x, ", 1))); err != nil {
+	if err := force.Apply(t.Context(),
+		s.batch(strings.Replace(manifestOf("a", "ours"), ", data: {", ", data: {own: x, ", 1))); err != nil {
 		t.Fatal(err)
 	}
 	if err := force.Apply(t.Context(), s.batch(manifestOf("a", "ours"))); err != nil {
@@ -83,7 +86,8 @@ func TestKubeDefinitions(t *testing.T) {
 	unknown := s.connector.Apply(t.Context(), s.batch(thing(group, "one", 1)))
 	s.refused(unknown, connector.ErrTerminal, "Thing", "does not serve this kind")
 	patient := openKube(t, s.config, kubeconnector.Options{AwaitKinds: true})
-	s.refused(patient.Apply(t.Context(), s.batch(thing(group, "one", 1))), connector.ErrRetryable, "Thing", "does not serve this kind")
+	s.refused(patient.Apply(t.Context(), s.batch(thing(group, "one", 1))), connector.ErrRetryable, "Thing",
+		"does not serve this kind")
 	for range 2 {
 		s.apply(all...)
 	}
@@ -92,7 +96,8 @@ func TestKubeDefinitions(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
-	s.refused(s.connector.Apply(t.Context(), s.batch(strings.Replace(thing(group, "one", 1), "/v1", "/v2", 1))), connector.ErrTerminal, "Thing", `"v2", but in "v1"`)
+	s.refused(s.connector.Apply(t.Context(), s.batch(strings.Replace(thing(group, "one", 1), "/v1", "/v2", 1))),
+		connector.ErrTerminal, "Thing", `"v2", but in "v1"`)
 	if got := s.state(strings.Replace(thing(group, "one", 1), "/v1", "/v0", 1)); !got.Exists {
 		t.Error("what was applied in a version that is gone is not found")
 	}
@@ -126,18 +131,28 @@ func TestKubeRefusals(t *testing.T) {
 		object           string
 		parts            []string
 	}{
-		{"a field that is none", secret + "strinData: {a: s3cr3t}}", connector.ErrTerminal, "Secret", []string{"no field .strinData"}},
+		{"a field that is none", secret + "strinData: {a: s3cr3t}}", connector.ErrTerminal, "Secret",
+			[]string{"no field .strinData"}},
 		{"a value of another type", secret + "data: [s3cr3t]}", connector.ErrTerminal, "Secret", []string{"does not fit"}},
 		{"a value that is no base64", secret + "data: {a: s3cr3t}}", connector.ErrTerminal, "Secret", nil},
-		{"an invalid value", secret + `stringData: {"no key!": s3cr3t}}`, connector.ErrTerminal, "Secret", []string{"invalid"}},
-		{"over the limit", manifestOf("a", strings.Repeat("s3cr3t", 1000)), connector.ErrTerminal, "ConfigMap", []string{"MaxObjectBytes"}},
-		{"no namespace", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", connector.ErrTerminal, "ConfigMap", []string{"no metadata.namespace"}},
-		{"a namespace too many", "{apiVersion: v1, kind: Namespace, metadata: {name: a, namespace: NS}}", connector.ErrTerminal, "Namespace", []string{"are cluster-scoped"}},
-		{"a namespace that is not there yet", strings.ReplaceAll(manifestOf("a", "s3cr3t"), "NS", "nowhere"), connector.ErrRetryable, "ConfigMap", []string{"namespace does not exist"}},
-		{"a protected namespace", "{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}", connector.ErrTerminal, "Namespace", []string{"protected"}},
-		{"a kind that is none", "{apiVersion: v1, kind: Secrt, metadata: {name: a, namespace: NS}}", connector.ErrTerminal, "Secrt", []string{"does not serve"}},
-		{"a name that goes elsewhere", "{apiVersion: v1, kind: ConfigMap, metadata: {name: .., namespace: NS}}", connector.ErrTerminal, "ConfigMap", []string{"name or namespace is invalid"}},
-		{"a name that is none", "{apiVersion: v1, kind: ConfigMap, metadata: {name: A_b, namespace: NS}}", connector.ErrTerminal, "ConfigMap", []string{"metadata.name"}},
+		{"an invalid value", secret + `stringData: {"no key!": s3cr3t}}`, connector.ErrTerminal, "Secret",
+			[]string{"invalid"}},
+		{"over the limit", manifestOf("a", strings.Repeat("s3cr3t", 1000)), connector.ErrTerminal, "ConfigMap",
+			[]string{"MaxObjectBytes"}},
+		{"no namespace", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}", connector.ErrTerminal, "ConfigMap",
+			[]string{"no metadata.namespace"}},
+		{"a namespace too many", "{apiVersion: v1, kind: Namespace, metadata: {name: a, namespace: NS}}",
+			connector.ErrTerminal, "Namespace", []string{"are cluster-scoped"}},
+		{"a namespace that is not there yet", strings.ReplaceAll(manifestOf("a", "s3cr3t"), "NS", "nowhere"),
+			connector.ErrRetryable, "ConfigMap", []string{"namespace does not exist"}},
+		{"a protected namespace", "{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}", connector.ErrTerminal,
+			"Namespace", []string{"protected"}},
+		{"a kind that is none", "{apiVersion: v1, kind: Secrt, metadata: {name: a, namespace: NS}}", connector.ErrTerminal,
+			"Secrt", []string{"does not serve"}},
+		{"a name that goes elsewhere", "{apiVersion: v1, kind: ConfigMap, metadata: {name: .., namespace: NS}}",
+			connector.ErrTerminal, "ConfigMap", []string{"name or namespace is invalid"}},
+		{"a name that is none", "{apiVersion: v1, kind: ConfigMap, metadata: {name: A_b, namespace: NS}}",
+			connector.ErrTerminal, "ConfigMap", []string{"metadata.name"}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			s := *s
@@ -165,7 +180,8 @@ func TestKubeRefusals(t *testing.T) {
 		t.Error("of a batch with a broken manifest a part was applied")
 	}
 	// An object that was read from a server can be applied to a server.
-	s.apply(strings.Replace(manifestOf("read", "1"), "namespace: NS", `namespace: NS, uid: x, resourceVersion: "1", managedFields: [], creationTimestamp: null`, 1))
+	s.apply(strings.Replace(manifestOf("read", "1"), "namespace: NS",
+		`namespace: NS, uid: x, resourceVersion: "1", managedFields: [], creationTimestamp: null`, 1))
 }
 
 // TestKubeDenied: each verb may be denied. The server still counts as reachable.
@@ -189,15 +205,18 @@ func TestKubeDenied(t *testing.T) {
 	}
 	// With the right to get but not to list, many objects are read one by one.
 	user := "many-" + s.namespace
-	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "get"}, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}}
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: "get"},
+		Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}}
 	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "get"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "get"},
+		ObjectMeta: metav1.ObjectMeta{Name: "get"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role",
+			Name: "get"},
 		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}},
 	}
 	if _, err := s.client.RbacV1().Roles(s.namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.client.RbacV1().RoleBindings(s.namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+	if _, err := s.client.RbacV1().RoleBindings(s.namespace).Create(t.Context(), binding,
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	getter := openKube(t, cluster.User(user), kubeconnector.Options{})
@@ -226,7 +245,8 @@ func TestKubeDenied(t *testing.T) {
 
 func mustCreate(t *testing.T, client *kubernetes.Clientset, namespace, name string) {
 	t.Helper()
-	if _, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(),
+		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -37,7 +37,8 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 // kubeBatch returns a batch of n ConfigMaps in a new namespace.
 func kubeBatch(b *testing.B, client *kubernetes.Clientset, n int) connector.Batch {
 	b.Helper()
-	ns, err := client.CoreV1().Namespaces().Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}, metav1.CreateOptions{})
+	ns, err := client.CoreV1().Namespaces().Create(b.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}, metav1.CreateOptions{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -61,7 +62,8 @@ func BenchmarkKube(b *testing.B) {
 	config := kube.Shared(b).Config()
 	client := kubernetes.NewForConfigOrDie(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{next, &requests} })
-	connectors, err := kubeconnector.New(map[string]kubeconnector.Cluster{"*": {Config: config}}, kubeconnector.Options{QPS: 1e6, Burst: 1e6})
+	connectors, err := kubeconnector.New(map[string]kubeconnector.Cluster{"*": {Config: config}},
+		kubeconnector.Options{QPS: 1e6, Burst: 1e6})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -112,9 +114,10 @@ func BenchmarkKubeMemory(b *testing.B) {
 	const clusters = 100
 	config := kube.Shared(b).Config()
 	batch := kubeBatch(b, kubernetes.NewForConfigOrDie(config), 10)
-	connectors, err := kubeconnector.New(map[string]kubeconnector.Cluster{"*": {Load: func(context.Context, appcontext.ClusterID) (*rest.Config, error) {
-		return config, nil
-	}}}, kubeconnector.Options{})
+	connectors, err := kubeconnector.New(
+		map[string]kubeconnector.Cluster{"*": {Load: func(context.Context, appcontext.ClusterID) (*rest.Config, error) {
+			return config, nil
+		}}}, kubeconnector.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -48,7 +48,8 @@ func TestKubeDetach(t *testing.T) {
 	resources := func(values map[string]string) func(*appcontext.Builder) {
 		return func(b *appcontext.Builder) {
 			for name, value := range values {
-				b.App("web").Resource(kube1.Provider, kube1.Name, []byte(strings.ReplaceAll(manifestOf(name, value), "NS", s.namespace)))
+				b.App("web").Resource(kube1.Provider, kube1.Name,
+					[]byte(strings.ReplaceAll(manifestOf(name, value), "NS", s.namespace)))
 			}
 		}
 	}

@@ -33,7 +33,8 @@ func leaves(path string, value any, out map[string]any) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, v := range value {
-			if path == ".metadata" && slices.Contains([]string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"}, name) {
+			if path == ".metadata" &&
+				slices.Contains([]string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"}, name) {
 				continue
 			}
 			at := path + "." + name
@@ -114,7 +115,8 @@ func newDiffSite(t *testing.T) *diffSite {
 	t.Helper()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
 	clusters := map[string]kubeconnector.Cluster{"*": {Config: s.config}}
-	engine := startEngine(t, newKubeConnectors(t, clusters, kubeconnector.Options{}), rsync.Options{PollInterval: 50 * time.Millisecond})
+	engine := startEngine(t, newKubeConnectors(t, clusters, kubeconnector.Options{}),
+		rsync.Options{PollInterval: 50 * time.Millisecond})
 	return &diffSite{s, engine, dynamic.NewForConfigOrDie(s.config)}
 }
 
@@ -162,7 +164,8 @@ const deploymentManifest = `{apiVersion: apps/v1, kind: Deployment, metadata: {n
   selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: web, image: IMAGE, PORTS}, {name: side, image: side}]}}}}`
 
 func deploymentOf(labels, replicas, image, ports string) string {
-	return strings.NewReplacer("LABELS", labels, "REPLICAS", replicas, "IMAGE", image, "PORTS", ports).Replace(deploymentManifest)
+	return strings.NewReplacer("LABELS", labels, "REPLICAS", replicas, "IMAGE", image, "PORTS",
+		ports).Replace(deploymentManifest)
 }
 
 // TestKubeDiff: the result of Diff equals, field by field, the result of a dry run and the effect
@@ -175,17 +178,22 @@ func TestKubeDiff(t *testing.T) {
 		return "{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: NS, " + meta + "}, spec: {" +
 			strings.NewReplacer("POLICY", "Never", "IMAGE", image).Replace(podTemplate) + "}}"
 	}
-	service := "{apiVersion: v1, kind: Service, metadata: {name: s, namespace: NS}, spec: {ports: [{name: web, port: %d%s}]}}"
-	nodePort := strings.Replace(fmt.Sprintf(service, 81, fmt.Sprint(", nodePort: ", s.nodePort())), "spec: {", "spec: {type: NodePort, ", 1)
-	s.create("v1", deploymentOf("x: one, gone: z", "1", "img:1", "ports: [{containerPort: 80}]"), manifestOf("same", "1"), manifestOf("gone", "1"),
+	service := "{apiVersion: v1, kind: Service, metadata: {name: s, namespace: NS}, spec: {ports: [{name: web, port: " +
+		"%d%s}]}}"
+	nodePort := strings.Replace(fmt.Sprintf(service, 81, fmt.Sprint(", nodePort: ", s.nodePort())), "spec: {",
+		"spec: {type: NodePort, ", 1)
+	s.create("v1", deploymentOf("x: one, gone: z", "1", "img:1", "ports: [{containerPort: 80}]"), manifestOf("same", "1"),
+		manifestOf("gone", "1"),
 		manifestOf("drifted", "1"), fmt.Sprintf(service, 80, ""), job("img:1", ""),
 		"{apiVersion: v1, kind: Secret, metadata: {name: x, namespace: NS}, stringData: {password: s3cr3t-1}}")
-	s.create("v2", deploymentOf("x: two", "3", "img:2", "env: [{name: A, value: b}]"), manifestOf("same", "1"), manifestOf("new", "1"),
+	s.create("v2", deploymentOf("x: two", "3", "img:2", "env: [{name: A, value: b}]"), manifestOf("same", "1"),
+		manifestOf("new", "1"),
 		manifestOf("drifted", "2"), nodePort, job("img:2", force),
 		"{apiVersion: v1, kind: Secret, metadata: {name: x, namespace: NS}, stringData: {password: s3cr3t-2}}")
 	s.done(s.engine.Instantiate(t.Context(), "v1"))
 	drift := []byte(`{"data": {"others": "x"}}`)
-	if _, err := s.kubeSite.client.CoreV1().ConfigMaps(s.namespace).Patch(t.Context(), "drifted", types.MergePatchType, drift, metav1.PatchOptions{}); err != nil {
+	if _, err := s.kubeSite.client.CoreV1().ConfigMaps(s.namespace).Patch(t.Context(), "drifted", types.MergePatchType,
+		drift, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	diff, err := s.engine.Diff(t.Context(), rsync.Update, "v2", "v1")
@@ -206,7 +214,8 @@ func TestKubeDiff(t *testing.T) {
 	}
 	if d := cmp.Diff(map[string]connector.ChangeKind{
 		"d": connector.ChangeKindUpdate, "gone": connector.ChangeKindDelete, "new": connector.ChangeKindCreate,
-		"drifted": connector.ChangeKindUpdate, "s": connector.ChangeKindUpdate, "j": connector.ChangeKindReplace, "x": connector.ChangeKindUpdate,
+		"drifted": connector.ChangeKindUpdate, "s": connector.ChangeKindUpdate, "j": connector.ChangeKindReplace,
+		"x": connector.ChangeKindUpdate,
 	}, kinds); d != "" {
 		t.Error(d)
 	}
@@ -227,7 +236,8 @@ func (s *diffSite) compare(c *connector.Change, before, after *unstructured.Unst
 	s.t.Helper()
 	switch c.Kind {
 	case connector.ChangeKindCreate, connector.ChangeKindDelete:
-		if (before == nil) != (c.Kind == connector.ChangeKindCreate) || (after == nil) != (c.Kind == connector.ChangeKindDelete) {
+		if (before == nil) != (c.Kind == connector.ChangeKindCreate) ||
+			(after == nil) != (c.Kind == connector.ChangeKindDelete) {
 			s.t.Errorf("%s %s: it existed before: %t, and after: %t", c.Kind, c.Object, before != nil, after != nil)
 		}
 		return
@@ -245,7 +255,9 @@ func (s *diffSite) compare(c *connector.Change, before, after *unstructured.Unst
 	}
 	want := changedFields(before, after)
 	if c.Object.Kind == "Secret" {
-		if len(c.Fields) != 1 || c.Fields[0] != (connector.FieldChange{Path: ".data.password", Before: "(redacted)", After: "(redacted)"}) || len(want) != 1 {
+		if len(c.Fields) != 1 ||
+			c.Fields[0] != (connector.FieldChange{Path: ".data.password", Before: "(redacted)", After: "(redacted)"}) ||
+			len(want) != 1 {
 			s.t.Errorf("%+v, want %v", c, want)
 		}
 		return
@@ -265,7 +277,8 @@ func TestKubeDiffRefused(t *testing.T) {
 	frozenMap := immutables["ConfigMap"].manifest
 	maps := s.kubeSite.client.CoreV1().ConfigMaps(s.namespace)
 	theirs := []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"theirs"},"data":{"key":"theirs"}}`)
-	if _, err := maps.Patch(t.Context(), "theirs", types.ApplyPatchType, theirs, metav1.PatchOptions{FieldManager: "people"}); err != nil {
+	if _, err := maps.Patch(t.Context(), "theirs", types.ApplyPatchType, theirs,
+		metav1.PatchOptions{FieldManager: "people"}); err != nil {
 		t.Fatal(err)
 	}
 	s.apply(strings.NewReplacer("VALUE", "one", "META", "").Replace(frozenMap))
@@ -274,7 +287,8 @@ func TestKubeDiffRefused(t *testing.T) {
 		manifestOf("theirs", "s3cr3t"),
 		"{apiVersion: v1, kind: Secret, metadata: {name: invalid, namespace: NS}, stringData: {\"no key!\": s3cr3t}}",
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: broken, namespace: NS}, dat: {a: s3cr3t}}",
-		"{apiVersion: v1, kind: Namespace, metadata: {name: NS-inner}}", strings.ReplaceAll(manifestOf("inner", "1"), "NS", "NS-inner"),
+		"{apiVersion: v1, kind: Namespace, metadata: {name: NS-inner}}",
+		strings.ReplaceAll(manifestOf("inner", "1"), "NS", "NS-inner"),
 		crd(group), thing(group, "one", 1), "{apiVersion: v1, kind: Namespace, metadata: {name: kube-system}}")
 	diff, err := s.engine.Diff(t.Context(), rsync.Instantiate, "v1", "")
 	if err != nil || diff.Err() != nil {
@@ -284,9 +298,11 @@ func TestKubeDiffRefused(t *testing.T) {
 	t.Log(text)
 	for _, want := range []string{
 		"4 to create, 0 to change, 0 to replace, 0 to delete, 0 unchanged, 5 refused",
-		"! ConfigMap NS/a: immutable fields (data): to have the object deleted and created again, set the annotation kustomize.toolkit.fluxcd.io/force",
+		"! ConfigMap NS/a: immutable fields (data): to have the object deleted and created again, set the annotation " +
+			"kustomize.toolkit.fluxcd.io/force",
 		`! ConfigMap NS/theirs: try to apply: other managers own fields of it, set Options.Force to take them: .data.key (conflict with "people"`,
-		"! Secret NS/invalid: try to apply: the object is invalid", "! ConfigMap NS/broken: try to apply: the manifest does not fit its kind",
+		"! Secret NS/invalid: try to apply: the object is invalid",
+		"! ConfigMap NS/broken: try to apply: the manifest does not fit its kind",
 		"+ Namespace NS-inner\n", "+ ConfigMap NS-inner/inner: not checked: try to apply: its namespace does not exist",
 		"+ apiextensions.k8s.io/CustomResourceDefinition things.NS.example.com\n",
 		"+ NS.example.com/Thing NS/one: not checked: try to apply: the cluster does not serve this kind",
@@ -299,7 +315,8 @@ func TestKubeDiffRefused(t *testing.T) {
 	if strings.Contains(fmt.Sprintf("%+v", diff.Clusters), "s3cr3t") {
 		t.Error("the difference has content of a manifest")
 	}
-	if s.get(appcontext.Object{Kind: "ConfigMap", Namespace: s.namespace + "-inner", Name: "inner"}) != nil || s.state(manifestOf("broken", "1")).Exists {
+	if s.get(appcontext.Object{Kind: "ConfigMap", Namespace: s.namespace + "-inner", Name: "inner"}) != nil ||
+		s.state(manifestOf("broken", "1")).Exists {
 		t.Error("Diff has created an object")
 	}
 }
@@ -312,10 +329,12 @@ func TestKubeDiffUnreachable(t *testing.T) {
 	config, proxy := proxied(t, s.config)
 	proxy.Block()
 	clusters := map[string]kubeconnector.Cluster{"edge+c1": {Config: s.config}, "edge+c2": {Config: config}}
-	engine := startEngine(t, newKubeConnectors(t, clusters, kubeconnector.Options{Timeout: 2 * time.Second}), rsync.Options{})
+	engine := startEngine(t, newKubeConnectors(t, clusters, kubeconnector.Options{Timeout: 2 * time.Second}),
+		rsync.Options{})
 	createContext(t, engine, "v1", func(b *appcontext.Builder) {
 		for _, cluster := range []string{"c1", "c2"} {
-			b.App("app").Cluster("edge", cluster).Resource("edge", cluster, []byte(strings.ReplaceAll(manifestOf("a", "1"), "NS", s.namespace)))
+			b.App("app").Cluster("edge", cluster).Resource("edge", cluster,
+				[]byte(strings.ReplaceAll(manifestOf("a", "1"), "NS", s.namespace)))
 		}
 	})
 	diff, err := engine.Diff(t.Context(), rsync.Instantiate, "v1", "")
@@ -323,7 +342,8 @@ func TestKubeDiffUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Log(diff)
-	if diff.Count(connector.ChangeKindCreate) != 1 || len(diff.Clusters) != 2 || diff.Clusters[1].Reason != rsync.ReasonUnreachable {
+	if diff.Count(connector.ChangeKindCreate) != 1 || len(diff.Clusters) != 2 ||
+		diff.Clusters[1].Reason != rsync.ReasonUnreachable {
 		t.Errorf("%+v", diff)
 	}
 }

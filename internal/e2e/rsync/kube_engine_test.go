@@ -52,14 +52,17 @@ func (d *deletions) take() string {
 func TestKubeEngine(t *testing.T) {
 	t.Parallel()
 	own := kube.Start(t, kube.Options{})
-	configs := map[string]kubeconnector.Cluster{"edge+c1": {Config: kube.Shared(t).Config()}, "edge+c2": {Kubeconfig: own.Kubeconfig()}}
-	clients := []*kubernetes.Clientset{kubernetes.NewForConfigOrDie(kube.Shared(t).Config()), kubernetes.NewForConfigOrDie(own.Config())}
+	configs := map[string]kubeconnector.Cluster{"edge+c1": {Config: kube.Shared(t).Config()},
+		"edge+c2": {Kubeconfig: own.Kubeconfig()}}
+	clients := []*kubernetes.Clientset{kubernetes.NewForConfigOrDie(kube.Shared(t).Config()),
+		kubernetes.NewForConfigOrDie(own.Config())}
 	record := &deletions{}
 	configs["edge+c1"].Config.Wrap(func(next http.RoundTripper) http.RoundTripper { record.next = next; return record })
 	namespaces := []string{newKubeNamespace(t, clients[0]), newKubeNamespace(t, clients[1])}
 	group := namespaces[0] + ".example.com"
 	engine := startEngine(t, newKubeConnectors(t, configs, kubeconnector.Options{}), rsync.Options{
-		ProbeInterval: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond, Backoff: rsync.Backoff{Base: 20 * time.Millisecond, Max: time.Second},
+		ProbeInterval: 200 * time.Millisecond, PollInterval: 100 * time.Millisecond,
+		Backoff: rsync.Backoff{Base: 20 * time.Millisecond, Max: time.Second},
 	})
 	build := func(id string, manifests ...string) {
 		createContext(t, engine, id, func(b *appcontext.Builder) {
@@ -139,18 +142,23 @@ func TestKubeEngine(t *testing.T) {
 func TestKubeReady(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
-	engine := startEngine(t, newKubeConnectors(t, map[string]kubeconnector.Cluster{"edge+*": {Config: s.config}}, kubeconnector.Options{}), rsync.Options{
+	engine := startEngine(t, newKubeConnectors(t, map[string]kubeconnector.Cluster{"edge+*": {Config: s.config}},
+		kubeconnector.Options{}), rsync.Options{
 		PollInterval: 10 * time.Minute, // so every step depends on a watch
 	})
-	const template = "template: {metadata: {labels: {a: b}}, spec: {restartPolicy: RESTART, containers: [{name: a, image: a}]}}"
-	deployment := "{apiVersion: apps/v1, kind: Deployment, metadata: {name: db, namespace: NS}, spec: {replicas: 1, selector: {matchLabels: {a: b}}, " +
+	const template = "template: {metadata: {labels: {a: b}}, spec: {restartPolicy: RESTART, containers: [{name: a, " +
+		"image: a}]}}"
+	deployment := "{apiVersion: apps/v1, kind: Deployment, metadata: {name: db, namespace: NS}, spec: {replicas: 1, " +
+		"selector: {matchLabels: {a: b}}, " +
 		strings.Replace(template, "RESTART", "Always", 1) + "}}"
 	job := func(name string) string {
-		return "{apiVersion: batch/v1, kind: Job, metadata: {name: " + name + ", namespace: NS}, spec: {" + strings.Replace(template, "RESTART", "Never", 1) + "}}"
+		return "{apiVersion: batch/v1, kind: Job, metadata: {name: " + name + ", namespace: NS}, spec: {" +
+			strings.Replace(template, "RESTART", "Never", 1) + "}}"
 	}
 	text := func(m string) []byte { return []byte(strings.ReplaceAll(m, "NS", s.namespace)) }
 	createContext(t, engine, "ready", func(b *appcontext.Builder) {
-		b.App("db").Hook(appcontext.HookPreInstall, "edge", "c1", text(job("migrate"))).Resource("edge", "c1", text(deployment))
+		b.App("db").Hook(appcontext.HookPreInstall, "edge", "c1", text(job("migrate"))).Resource("edge", "c1",
+			text(deployment))
 		b.App("web").DependsOn("db", appcontext.OpStatusReady, 0).Resource("edge", "c1", text(manifestOf("web", "1")))
 	})
 	ref, err := engine.Instantiate(t.Context(), "ready")
@@ -175,21 +183,25 @@ func TestKubeReady(t *testing.T) {
 	status := func(name, started, conditions string) func() error {
 		return func() error {
 			body := fmt.Sprintf(`{"status":{"startTime":%q,%s "conditions":[%s]}}`, now, started, conditions)
-			_, err := s.client.BatchV1().Jobs(s.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+			_, err := s.client.BatchV1().Jobs(s.namespace).Patch(t.Context(), name, types.MergePatchType, []byte(body),
+				metav1.PatchOptions{}, "status")
 			return err
 		}
 	}
 	condition := func(name string) string {
-		return fmt.Sprintf(`{"type":%q,"status":"True","reason":"Test","lastTransitionTime":%q,"lastProbeTime":%q}`, name, now, now)
+		return fmt.Sprintf(`{"type":%q,"status":"True","reason":"Test","lastTransitionTime":%q,"lastProbeTime":%q}`, name,
+			now, now)
 	}
 	eventually(t, exists(job("migrate")))
 	patch(status("migrate", `"active":1,`, ""))
 	if got := s.state(job("migrate")); got.Ready || got.Failed {
 		t.Errorf("a job that runs is %+v", got)
 	}
-	patch(status("migrate", `"active":0,"succeeded":1,"completionTime":"`+now+`","uncountedTerminatedPods":{},`, condition("SuccessCriteriaMet")+","+condition("Complete")))
+	patch(status("migrate", `"active":0,"succeeded":1,"completionTime":"`+now+`","uncountedTerminatedPods":{},`,
+		condition("SuccessCriteriaMet")+","+condition("Complete")))
 	eventually(t, exists(deployment))
-	if _, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), "web",
+		metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("web did not wait: %v", err)
 	}
 	patch(func() error {
@@ -202,7 +214,8 @@ func TestKubeReady(t *testing.T) {
 		t.Fatal(err)
 	}
 	createContext(t, engine, "failing", func(b *appcontext.Builder) {
-		b.App("db").Hook(appcontext.HookPreInstall, "edge", "c1", text(job("fails"))).Resource("edge", "c1", text(manifestOf("never", "1")))
+		b.App("db").Hook(appcontext.HookPreInstall, "edge", "c1", text(job("fails"))).Resource("edge", "c1",
+			text(manifestOf("never", "1")))
 	})
 	ref, err = engine.Instantiate(t.Context(), "failing")
 	if err != nil {

@@ -54,7 +54,8 @@ func newKubeNamespace(t *testing.T, client *kubernetes.Clientset) string {
 	t.Helper()
 	name := regexp.MustCompile("[^a-z0-9]+").ReplaceAllString(strings.ToLower(t.Name()), "-") + "-"
 	name = name[:min(len(name), 50)]
-	ns, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name}}, metav1.CreateOptions{})
+	ns, err := client.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name}}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,9 @@ func openKube(t *testing.T, config *rest.Config, options kubeconnector.Options) 
 	return c
 }
 
-func newKubeConnectors(t *testing.T, clusters map[string]kubeconnector.Cluster, options kubeconnector.Options) *kubeconnector.Connectors {
+func newKubeConnectors(
+	t *testing.T, clusters map[string]kubeconnector.Cluster, options kubeconnector.Options,
+) *kubeconnector.Connectors {
 	t.Helper()
 	connectors, err := kubeconnector.New(clusters, options)
 	if err != nil {
@@ -188,7 +191,8 @@ func await(t *testing.T, engine *rsync.Engine, ref rsync.EventRef, err error) (*
 }
 
 func manifestOf(name, value string) string {
-	return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: NS}, data: {key: %q}}", name, value)
+	return fmt.Sprintf("{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: NS}, data: {key: %q}}", name,
+		value)
 }
 
 // crd returns the manifest of a CRD, and thing returns an object of its kind.
@@ -213,5 +217,6 @@ spec:
 }
 
 func thing(group, name string, size int) string {
-	return fmt.Sprintf("{apiVersion: %s/v1, kind: Thing, metadata: {name: %s, namespace: NS}, spec: {size: %d}}", group, name, size)
+	return fmt.Sprintf("{apiVersion: %s/v1, kind: Thing, metadata: {name: %s, namespace: NS}, spec: {size: %d}}", group,
+		name, size)
 }

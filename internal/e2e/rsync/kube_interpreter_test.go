@@ -207,7 +207,8 @@ func testKubeInterpreter(
 	fill := func(size int) {
 		t.Helper()
 		patch := fmt.Appendf(nil, `{"status":{"size":%d}}`, size)
-		if _, err := things.Patch(t.Context(), "one", types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		if _, err := things.Patch(t.Context(), "one", types.MergePatchType, patch, metav1.PatchOptions{},
+			"status"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -224,7 +225,8 @@ func testKubeInterpreter(
 			}
 			return ""
 		})
-		if _, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), "web", metav1.GetOptions{}); !apierrors.IsNotFound(
+		if _, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(t.Context(), "web",
+			metav1.GetOptions{}); !apierrors.IsNotFound(
 			err,
 		) {
 			t.Errorf("web did not wait: %v", err)

@@ -30,7 +30,8 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 	manifests := []string{
 		manifestOf("settings", "1"), manifestOf("other", "1"),
 		"{apiVersion: v1, kind: Secret, metadata: {name: token, namespace: NS}, stringData: {token: s3cr3t}}",
-		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: NS}, spec: {replicas: 1, selector: {matchLabels: {a: b}}, " +
+		"{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: NS}, spec: {replicas: 1, selector: " +
+			"{matchLabels: {a: b}}, " +
 			"template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}",
 	}
 	s.create(engine, "observed", manifests...)
@@ -76,7 +77,8 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 	}
 	configMaps, secrets := s.client.CoreV1().ConfigMaps(s.namespace), s.client.CoreV1().Secrets(s.namespace)
 	edit(func(ctx context.Context, name string) error {
-		_, err := configMaps.Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"key":"edited","more":"x"}}`), metav1.PatchOptions{FieldManager: "kubectl-edit"})
+		_, err := configMaps.Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"key":"edited","more":"x"}}`),
+			metav1.PatchOptions{FieldManager: "kubectl-edit"})
 		return err
 	}, "settings")
 	o := next("the ConfigMap has drifted", func(o *rsync.Observation) bool { return o.Drifted > 0 })
@@ -96,7 +98,8 @@ func TestKubeDriftIsReportedAndHealed(t *testing.T) {
 			return configMaps.Delete(ctx, name, metav1.DeleteOptions{})
 		}, "deleted")
 		edit(func(ctx context.Context, name string) error {
-			_, err := secrets.Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"token":"ZWRpdGVk"}}`), metav1.PatchOptions{FieldManager: "kubectl-edit"})
+			_, err := secrets.Patch(ctx, name, types.MergePatchType, []byte(`{"data":{"token":"ZWRpdGVk"}}`),
+				metav1.PatchOptions{FieldManager: "kubectl-edit"})
 			return err
 		}, "another")
 	})

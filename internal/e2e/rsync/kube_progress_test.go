@@ -49,7 +49,8 @@ func (s *slowKube) create(id string, n int) {
 	createContext(s.t, s.engine, id, func(b *appcontext.Builder) {
 		app := b.App("app")
 		for i := range n {
-			app.Resource("edge", "c1", []byte(strings.ReplaceAll(manifestOf(fmt.Sprint(id, i), strings.Repeat("v", 100)), "NS", s.namespace)))
+			app.Resource("edge", "c1",
+				[]byte(strings.ReplaceAll(manifestOf(fmt.Sprint(id, i), strings.Repeat("v", 100)), "NS", s.namespace)))
 		}
 	})
 }
@@ -112,7 +113,8 @@ func TestKubeProgress(t *testing.T) {
 			ref, err = s.engine.Terminate(t.Context(), "a")
 			deleted := s.finish(tt.limit, ref, err)
 			s.has("a", 0)
-			t.Logf("%d objects at %s a round trip: applied in %s, read in %s, deleted in %s", tt.objects, tt.roundTrip, applied, read, deleted)
+			t.Logf("%d objects at %s a round trip: applied in %s, read in %s, deleted in %s", tt.objects, tt.roundTrip, applied,
+				read, deleted)
 		})
 	}
 }

@@ -36,8 +36,9 @@ type frozen struct {
 }
 
 const (
-	podTemplate = "template: {metadata: {labels: {a: b}}, spec: {restartPolicy: POLICY, containers: [{name: a, image: IMAGE}]}}"
-	force       = `annotations: {kustomize.toolkit.fluxcd.io/force: enabled}`
+	podTemplate = "template: {metadata: {labels: {a: b}}, spec: {restartPolicy: POLICY, containers: [{name: a, image: " +
+		"IMAGE}]}}"
+	force = `annotations: {kustomize.toolkit.fluxcd.io/force: enabled}`
 )
 
 var immutables = map[string]frozen{
@@ -49,19 +50,22 @@ var immutables = map[string]frozen{
 	},
 	"StatefulSet": {
 		resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"},
-		manifest: "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: NS, META}, spec: {serviceName: VALUE, selector: {matchLabels: {a: b}}, " +
+		manifest: "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: NS, META}, spec: {serviceName: " +
+			"VALUE, selector: {matchLabels: {a: b}}, " +
 			strings.NewReplacer("POLICY", "Always", "IMAGE", "img").Replace(podTemplate) + "}}",
 		before: "one", after: "two", path: []string{"spec", "serviceName"}, named: "spec",
 	},
 	"ConfigMap": {
 		resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
-		manifest: "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: NS, META}, immutable: true, data: {key: VALUE}}",
-		before:   "one", after: "two", path: []string{"data", "key"}, named: "data",
+		manifest: "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: NS, META}, immutable: true, data: " +
+			"{key: VALUE}}",
+		before: "one", after: "two", path: []string{"data", "key"}, named: "data",
 	},
 	"Service": {
 		resource: schema.GroupVersionResource{Version: "v1", Resource: "services"},
-		manifest: "{apiVersion: v1, kind: Service, metadata: {name: a, namespace: NS, META}, spec: {type: NodePort, clusterIP: VALUE, ports: [{port: 80, nodePort: NODEPORT}]}}",
-		path:     []string{"spec", "clusterIP"}, named: "spec.clusterIPs[0]",
+		manifest: "{apiVersion: v1, kind: Service, metadata: {name: a, namespace: NS, META}, spec: {type: NodePort, " +
+			"clusterIP: VALUE, ports: [{port: 80, nodePort: NODEPORT}]}}",
+		path: []string{"spec", "clusterIP"}, named: "spec.clusterIPs[0]",
 	},
 	"RoleBinding": {
 		resource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
@@ -98,7 +102,8 @@ func freeService(t *testing.T, s *kubeSite) (one, two string) {
 	t.Helper()
 	var ips []string
 	for _, name := range []string{"one", "two"} {
-		manifest := fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: NS}, spec: {ports: [{port: 80}]}}", name)
+		manifest := fmt.Sprintf(
+			"{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: NS}, spec: {ports: [{port: 80}]}}", name)
 		s.apply(manifest)
 		have, err := s.client.CoreV1().Services(s.namespace).Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
@@ -158,7 +163,8 @@ func TestKubeReplace(t *testing.T) {
 			s.apply(s.with(s.before, ""))
 			first := s.live().GetUID()
 			err := s.tryApply(s.after, "")
-			s.refused(err, connector.ErrTerminal, name, "immutable fields ("+s.named, "annotation kustomize.toolkit.fluxcd.io/force: enabled")
+			s.refused(err, connector.ErrTerminal, name, "immutable fields ("+s.named,
+				"annotation kustomize.toolkit.fluxcd.io/force: enabled")
 			t.Log(err)
 			s.apply(s.with(s.before, force))
 			if got := s.live().GetUID(); got != first {
@@ -188,7 +194,10 @@ func TestKubeReplaceSpares(t *testing.T) {
 		change  func(s *frozenSite) connector.Batch
 		parts   []string
 	}{
-		"made by others": {func(s *frozenSite) { apply(s, "people", `{`+header+`"metadata": {"name": "a"}, "immutable": true}`) }, nil,
+		"made by others": {func(s *frozenSite) {
+			apply(s, "people",
+				`{`+header+`"metadata": {"name": "a"}, "immutable": true}`)
+		}, nil,
 			[]string{"immutable fields (data)", `field manager "rsync" has not applied it before`}},
 		"applied by others too": {func(s *frozenSite) {
 			s.apply(s.with(s.before, ""))
@@ -197,17 +206,19 @@ func TestKubeReplaceSpares(t *testing.T) {
 		"with an owner": {func(s *frozenSite) {
 			s.apply(s.with(s.before, ""))
 			patch := `{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"}]}}`
-			if _, err := s.client.Patch(s.t.Context(), "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			if _, err := s.client.Patch(s.t.Context(), "a", types.MergePatchType, []byte(patch),
+				metav1.PatchOptions{}); err != nil {
 				s.t.Fatal(err)
 			}
 		}, nil, []string{"its owner is Node n"}},
-		"held by another context": {func(s *frozenSite) { s.apply(s.with(s.before, "")) }, func(s *frozenSite) connector.Batch {
-			batch := s.batch(s.with(s.after, force))
-			batch.Holder = func(_ context.Context, o appcontext.Object) (string, error) {
-				return "app b of app context c with " + o.Name, nil
-			}
-			return batch
-		}, []string{"app b of app context c with a holds it too"}},
+		"held by another context": {func(s *frozenSite) { s.apply(s.with(s.before, "")) },
+			func(s *frozenSite) connector.Batch {
+				batch := s.batch(s.with(s.after, force))
+				batch.Holder = func(_ context.Context, o appcontext.Object) (string, error) {
+					return "app b of app context c with " + o.Name, nil
+				}
+				return batch
+			}, []string{"app b of app context c with a holds it too"}},
 		"invalid by itself": {func(s *frozenSite) { s.apply(s.with(s.before, "")) }, func(s *frozenSite) connector.Batch {
 			return s.batch(strings.Replace(s.with(s.after, force), ", data: {", `, data: {"no key!": s3cr3t, `, 1))
 		}, []string{"data", "could not be created again", "the object is invalid"}},
@@ -240,7 +251,8 @@ func TestKubeReplaceWaitsForFinalizers(t *testing.T) {
 	finalizers := func(list string) {
 		t.Helper()
 		patch := `{"metadata": {"finalizers": ` + list + `}}`
-		if _, err := s.client.Patch(t.Context(), "a", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := s.client.Patch(t.Context(), "a", types.MergePatchType, []byte(patch),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -324,7 +336,8 @@ func TestEngineReplaces(t *testing.T) {
 	t.Parallel()
 	s := newFrozenSite(t, "Job", nil)
 	config := map[string]kubeconnector.Cluster{"*": {Config: s.config}}
-	engine := startEngine(t, newKubeConnectors(t, config, kubeconnector.Options{}), rsync.Options{PollInterval: 50 * time.Millisecond})
+	engine := startEngine(t, newKubeConnectors(t, config, kubeconnector.Options{}),
+		rsync.Options{PollInterval: 50 * time.Millisecond})
 	create := func(id, value string) {
 		createContext(t, engine, id, func(b *appcontext.Builder) {
 			manifest := strings.ReplaceAll(s.with(value, force), "NS", s.namespace)

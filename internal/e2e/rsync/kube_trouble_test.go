@@ -42,7 +42,8 @@ func TestKubeWebhookDown(t *testing.T) {
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-				Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+				Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+					Resources: []string{"configmaps"}},
 			}},
 		}},
 	}, metav1.CreateOptions{})
@@ -78,7 +79,8 @@ func TestKubePropagation(t *testing.T) {
 	t.Parallel()
 	for policy, finalizer := range map[metav1.DeletionPropagation]string{
 		"": "", metav1.DeletePropagationBackground: "",
-		metav1.DeletePropagationForeground: metav1.FinalizerDeleteDependents, metav1.DeletePropagationOrphan: metav1.FinalizerOrphanDependents,
+		metav1.DeletePropagationForeground: metav1.FinalizerDeleteDependents,
+		metav1.DeletePropagationOrphan:     metav1.FinalizerOrphanDependents,
 	} {
 		t.Run(string(policy), func(t *testing.T) {
 			s := newKubeSite(t, nil, kubeconnector.Options{Propagation: policy})
@@ -99,7 +101,8 @@ func TestKubePropagation(t *testing.T) {
 			if err != nil || !slices.Contains(m.Finalizers, finalizer) {
 				t.Fatalf("%+v, %v; want the finalizer %s", m, err, finalizer)
 			}
-			if _, err := maps.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
+			if _, err := maps.Patch(t.Context(), "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+				metav1.PatchOptions{}); err != nil {
 				t.Fatal(err)
 			}
 			if got := s.state(manifestOf("a", "1")); got.Exists {

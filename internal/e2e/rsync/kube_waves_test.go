@@ -32,9 +32,11 @@ func (s *kubeSite) endJob(name string, failed bool) {
 		counts, conditions = `"failed":1`, []string{"FailureTarget", "Failed"}
 	}
 	for i, c := range conditions {
-		conditions[i] = fmt.Sprintf(`{"type":%q,"status":"True","reason":"Test","lastTransitionTime":%q,"lastProbeTime":%q}`, c, now, now)
+		conditions[i] = fmt.Sprintf(`{"type":%q,"status":"True","reason":"Test","lastTransitionTime":%q,"lastProbeTime":%q}`,
+			c, now, now)
 	}
-	body := fmt.Sprintf(`{"status":{"startTime":%q,%s,"uncountedTerminatedPods":{},"conditions":[%s]}}`, now, counts, strings.Join(conditions, ","))
+	body := fmt.Sprintf(`{"status":{"startTime":%q,%s,"uncountedTerminatedPods":{},"conditions":[%s]}}`, now, counts,
+		strings.Join(conditions, ","))
 	_, err := s.client.BatchV1().Jobs(s.namespace).Patch(s.t.Context(), name, types.MergePatchType, []byte(body),
 		metav1.PatchOptions{}, "status")
 	if err != nil {
@@ -60,7 +62,8 @@ func TestKubeWaves(t *testing.T) {
 	t.Parallel()
 	s := newKubeSite(t, nil, kubeconnector.Options{})
 	group := s.namespace + ".example.com"
-	engine := startEngine(t, newKubeConnectors(t, map[string]kubeconnector.Cluster{"edge+*": {Config: s.config}}, kubeconnector.Options{}), rsync.Options{
+	engine := startEngine(t, newKubeConnectors(t, map[string]kubeconnector.Cluster{"edge+*": {Config: s.config}},
+		kubeconnector.Options{}), rsync.Options{
 		PollInterval: 100 * time.Millisecond,
 	})
 	build := func(id, image string) {

@@ -57,7 +57,8 @@ func (h *workHub) namespace(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,9 @@ func (h *workHub) runAgent(t *testing.T, namespace string, cluster *agenttest.Cl
 
 var background = e2etest.Background
 
-func openWork(t *testing.T, works workclientset.Interface, namespace string, options manifestwork.Options) connector.Connector {
+func openWork(
+	t *testing.T, works workclientset.Interface, namespace string, options manifestwork.Options,
+) connector.Connector {
 	t.Helper()
 	connectors, err := manifestwork.New(works.WorkV1(), options)
 	if err != nil {
@@ -101,7 +104,8 @@ func openWork(t *testing.T, works workclientset.Interface, namespace string, opt
 }
 
 func configMap(name, value string) []byte {
-	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: shop}\ndata: {key: %q}\n", name, value)
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: shop}\ndata: {key: %q}\n",
+		name, value)
 }
 
 // TestManifestWorkHub runs the connector on a real API server.
@@ -143,7 +147,8 @@ func testWorkConformance(t *testing.T, h *workHub) {
 func testWorkErrors(t *testing.T, h *workHub) {
 	h.namespace(t, "errors")
 	batch := connector.Batch{AppContextID: "v1", App: "x", Resources: []appcontext.Resource{{
-		Object: appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: "a"}, Manifest: configMap("a", "secret-content"),
+		Object:   appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: "a"},
+		Manifest: configMap("a", "secret-content"),
 	}}}
 	large := batch
 	large.Resources = nil
@@ -169,7 +174,8 @@ func testWorkErrors(t *testing.T, h *workHub) {
 		{"too large for the server", "errors", admin, large, connector.ErrTerminal, "does not accept a work of this size"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			c := openWork(t, h.clientset(t, rest.CopyConfig(tt.config)), tt.namespace, manifestwork.Options{MaxWorkBytes: 16 << 20})
+			c := openWork(t, h.clientset(t, rest.CopyConfig(tt.config)), tt.namespace,
+				manifestwork.Options{MaxWorkBytes: 16 << 20})
 			err := c.Apply(t.Context(), tt.batch)
 			if !errors.Is(err, tt.class) || !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%v, want %v with %q", err, tt.class, tt.text)
@@ -185,16 +191,19 @@ func testWorkErrors(t *testing.T, h *workHub) {
 // value.
 func testWorkInvalid(t *testing.T, h *workHub) {
 	h.namespace(t, "invalid")
-	c := openWork(t, h.clientset(t, h.cluster.Config()), "invalid", manifestwork.Options{Config: func(o appcontext.Object) *workv1.ManifestConfigOption {
-		return &workv1.ManifestConfigOption{
-			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: o.Namespace, Name: o.Name},
-			UpdateStrategy:     &workv1.UpdateStrategy{Type: "secret"},
-		}
-	}})
+	c := openWork(t, h.clientset(t, h.cluster.Config()), "invalid",
+		manifestwork.Options{Config: func(o appcontext.Object) *workv1.ManifestConfigOption {
+			return &workv1.ManifestConfigOption{
+				ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: o.Namespace, Name: o.Name},
+				UpdateStrategy:     &workv1.UpdateStrategy{Type: "secret"},
+			}
+		}})
 	err := c.Apply(t.Context(), connector.Batch{AppContextID: "v1", App: "x", Resources: []appcontext.Resource{{
 		Object: appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: "a"}, Manifest: configMap("a", "1"),
 	}}})
-	if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), "spec.manifestConfigs[0].updateStrategy.type") || strings.Contains(err.Error(), "secret") {
+	if !errors.Is(err, connector.ErrTerminal) ||
+		!strings.Contains(err.Error(), "spec.manifestConfigs[0].updateStrategy.type") ||
+		strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
 }
@@ -210,7 +219,8 @@ func testWorkLife(t *testing.T, h *workHub) {
 		t.Fatal(err)
 	}
 	engine, err := rsync.New(memstore.New(memstore.Options{}), connectors, rsync.Options{
-		ProbeInterval: 100 * time.Millisecond, PollInterval: 50 * time.Millisecond, Backoff: rsync.Backoff{Base: 10 * time.Millisecond},
+		ProbeInterval: 100 * time.Millisecond, PollInterval: 50 * time.Millisecond,
+		Backoff: rsync.Backoff{Base: 10 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -262,8 +272,9 @@ func testWorkLife(t *testing.T, h *workHub) {
 	step("terminate", "", ref, err)
 
 	want := map[string]int{
-		"create a": 1, "create b": 1, "create c": 1, "create moved": 1, "create gone": 2, "create new": 1, "update b": 2, "update moved": 2,
-		"delete a": 1, "delete b": 1, "delete c": 1, "delete moved": 1, "delete gone": 2, "delete new": 1,
+		"create a": 1, "create b": 1, "create c": 1, "create moved": 1, "create gone": 2, "create new": 1, "update b": 2,
+		"update moved": 2,
+		"delete a":     1, "delete b": 1, "delete c": 1, "delete moved": 1, "delete gone": 2, "delete new": 1,
 	}
 	got := map[string]int{}
 	for _, call := range cluster.Calls() {

@@ -173,7 +173,8 @@ type process struct {
 func startProcess(t *testing.T, name, clusters string, endpoints []string, env ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(os.Args[0])}
-	p.cmd.Env = append(append(os.Environ(), env...), engineName+"="+name, engineClusters+"="+clusters, engineEndpoints+"="+strings.Join(endpoints, ","))
+	p.cmd.Env = append(append(os.Environ(), env...), engineName+"="+name, engineClusters+"="+clusters, engineEndpoints+"="+
+		strings.Join(endpoints, ","))
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

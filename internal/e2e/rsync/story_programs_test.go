@@ -300,7 +300,8 @@ func apiGate(t *testing.T, config *rest.Config) (*gate, string) {
 // writeKubeconfig writes a kubeconfig for a server without authentication.
 func writeKubeconfig(t *testing.T, file, addr string) {
 	t.Helper()
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "http://%s"}}], contexts: [{name: c, context: {cluster: c}}]}`, addr)
+	text := fmt.Sprintf(
+		`{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "http://%s"}}], contexts: [{name: c, context: {cluster: c}}]}`, addr)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -105,7 +105,8 @@ func newStory(t *testing.T) *story {
 	s.admin = dynamic.NewForConfigOrDie(own.Config())
 	agentConfig := filepath.Join(folder, "agent-config")
 	writeKubeconfig(t, agentConfig, addr)
-	s.git = gitserver.New(t, gitserver.Options{Wrap: func(next http.Handler) http.Handler { s.gitGate.next = next; return s.gitGate }})
+	s.git = gitserver.New(t,
+		gitserver.Options{Wrap: func(next http.Handler) http.Handler { s.gitGate.next = next; return s.gitGate }})
 	s.gitProxy = tcpproxy.Start(t, s.git.Addr())
 	names, err := manifestwork.New(workclientset.NewForConfigOrDie(own.Config()).WorkV1(), manifestwork.Options{})
 	if err != nil {
@@ -118,7 +119,8 @@ func newStory(t *testing.T) *story {
 	})
 	s.commands = others
 	var first string
-	s.engine, first = startProgram(t, folder, e2etest.Program(t, "rsync", true), append(serve, "--listen", freeURL(t).Host)...)
+	s.engine, first = startProgram(t, folder, e2etest.Program(t, "rsync", true),
+		append(serve, "--listen", freeURL(t).Host)...)
 	s.agent, _ = startProgram(t, folder, e2etest.Program(t, "agent", true), apply...)
 	s.server = strings.TrimPrefix(first, "serving at ")
 	s.client, err = rsyncgrpc.NewClient(s.server, rsyncgrpc.ClientOptions{Insecure: true})
@@ -134,7 +136,8 @@ func newAPISite(t *testing.T, cluster *kube.Cluster) (*apiSite, string) {
 	g, addr := apiGate(t, cluster.Config())
 	site := &apiSite{gate: g, client: kubernetes.NewForConfigOrDie(cluster.Config()), uids: map[string]string{}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: storyNamespace}}
-	if _, err := site.client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+	if _, err := site.client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil &&
+		!apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
 	return site, addr
@@ -249,7 +252,8 @@ func storyManifest(name, value string) string {
 func (s *story) commits() []string {
 	s.t.Helper()
 	var out []string
-	for commit := range strings.SplitSeq(s.git.Git("log", "--reverse", "--format=%x00%an: %s", "--name-status", "main"), "\x00") {
+	for commit := range strings.SplitSeq(s.git.Git("log", "--reverse", "--format=%x00%an: %s", "--name-status", "main"),
+		"\x00") {
 		subject, files, _ := strings.Cut(commit, "\n")
 		if subject == "" || subject == "Rival: The beginning" {
 			continue

@@ -23,12 +23,15 @@ func (s *story) create() {
 	s.t.Helper()
 	for id, build := range map[string]func(b *appcontext.Builder, on appcontext.ClusterID){
 		"v1": func(b *appcontext.Builder, on appcontext.ClusterID) {
-			storyApp(b.App("db"), on, map[appcontext.Hook][]string{appcontext.HookPreInstall: {"migrate", "1"}}, "db", "1", "shared", "1")
-			storyApp(b.App("web"), on, map[appcontext.Hook][]string{appcontext.HookPostInstall: {"check", "1"}, appcontext.HookPreDelete: {"farewell", "1"}}, "web", "1", "old", "1")
+			storyApp(b.App("db"), on, map[appcontext.Hook][]string{appcontext.HookPreInstall: {"migrate", "1"}}, "db", "1",
+				"shared", "1")
+			storyApp(b.App("web"), on, map[appcontext.Hook][]string{appcontext.HookPostInstall: {"check", "1"},
+				appcontext.HookPreDelete: {"farewell", "1"}}, "web", "1", "old", "1")
 		},
 		"v2": func(b *appcontext.Builder, on appcontext.ClusterID) {
 			storyApp(b.App("db"), on, map[appcontext.Hook][]string{appcontext.HookPreInstall: {"migrate", "2"}}, "db", "1")
-			storyApp(b.App("web"), on, map[appcontext.Hook][]string{appcontext.HookPostInstall: {"check", "2"}, appcontext.HookPreDelete: {"farewell", "2"}}, "web", "2", "shared", "2", "new", "2")
+			storyApp(b.App("web"), on, map[appcontext.Hook][]string{appcontext.HookPostInstall: {"check", "2"},
+				appcontext.HookPreDelete: {"farewell", "2"}}, "web", "2", "shared", "2", "new", "2")
 			storyApp(b.App("cache"), on, map[appcontext.Hook][]string{appcontext.HookPreDelete: {"flush", "2"}}, "cache", "2")
 		},
 	} {
@@ -51,7 +54,9 @@ func (s *story) create() {
 }
 
 // storyApp adds objects, each as a name and a value.
-func storyApp(app *appcontext.AppBuilder, on appcontext.ClusterID, hooks map[appcontext.Hook][]string, objects ...string) {
+func storyApp(
+	app *appcontext.AppBuilder, on appcontext.ClusterID, hooks map[appcontext.Hook][]string, objects ...string,
+) {
 	for i := 0; i < len(objects); i += 2 {
 		app.Resource(on.Provider, on.Name, []byte(storyManifest(objects[i], objects[i+1])))
 	}
@@ -110,10 +115,12 @@ func (s *story) update() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	half := but(everywhere("Update Done", "db", "web", "cache"), "db on kube+c1", "Update Retrying Unreachable", "web on kube+c1", "", "cache on kube+c1", "")
+	half := but(everywhere("Update Done", "db", "web", "cache"), "db on kube+c1", "Update Retrying Unreachable",
+		"web on kube+c1", "", "cache on kube+c1", "")
 	halfway := want{
 		objects: "migrate=2 db=1 shared=2 web=2 old=1 check=2 new=2 cache=2", commits: 8,
-		works: map[string]string{"v1/db": "db migrate shared", "v1/web": "check old web", "v2/web": "new", "v2/cache": "cache"},
+		works: map[string]string{"v1/db": "db migrate shared", "v1/web": "check old web", "v2/web": "new",
+			"v2/cache": "cache"},
 	}
 	for _, when := range []string{"", ", and the engine killed"} {
 		s.reaches(step+" with a cluster away"+when, "v2", half)
@@ -154,21 +161,24 @@ func (s *story) rollback() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	half := but(everywhere("Update Done", "db", "web"), "db on work+c3", "Update Retrying Unreachable", "web on work+c3", "UpdateDelete Done")
+	half := but(everywhere("Update Done", "db", "web"), "db on work+c3", "Update Retrying Unreachable", "web on work+c3",
+		"UpdateDelete Done")
 	for _, when := range []string{"", ", and the engine killed"} {
 		s.reaches(step+" without a broker"+when, "v1", half)
 		if when == "" {
 			s.engine.restart()
 		}
 	}
-	s.expectOn(step+" without a broker", want{objects: "migrate=1 db=1 shared=1 web=1 old=1 check=1 new=2 cache=2", commits: 13}, onKube, onGit)
+	s.expectOn(step+" without a broker", want{objects: "migrate=1 db=1 shared=1 web=1 old=1 check=1 new=2 cache=2",
+		commits: 13}, onKube, onGit)
 	s.work.gate.set("the agent's change of web", beside, request(http.MethodPatch, "web"), s.engine.restart)
 	s.kube.gate.set("the deletion of cache", unsent, request(http.MethodDelete, "cache"), s.engine.restart)
 	s.broker.Restart()
 	s.done(step, ref, nil)
 	s.expect(step, atV1(17))
 	s.reaches(step, "v1", everywhere("Update Done", "db", "web"))
-	s.reaches(step, "v2", but(everywhere("UpdateDelete Done", "web", "cache"), all(everywhere("UpdateDelete Skipped", "db"))...))
+	s.reaches(step, "v2",
+		but(everywhere("UpdateDelete Done", "web", "cache"), all(everywhere("UpdateDelete Skipped", "db"))...))
 	s.kept(step, before, "migrate", "db", "shared", "web", "check")
 }
 
@@ -183,7 +193,8 @@ func (s *story) terminate() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	half := but(everywhere("Terminate Done", "db", "web"), "web on git+c2", "Terminate Retrying Unreachable", "db on git+c2", "Update Done")
+	half := but(everywhere("Terminate Done", "db", "web"), "web on git+c2", "Terminate Retrying Unreachable",
+		"db on git+c2", "Update Done")
 	s.reaches(step+" without git", "v1", half)
 	s.expectOn(step+" without git", want{}, onKube, onWork)
 	s.expectOn(step+" without git", atV1(17), onGit)
@@ -228,7 +239,8 @@ func (s *story) end() {
 	}
 	for id, want := range map[string]*rsync.Status{
 		"v1": {State: rsync.Terminated, Transitions: 8, Queue: []rsync.Element{
-			{Seq: 1, Event: rsync.Instantiate}, {Seq: 2, Event: rsync.UpdateDelete, UCID: "v2"}, {Seq: 3, Event: rsync.Update, UCID: "v2"}, {Seq: 4, Event: rsync.Terminate},
+			{Seq: 1, Event: rsync.Instantiate}, {Seq: 2, Event: rsync.UpdateDelete, UCID: "v2"},
+			{Seq: 3, Event: rsync.Update, UCID: "v2"}, {Seq: 4, Event: rsync.Terminate},
 		}},
 		"v2": {State: rsync.Updated, Transitions: 4, Queue: []rsync.Element{
 			{Seq: 1, Event: rsync.Update, UCID: "v1"}, {Seq: 2, Event: rsync.UpdateDelete, UCID: "v1"},
@@ -246,7 +258,8 @@ func (s *story) end() {
 			queue[i] = rsync.Element{Seq: e.Seq, Event: e.Event, UCID: e.UCID, Status: e.Status, Reason: e.Reason}
 		}
 		if diff := cmp.Diff(want.Queue, queue); diff != "" || got.State != want.State || got.Transitions != want.Transitions {
-			t.Errorf("%s is %s after %d changes of its state, want %s after %d; its events (-want +got):\n%s", id, got.State, got.Transitions, want.State, want.Transitions, diff)
+			t.Errorf("%s is %s after %d changes of its state, want %s after %d; its events (-want +got):\n%s", id, got.State,
+				got.Transitions, want.State, want.Transitions, diff)
 		}
 		if err := s.client.Delete(t.Context(), id); err != nil {
 			t.Error(err)
@@ -264,7 +277,8 @@ func (s *story) newcomer() {
 		s.t.Fatal(err)
 	}
 	for _, args := range s.commands {
-		command := exec.CommandContext(s.t.Context(), s.engine.binary, append([]string{args[0], "--server", s.server}, args[1:]...)...)
+		command := exec.CommandContext(s.t.Context(), s.engine.binary,
+			append([]string{args[0], "--server", s.server}, args[1:]...)...)
 		command.Dir = root
 		out, err := command.CombinedOutput()
 		if err != nil {
@@ -274,10 +288,12 @@ func (s *story) newcomer() {
 		if value == "" {
 			continue
 		}
-		if m, err := s.kube.client.CoreV1().ConfigMaps("default").Get(s.t.Context(), "rsync-example-web", metav1.GetOptions{}); err != nil || m.Data["color"] != value {
+		if m, err := s.kube.client.CoreV1().ConfigMaps("default").Get(s.t.Context(), "rsync-example-web",
+			metav1.GetOptions{}); err != nil || m.Data["color"] != value {
 			s.t.Errorf("after %v: %v, %v", args, m, err)
 		}
-		if text := s.git.Files()["clusters/git+c2/default/ConfigMap/rsync-example-web.yaml"]; !strings.Contains(text, "color: "+value) {
+		if text := s.git.Files()["clusters/git+c2/default/ConfigMap/rsync-example-web.yaml"]; !strings.Contains(text,
+			"color: "+value) {
 			s.t.Errorf("after %v: the file has %q", args, text)
 		}
 		s.eventually("what the agent does of a newcomer's", func() string {

@@ -22,7 +22,8 @@ func TestTrouble03DeletionReachesAgentThatWasOffline(t *testing.T) {
 		{name: "agent without store", agentStops: true, agentForgot: true, reason: "its list is empty, its cluster is not"},
 		{name: "source restarts", sourceRestarts: true, reason: "the deletion is in its store"},
 		{name: "both restart", agentStops: true, sourceRestarts: true, reason: "both continue from their stores"},
-		{name: "both restart, agent without store", agentStops: true, agentForgot: true, sourceRestarts: true, reason: "only the source remembers"},
+		{name: "both restart, agent without store", agentStops: true, agentForgot: true, sourceRestarts: true,
+			reason: "only the source remembers"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -71,7 +71,8 @@ func TestTrouble12End(t *testing.T) {
 			if h.Healthy() == nil || a.Healthy() == nil {
 				t.Error("who has stopped is healthy")
 			}
-			if _, err := h.works("cluster1").Create(t.Context(), newWork("late", "1"), metav1.CreateOptions{}); !apierrors.IsServiceUnavailable(err) {
+			if _, err := h.works("cluster1").Create(t.Context(), newWork("late", "1"),
+				metav1.CreateOptions{}); !apierrors.IsServiceUnavailable(err) {
 				t.Errorf("a write after the end: %v", err)
 			}
 			const accept = "github.com/spokewire/sdk-go/internal/testing/tcpproxy.(*Proxy).accept"

@@ -82,7 +82,8 @@ func TestTrouble10Killed(t *testing.T) {
 	if h.returned == 0 || h.acked == 0 || a.acked == 0 {
 		t.Error("nothing was acknowledged")
 	}
-	t.Logf("%d writes returned; the source acknowledged %d statuses and published %d specs, the agent %d specs and %d statuses",
+	t.Logf("%d writes returned; the source acknowledged %d statuses and published %d specs, the agent %d specs and %d "+
+		"statuses",
 		h.returned, h.acked, h.published, a.acked, a.published)
 
 	hub := s.source(work.SourceOptions{Store: h.file.store()})
@@ -233,7 +234,8 @@ func (v *victim) works() worktyped.ManifestWorkInterface {
 		}
 		return source.Clientset().WorkV1().ManifestWorks("cluster1")
 	}
-	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Store: store, InitialSyncTimeout: -1})
+	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Store: store,
+		InitialSyncTimeout: -1})
 	if err != nil {
 		v.t.Fatal(err)
 	}
@@ -333,7 +335,8 @@ func (h *hub) writeKilled(ctx context.Context, name string, step int) error {
 	works, value := h.works("cluster1"), fmt.Sprint(step)
 	if step%5 == 0 {
 		doomed := fmt.Sprintf("d-%s-%d", name, step)
-		if _, err := works.Create(ctx, newWork(doomed, value), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := works.Create(ctx, newWork(doomed, value), metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			return err // it may exist: this step was completed in part
 		}
 		if err := works.Delete(ctx, doomed, metav1.DeleteOptions{}); err != nil {
@@ -362,7 +365,8 @@ func (h *hub) writeKilled(ctx context.Context, name string, step int) error {
 // runAgent runs the agent, with a work controller.
 func runAgent(t *testing.T) {
 	transport, store := openKilled(t)
-	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"}, Store: store})
+	agent, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "cluster1", Sources: []string{"hub"},
+		Store: store})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,10 @@ func (r *raw) replay(messages []heard) {
 	backwards := slices.Clone(messages)
 	slices.Reverse(backwards)
 	shuffled := slices.Clone(messages)
-	rand.New(rand.NewPCG(5, 6)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	rand.New(rand.NewPCG(5, 6)).Shuffle(len(shuffled), func(i, j int) {
+		shuffled[i], shuffled[j] = shuffled[j],
+			shuffled[i]
+	})
 	for _, m := range slices.Concat(backwards, messages, shuffled) {
 		if reason := r.publish(m.topic, m.payload); reason != 0 {
 			r.t.Errorf("the broker refused %s: %d", m.topic, reason)

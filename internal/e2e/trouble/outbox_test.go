@@ -51,7 +51,8 @@ func TestTrouble04BrokerAway(t *testing.T) {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || seconds < 1 {
 		t.Errorf("Create beyond the limit: %v", err)
 	}
-	if err := h.works("cluster1").Delete(t.Context(), "reported", metav1.DeleteOptions{}); !apierrors.IsTooManyRequests(err) {
+	if err := h.works("cluster1").Delete(t.Context(), "reported", metav1.DeleteOptions{}); !apierrors.IsTooManyRequests(
+		err) {
 		t.Errorf("Delete beyond the limit: %v", err)
 	}
 
@@ -95,7 +96,8 @@ func TestTrouble04OutboxDisabled(t *testing.T) {
 	if !apierrors.IsServiceUnavailable(err) {
 		t.Errorf("Create: %v", err)
 	}
-	if err := h.works("cluster1").Delete(t.Context(), "app", metav1.DeleteOptions{}); !apierrors.IsServiceUnavailable(err) {
+	if err := h.works("cluster1").Delete(t.Context(), "app", metav1.DeleteOptions{}); !apierrors.IsServiceUnavailable(
+		err) {
 		t.Errorf("Delete: %v", err)
 	}
 	if err := report(a, "app", "1"); !apierrors.IsServiceUnavailable(err) {

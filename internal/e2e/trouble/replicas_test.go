@@ -122,5 +122,6 @@ func TestTrouble08ReplicaTakesOver(t *testing.T) {
 	for _, a := range r.spokes {
 		r.two.delete(a.cluster, "w0")
 	}
-	r.bothShow("after a deletion", strings.TrimPrefix(ten("2", "while the second writes"), "w0=2/while the second writes "))
+	r.bothShow("after a deletion",
+		strings.TrimPrefix(ten("2", "while the second writes"), "w0=2/while the second writes "))
 }

@@ -75,18 +75,21 @@ func TestTrouble02SourceRestartsWithoutStore(t *testing.T) {
 	h = s.source(work.SourceOptions{})
 	wire.hears("an empty list to all agents", func(m heard) bool {
 		l := m.hashes()
-		return l != nil && m.topic == "/sources/hub/resync/clusters/manifestsstatus" && l.Scope == codec.ScopeAll && len(l.Entries) == 0
+		return l != nil && m.topic == "/sources/hub/resync/clusters/manifestsstatus" && l.Scope == codec.ScopeAll &&
+			len(l.Entries) == 0
 	})
 	wire.hears("the agent's list in answer", func(m heard) bool { return m.list() != nil && len(m.list().Entries) == 4 })
 	h.create("cluster1", "marker", "1") // when its status arrives, all earlier messages are processed
 	shows(t, "the source without its works", h.works("cluster1"), "marker=1/1")
-	shows(t, "the agent of a source without its works", a.works(), before[:len("changed=1/1 equal=2/2 forgotten=1/1 ")]+"marker=1/1 other=1/1")
+	shows(t, "the agent of a source without its works", a.works(), before[:len("changed=1/1 equal=2/2 forgotten=1/1 ")]+
+		"marker=1/1 other=1/1")
 
 	h.create("cluster1", "equal", "2")
 	h.create("cluster1", "changed", "3")
 	h.create("cluster1", "other", "1")
 	shows(t, "the source with works anew", h.works("cluster1"), "changed=3/3 equal=2/2 marker=1/1 other=1/1")
-	for name, want := range map[string][]string{"equal": {"2"}, "other": {"1"}, "changed": {"1", "3"}, "forgotten": {"1"}} {
+	for name, want := range map[string][]string{"equal": {"2"}, "other": {"1"}, "changed": {"1", "3"},
+		"forgotten": {"1"}} {
 		if diff := cmp.Diff(want, spy.now().values(name)); diff != "" {
 			t.Errorf("values of %s at the agent (-want +got):\n%s", name, diff)
 		}
@@ -94,7 +97,8 @@ func TestTrouble02SourceRestartsWithoutStore(t *testing.T) {
 	if got := spy.now().of("other"); len(got) != 1 {
 		t.Errorf("what is equal in everything was touched: %v", got)
 	}
-	if got := wire.that(func(m heard) bool { return m.spec() != nil && m.spec().DeletionTimestamp != nil }); len(got) != 0 {
+	if got := wire.that(func(m heard) bool { return m.spec() != nil && m.spec().DeletionTimestamp != nil }); len(
+		got) != 0 {
 		t.Errorf("a deletion on the wire: %s", got[0].payload)
 	}
 
@@ -145,7 +149,8 @@ func TestTrouble02SourceRestartsWithStore(t *testing.T) {
 	shows(t, "the source beside the store", h.works("cluster1"), "stray=1/1")
 	h.crash()
 	h = s.source(work.SourceOptions{Store: works.store()})
-	shows(t, "a store that is older than the agent's works", a.works(), "stray=1/1 w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
+	shows(t, "a store that is older than the agent's works", a.works(),
+		"stray=1/1 w0=1/1 w1=2/2 w3=1/1, while the source was away w4=1/1")
 	eventually(t, "the source detects the older store", func() string {
 		if err := h.Healthy(); err == nil || !strings.Contains(err.Error(), "the Store is older") {
 			return fmt.Sprint(err)

@@ -228,7 +228,8 @@ func forgeries(said *codec.Status, source, agent *client) []forgery {
 		return h
 	}
 	own := func(source, cluster string) codec.WorkRef { // the codec would not make an invalid reference
-		return codec.WorkRef{ResourceID: codec.ResourceID(source, cluster, "app"), Version: ref.Version, UID: ref.UID, Name: "app"}
+		return codec.WorkRef{ResourceID: codec.ResourceID(source, cluster, "app"), Version: ref.Version, UID: ref.UID,
+			Name: "app"}
 	}
 	bare := ref
 	bare.UID, bare.Name = "", ref.ResourceID
@@ -240,14 +241,16 @@ func forgeries(said *codec.Status, source, agent *client) []forgery {
 		{"status of another cluster", "cluster2", "/sources/hub/clusters/cluster2/manifestsstatus",
 			&codec.Status{Header: header, WorkRef: ref, SequenceID: said.SequenceID + 1, Status: status}, source, nil},
 		{"status of another cluster's work", "cluster2", "",
-			&codec.Status{Header: in(header, "hub", "cluster2"), WorkRef: own("hub", "cluster2"), SequenceID: said.SequenceID + 1, Status: status},
+			&codec.Status{Header: in(header, "hub", "cluster2"), WorkRef: own("hub", "cluster2"), SequenceID: said.SequenceID +
+				1, Status: status},
 			source, map[string]any{"specresourceid": ref.ResourceID}},
 		{"the same from a strict agent", "cluster2", "",
 			&codec.Status{Header: in(header, "hub", "cluster2"), WorkRef: bare, Status: status}, source, nil},
 		{"list of another cluster", "cluster2", "/sources/resync/cluster2/manifests",
 			&codec.SpecResync{Header: header, Broadcast: true, AgentSession: "x"}, source, nil},
 		{"list for another source", "cluster2", "/sources/hub/clusters/cluster2/specresync",
-			&codec.SpecResync{Header: in(header, "evil", "cluster2"), AgentSession: "x"}, source, map[string]any{"targetsource": "evil"}},
+			&codec.SpecResync{Header: in(header, "evil", "cluster2"), AgentSession: "x"}, source,
+			map[string]any{"targetsource": "evil"}},
 		{"spec of another source", "evil", "/sources/evil/clusters/cluster1/manifests",
 			&codec.Spec{Header: spec, WorkRef: ref, Work: newWork("app", "forged")}, agent, nil},
 		{"spec of another source's work", "evil", "",

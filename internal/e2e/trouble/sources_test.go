@@ -56,7 +56,8 @@ func TestTrouble01ManySources(t *testing.T) {
 		}
 	}
 	for _, h := range hubs {
-		shows(t, h.id+" before the storm", h.works("cluster1"), fmt.Sprintf("%[1]s-fleeting=0/0 %[1]s-moving=0/0 %[1]s-steady=0/0", h.id))
+		shows(t, h.id+" before the storm", h.works("cluster1"),
+			fmt.Sprintf("%[1]s-fleeting=0/0 %[1]s-moving=0/0 %[1]s-steady=0/0", h.id))
 		h.inventoryComplete()
 	}
 	for _, h := range hubs {
@@ -154,7 +155,8 @@ func checkCourse(t *testing.T, s *spy, source string) {
 		}
 		last[e.name] = e.value
 	}
-	if diff := cmp.Diff([]string{"0", "3"}, []string{first(s.values(source + "-moving")), last[source+"-moving"]}); diff != "" {
+	if diff := cmp.Diff([]string{"0", "3"},
+		[]string{first(s.values(source + "-moving")), last[source+"-moving"]}); diff != "" {
 		t.Errorf("the moving work of %s (-want +got):\n%s", source, diff)
 	}
 }

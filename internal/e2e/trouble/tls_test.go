@@ -58,7 +58,8 @@ func TestTrouble07CertificatesReplaced(t *testing.T) {
 	h.set("cluster1", "app", "4")
 	shows(t, "the source under a new authority", h.works("cluster1"), "app=4/4")
 
-	for _, name := range []string{"hub-of-january", "agent-of-january", "hub-of-february", "hub-of-march", "agent-of-march"} {
+	for _, name := range []string{"hub-of-january", "agent-of-january", "hub-of-february", "hub-of-march",
+		"agent-of-march"} {
 		if !strings.Contains(s.broker.Log(), "u'"+name+"'") {
 			t.Errorf("%s has not come to the broker", name)
 		}

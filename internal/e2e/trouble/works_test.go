@@ -166,12 +166,14 @@ func (a *spoke) report(name, message string) {
 }
 
 func report(a *spoke, name, message string) error {
-	patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, message)
+	patch := fmt.Sprintf(
+		`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"Tested","message":%q,"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, message)
 	return a.patch(name, patch, "status")
 }
 
 func (a *spoke) patch(name, data string, subresources ...string) error {
-	_, err := a.works().Patch(a.t.Context(), name, types.MergePatchType, []byte(data), metav1.PatchOptions{}, subresources...)
+	_, err := a.works().Patch(a.t.Context(), name, types.MergePatchType, []byte(data), metav1.PatchOptions{},
+		subresources...)
 	return err
 }
 

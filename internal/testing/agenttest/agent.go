@@ -108,7 +108,8 @@ func (a *agent) reconcile(ctx context.Context, w *workv1.ManifestWork) error {
 			failures = append(failures, err)
 		}
 		keep[h.String()] = true
-		w.Status.ResourceStatus.Manifests = append(w.Status.ResourceStatus.Manifests, a.cluster.reported(h.String(), report(w, int32(i), h, err)))
+		w.Status.ResourceStatus.Manifests = append(w.Status.ResourceStatus.Manifests,
+			a.cluster.reported(h.String(), report(w, int32(i), h, err)))
 	}
 	a.cluster.prune(w.Name, keep)
 	failed := errors.Join(failures...)
@@ -141,7 +142,8 @@ func report(w *workv1.ManifestWork, ordinal int32, h header, err error) workv1.M
 // work, because equal statuses must be equal.
 func set(conditions *[]metav1.Condition, w *workv1.ManifestWork, kind string, err error) {
 	c := metav1.Condition{
-		Type: kind, Status: metav1.ConditionTrue, Reason: "Done", ObservedGeneration: w.Generation, LastTransitionTime: w.CreationTimestamp,
+		Type: kind, Status: metav1.ConditionTrue, Reason: "Done", ObservedGeneration: w.Generation,
+		LastTransitionTime: w.CreationTimestamp,
 	}
 	if err != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "Failed", err.Error()
@@ -165,19 +167,23 @@ func (a *agent) finalize(ctx context.Context, w *workv1.ManifestWork) error {
 		return nil
 	}
 	rest := slices.DeleteFunc(w.Finalizers, func(f string) bool { return f == workv1.ManifestWorkFinalizer })
-	err := a.patch(ctx, w, map[string]any{"metadata": map[string]any{"resourceVersion": w.ResourceVersion, "finalizers": rest}})
+	err := a.patch(ctx, w,
+		map[string]any{"metadata": map[string]any{"resourceVersion": w.ResourceVersion, "finalizers": rest}})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-func (a *agent) patch(ctx context.Context, w *workv1.ManifestWork, change map[string]any, subresources ...string) error {
+func (a *agent) patch(
+	ctx context.Context, w *workv1.ManifestWork, change map[string]any, subresources ...string,
+) error {
 	data, err := json.Marshal(change)
 	if err != nil {
 		return err
 	}
-	if _, err := a.works.Patch(ctx, w.Name, types.MergePatchType, data, metav1.PatchOptions{}, subresources...); err != nil {
+	if _, err := a.works.Patch(ctx, w.Name, types.MergePatchType, data, metav1.PatchOptions{},
+		subresources...); err != nil {
 		return fmt.Errorf("%s: %w", w.Name, err)
 	}
 	return nil

@@ -32,13 +32,15 @@ func TestHandshake(t *testing.T) {
 			defer far.Close()
 			go func() {
 				conn := tls.Client(near, &tls.Config{
-					RootCAs: ca.Pool(), ServerName: "127.0.0.1", Certificates: []tls.Certificate{tt.client.Certificate}, MinVersion: tls.VersionTLS12,
+					RootCAs: ca.Pool(), ServerName: "127.0.0.1", Certificates: []tls.Certificate{tt.client.Certificate},
+					MinVersion: tls.VersionTLS12,
 				})
 				_ = conn.HandshakeContext(t.Context())
 				_, _ = conn.Read(make([]byte, 1)) // the server's verdict arrives after the handshake
 			}()
 			conn := tls.Server(far, &tls.Config{
-				ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert, Certificates: []tls.Certificate{server.Certificate}, MinVersion: tls.VersionTLS12,
+				ClientCAs: ca.Pool(), ClientAuth: tls.RequireAndVerifyClientCert,
+				Certificates: []tls.Certificate{server.Certificate}, MinVersion: tls.VersionTLS12,
 			})
 			if err := conn.HandshakeContext(t.Context()); (err == nil) != tt.ok {
 				t.Errorf("%v; want success: %v", err, tt.ok)
@@ -57,7 +59,8 @@ func TestWrite(t *testing.T) {
 		if _, err := tls.LoadX509KeyPair(certFile, keyFile); err != nil {
 			t.Error(err)
 		}
-		for file, want := range map[string]string{ca.Write(t, folder, "ca"): ca.PEM, certFile: id.CertPEM, keyFile: id.KeyPEM} {
+		for file, want := range map[string]string{ca.Write(t, folder, "ca"): ca.PEM, certFile: id.CertPEM,
+			keyFile: id.KeyPEM} {
 			if got, err := os.ReadFile(file); string(got) != want || err != nil {
 				t.Errorf("%s: %q, %v", file, got, err)
 			}

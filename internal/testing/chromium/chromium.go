@@ -85,7 +85,8 @@ func flags(home string) []string {
 	all := []string{
 		"--headless", "--remote-debugging-pipe", "--user-data-dir=" + home + "/profile",
 		"--no-first-run", "--no-default-browser-check", "--disable-gpu", "--disable-dev-shm-usage",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions", "--mute-audio",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+		"--mute-audio",
 		"--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 	}
 	if os.Geteuid() == 0 {

@@ -97,7 +97,8 @@ func (tab *Tab) Type(id, text string) {
 // Resize changes the size of the tab, in CSS pixels.
 func (tab *Tab) Resize(width, height int) {
 	tab.t.Helper()
-	tab.call("Emulation.setDeviceMetricsOverride", params{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
+	tab.call("Emulation.setDeviceMetricsOverride", params{"width": width, "height": height, "deviceScaleFactor": 1,
+		"mobile": width < 600}, nil)
 }
 
 // ColorScheme sets the user's color scheme preference to "light" or "dark".

@@ -30,7 +30,8 @@ func wrongBodies(r *Recorder) {
 	merge("kind, uid and spec", `{"kind":"Other","metadata":{"uid":"other"},"spec":{"workload":7}}`)
 	merge("kind and rule", `{"kind":"Other","spec":{`+badPolicy+`,`+badRule+`}}`)
 	merge("kind and manifest", `{"kind":"Other","spec":{"workload":{"manifests":[{"apiVersion":"v1"}]}}}`)
-	merge("kind and unreadable manifest", `{"kind":"Other","spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":5}]}}}`)
+	merge("kind and unreadable manifest",
+		`{"kind":"Other","spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":5}]}}}`)
 	merge("another group", `{"apiVersion":"x/v1"}`)
 	merge("no group", `{"apiVersion":"v1"}`)
 	merge("apiVersion that is none", `{"apiVersion":"a/b/c"}`)
@@ -40,11 +41,13 @@ func wrongBodies(r *Recorder) {
 	merge("labels of a wrong type and spec", `{"metadata":{"labels":7},"spec":7}`)
 	merge("label and rule", `{"metadata":{`+badLabel+`},"spec":{`+badRule+`}}`)
 	merge("policy and manifest", `{"spec":{`+badPolicy+`,"workload":{"manifests":[{"apiVersion":"v1"}]}}}`)
-	merge("policy and unreadable manifest", `{"spec":{`+badPolicy+`,"workload":{"manifests":[{"apiVersion":"v1","kind":5}]}}}`)
+	merge("policy and unreadable manifest", `{"spec":{`+badPolicy+
+		`,"workload":{"manifests":[{"apiVersion":"v1","kind":5}]}}}`)
 	merge("config of a wrong type and unreadable manifest",
 		`{"spec":{"manifestConfigs":[{"feedbackRules":[["a"]]}],"workload":{"manifests":[{"apiVersion":"v1","kind":"K","metadata":{"labels":7}}]}}}`)
 	merge("null configs", `{"spec":{"manifestConfigs":[null,null]}}`)
-	merge("a null path", `{"spec":{"manifestConfigs":[{"resourceIdentifier":{"name":"a","resource":"r"},"feedbackRules":[{"type":"JSONPaths","jsonPaths":[null]}]}]}}`)
+	merge("a null path",
+		`{"spec":{"manifestConfigs":[{"resourceIdentifier":{"name":"a","resource":"r"},"feedbackRules":[{"type":"JSONPaths","jsonPaths":[null]}]}]}}`)
 	out, err = r.hub().Patch(r.ctx, "app", types.JSONPatchType, []byte(`[{"op":"replace","path":"/kind","value":"Other"},`+
 		`{"op":"remove","path":"/spec/workload/manifests/0/kind"},{"op":"add","path":"/metadata/labels","value":{"a b":"1"}}]`), metav1.PatchOptions{})
 	r.object("json, kind, label and manifest", out, err)
@@ -83,7 +86,8 @@ func statusBodies(r *Recorder) {
 	merge := func(label, data string) { try(label, types.MergePatchType, data) }
 	jsonp := func(label, data string) { try(label, types.JSONPatchType, data) }
 	condition := func(rest string) string {
-		return `{"status":{"conditions":[{"status":"True","reason":"R","lastTransitionTime":"2026-01-01T00:00:00Z"` + rest + `}]}}`
+		return `{"status":{"conditions":[{"status":"True","reason":"R","lastTransitionTime":"2026-01-01T00:00:00Z"` + rest +
+			`}]}}`
 	}
 	value := func(rest string) string {
 		return `{"status":{"resourceStatus":{"manifests":[{"resourceMeta":{"ordinal":0},"conditions":[],"statusFeedback":{"values":[{"name":"a"` + rest + `}]}}]}}}`
@@ -99,15 +103,18 @@ func statusBodies(r *Recorder) {
 	merge("feedback without type", value(`,"fieldValue":{"integer":1}`))
 	merge("feedback of type null", value(`,"fieldValue":{"type":null}`))
 	merge("null condition", `{"status":{"conditions":[null]}}`)
-	merge("null feedback", `{"status":{"resourceStatus":{"manifests":[{"resourceMeta":{"ordinal":0},"conditions":[],"statusFeedback":{"values":[null,null]}}]}}}`)
+	merge("null feedback",
+		`{"status":{"resourceStatus":{"manifests":[{"resourceMeta":{"ordinal":0},"conditions":[],"statusFeedback":{"values":[null,null]}}]}}}`)
 	merge("apiVersion that is none", `{"apiVersion":"a/b/c","status":{}}`)
-	merge("another kind", strings.Replace(condition(`,"type":"A","message":""`), `{"status"`, `{"kind":"Other","status"`, 1))
+	merge("another kind", strings.Replace(condition(`,"type":"A","message":""`), `{"status"`, `{"kind":"Other","status"`,
+		1))
 	jsonp("json, null", `[{"op":"replace","path":"/status","value":null}]`)
 	jsonp("json, null again", `[{"op":"add","path":"/status","value":null}]`)
 	merge("conditions", condition(`,"type":"A","message":""`))
 	jsonp("json, manifests of no resourceStatus", `[{"op":"add","path":"/status/resourceStatus/manifests","value":[]}]`)
 	jsonp("json, remove", `[{"op":"remove","path":"/status"}]`)
-	out, err = r.spoke().Patch(r.ctx, "app", types.MergePatchType, []byte(`{"spec":{`+badPolicy+`},"metadata":{`+badLabel+`}}`), metav1.PatchOptions{})
+	out, err = r.spoke().Patch(r.ctx, "app", types.MergePatchType,
+		[]byte(`{"spec":{`+badPolicy+`},"metadata":{`+badLabel+`}}`), metav1.PatchOptions{})
 	r.object("policy and label", out, err)
 }
 

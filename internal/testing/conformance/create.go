@@ -78,9 +78,11 @@ func createManifests(r *Recorder, edit func(label, name string, f func(*workv1.M
 	edit("manifest without apiVersion", "x", func(w *workv1.ManifestWork) {
 		w.Spec.Workload.Manifests = manifests(`{"kind":"ConfigMap","metadata":{"name":"a"}}`)
 	})
-	edit("manifest that is no object", "x", func(w *workv1.ManifestWork) { w.Spec.Workload.Manifests = manifests(`["a"]`) })
+	edit("manifest that is no object", "x",
+		func(w *workv1.ManifestWork) { w.Spec.Workload.Manifests = manifests(`["a"]`) })
 	edit("unknown members of a manifest", "free", func(w *workv1.ManifestWork) {
-		w.Spec.Workload.Manifests = manifests(`{"apiVersion":"v1","kind":"K","metadata":{"name":"a"},"z":{"b":1,"a":[1,2.5,"x",null]}}`)
+		w.Spec.Workload.Manifests = manifests(
+			`{"apiVersion":"v1","kind":"K","metadata":{"name":"a"},"z":{"b":1,"a":[1,2.5,"x",null]}}`)
 	})
 	for _, mebi := range []int{2, 4} {
 		name := fmt.Sprint("large-", mebi)

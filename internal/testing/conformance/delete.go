@@ -25,7 +25,8 @@ func remove(r *Recorder) {
 	makes := 0
 	makeOne := func(name string, finalizers ...string) *workv1.ManifestWork {
 		makes++
-		out, err := r.hub().Create(r.ctx, with(simple(name, "1"), func(w *workv1.ManifestWork) { w.Finalizers = finalizers }), metav1.CreateOptions{})
+		out, err := r.hub().Create(r.ctx, with(simple(name, "1"), func(w *workv1.ManifestWork) { w.Finalizers = finalizers }),
+			metav1.CreateOptions{})
 		r.object(fmt.Sprintf("create %s (%d)", name, makes), out, err)
 		return out
 	}
@@ -43,9 +44,12 @@ func remove(r *Recorder) {
 	r.Settle()
 	r.err("dry run", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{DryRun: all}))
 	get("dry run left it", "held")
-	r.err("another uid", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}}))
-	r.err("another version", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("1")}}))
-	r.err("right preconditions", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(held.UID))}))
+	r.err("another uid", r.hub().Delete(r.ctx, "held",
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}}))
+	r.err("another version", r.hub().Delete(r.ctx, "held",
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("1")}}))
+	r.err("right preconditions",
+		r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(held.UID))}))
 	r.Settle()
 	get("held", "held")
 	r.err("again", r.hub().Delete(r.ctx, "held", none))
@@ -53,14 +57,16 @@ func remove(r *Recorder) {
 	out, err := r.hub().Create(r.ctx, simple("held", "2"), metav1.CreateOptions{})
 	r.object("create while deleting", out, err)
 	r.Settle()
-	out, err = r.hub().Patch(r.ctx, "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	out, err = r.hub().Patch(r.ctx, "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{})
 	r.object("last finalizer", out, err)
 	get("held is gone", "held")
 	makeOne("held")
 	r.Settle()
 	bad := metav1.DeletionPropagation("Sideways")
 	r.err("unknown propagation", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{PropagationPolicy: &bad}))
-	r.err("background", r.hub().Delete(r.ctx, "held", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}))
+	r.err("background", r.hub().Delete(r.ctx, "held",
+		metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}))
 	r.Settle()
 	get("background is gone", "held")
 
@@ -71,7 +77,9 @@ func remove(r *Recorder) {
 func removeSome(r *Recorder) {
 	none := metav1.DeleteOptions{}
 	for _, name := range []string{"c1", "c2", "c3"} {
-		_, err := r.hub().Create(r.ctx, with(simple(name, "1"), func(w *workv1.ManifestWork) { w.Labels = map[string]string{"n": name} }), metav1.CreateOptions{})
+		_, err := r.hub().Create(r.ctx,
+			with(simple(name, "1"), func(w *workv1.ManifestWork) { w.Labels = map[string]string{"n": name} }),
+			metav1.CreateOptions{})
 		r.err("create "+name, err)
 	}
 	r.Settle()
@@ -100,7 +108,8 @@ func deletion(r *Recorder) {
 	try := func(label string, o metav1.DeleteOptions, finalizers ...string) {
 		n++
 		name := fmt.Sprint("w", n)
-		_, err := r.hub().Create(r.ctx, with(simple(name, "1"), func(w *workv1.ManifestWork) { w.Finalizers = finalizers }), metav1.CreateOptions{})
+		_, err := r.hub().Create(r.ctx, with(simple(name, "1"), func(w *workv1.ManifestWork) { w.Finalizers = finalizers }),
+			metav1.CreateOptions{})
 		if err != nil {
 			r.err("create for "+label, err)
 			return
@@ -111,15 +120,17 @@ func deletion(r *Recorder) {
 		out, err := r.hub().Get(r.ctx, name, metav1.GetOptions{})
 		r.object(label+", then", out, err)
 	}
-	const held, ofOrphans, ofForeground = "example.com/x", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents
+	const held, ofOrphans, ofForeground = "example.com/x", metav1.FinalizerOrphanDependents,
+		metav1.FinalizerDeleteDependents
 	policies := map[string]metav1.DeleteOptions{
-		"default":                  {},
-		"background":               {PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)},
-		"foreground":               {PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)},
-		"orphan":                   {PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)},
-		"orphanDependents":         inOldWords(true, metav1.DeleteOptions{}),
-		"orphanDependents not":     inOldWords(false, metav1.DeleteOptions{}),
-		"foreground, without wait": {PropagationPolicy: ptr.To(metav1.DeletePropagationForeground), GracePeriodSeconds: ptr.To[int64](0)},
+		"default":              {},
+		"background":           {PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)},
+		"foreground":           {PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)},
+		"orphan":               {PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)},
+		"orphanDependents":     inOldWords(true, metav1.DeleteOptions{}),
+		"orphanDependents not": inOldWords(false, metav1.DeleteOptions{}),
+		"foreground, without wait": {PropagationPolicy: ptr.To(metav1.DeletePropagationForeground),
+			GracePeriodSeconds: ptr.To[int64](0)},
 	}
 	for _, name := range slices.Sorted(maps.Keys(policies)) {
 		o := policies[name]
@@ -132,7 +143,9 @@ func deletion(r *Recorder) {
 		try(name+", dry run", o, held)
 	}
 	try("both", inOldWords(true, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)}))
-	try("both and wrong", inOldWords(true, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletionPropagation("Sideways")), DryRun: []string{"Some"}}))
+	try("both and wrong",
+		inOldWords(true, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletionPropagation("Sideways")),
+			DryRun: []string{"Some"}}))
 	try("to be orphaned and waited for", metav1.DeleteOptions{}, ofOrphans, ofForeground)
 	for _, seconds := range []int64{0, 30, -1} {
 		try(fmt.Sprintf("grace %d", seconds), metav1.DeleteOptions{GracePeriodSeconds: ptr.To(seconds)})
@@ -140,14 +153,16 @@ func deletion(r *Recorder) {
 	}
 	try("unknown dry run", metav1.DeleteOptions{DryRun: []string{"Some"}})
 	try("despite read errors", metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: ptr.To(true)})
-	try("despite read errors, dry run", metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: ptr.To(true), DryRun: all})
+	try("despite read errors, dry run",
+		metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: ptr.To(true), DryRun: all})
 	deletionInSteps(r)
 	preconditions(r)
 }
 
 // deletionInSteps deletes one object repeatedly.
 func deletionInSteps(r *Recorder) {
-	_, err := r.hub().Create(r.ctx, with(simple("app", "1"), func(w *workv1.ManifestWork) { w.Finalizers = []string{"example.com/x"} }), metav1.CreateOptions{})
+	_, err := r.hub().Create(r.ctx, with(simple("app", "1"),
+		func(w *workv1.ManifestWork) { w.Finalizers = []string{"example.com/x"} }), metav1.CreateOptions{})
 	r.err("create app", err)
 	r.Settle()
 	w, err := r.hub().Watch(r.ctx, metav1.ListOptions{FieldSelector: "metadata.name=app"})
@@ -203,7 +218,8 @@ func preconditions(r *Recorder) {
 		}
 		r.err(label, r.hub().Delete(r.ctx, name, metav1.DeleteOptions{Preconditions: p}))
 	}
-	made, err := r.hub().Create(r.ctx, with(simple("on-condition", "1"), func(w *workv1.ManifestWork) { w.Finalizers = []string{"example.com/x"} }), metav1.CreateOptions{})
+	made, err := r.hub().Create(r.ctx, with(simple("on-condition", "1"),
+		func(w *workv1.ManifestWork) { w.Finalizers = []string{"example.com/x"} }), metav1.CreateOptions{})
 	if err != nil {
 		r.err("create on-condition", err)
 		return
@@ -225,7 +241,8 @@ func preconditions(r *Recorder) {
 	if now != nil {
 		try("if both right, again", "on-condition", made.UID, now.ResourceVersion)
 	}
-	r.err("if neither", r.hub().Delete(r.ctx, "on-condition", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{}}))
+	r.err("if neither", r.hub().Delete(r.ctx, "on-condition",
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{}}))
 }
 
 // collection records which works DeleteCollection deletes, and which remain.
@@ -262,25 +279,33 @@ func collection(r *Recorder) {
 	try("bad label selector", none, metav1.ListOptions{LabelSelector: "a in"})
 	try("bad continue", none, metav1.ListOptions{Continue: "%%%"})
 	try("bad version", none, metav1.ListOptions{ResourceVersion: "x"})
-	try("exactly any", none, metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+	try("exactly any", none,
+		metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 	try("initial events", none, metav1.ListOptions{SendInitialEvents: ptr.To(true)})
 	try("the future", none, metav1.ListOptions{ResourceVersion: "9" + page.ResourceVersion})
-	try("unknown propagation", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletionPropagation("Sideways"))}, first)
-	try("both ways to propagate", inOldWords(true, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)}), first)
+	try("unknown propagation", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletionPropagation("Sideways"))},
+		first)
+	try("both ways to propagate",
+		inOldWords(true, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)}), first)
 	try("unknown dry run", metav1.DeleteOptions{DryRun: []string{"Some"}}, first)
 	try("uid of another", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uids["c2"]))}, first)
-	try("uid of one of two", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uids["c1"]))}, metav1.ListOptions{LabelSelector: "n in (c1,c2)"})
-	try("uid", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uids["c2"]))}, metav1.ListOptions{LabelSelector: "n=c2"})
+	try("uid of one of two", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uids["c1"]))},
+		metav1.ListOptions{LabelSelector: "n in (c1,c2)"})
+	try("uid", metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(uids["c2"]))},
+		metav1.ListOptions{LabelSelector: "n=c2"})
 	try("nothing matches", none, metav1.ListOptions{LabelSelector: "n=none"})
 	try("by name", none, metav1.ListOptions{FieldSelector: "metadata.name=c3"})
 	try("by another namespace", none, metav1.ListOptions{FieldSelector: "metadata.namespace=" + other})
 	try("one", none, metav1.ListOptions{Limit: 1})
 	try("from the second page on, one", none, metav1.ListOptions{Limit: 1, Continue: page.Continue})
-	try("foreground", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)}, metav1.ListOptions{LabelSelector: "n=c6"})
-	try("orphan, grace", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan), GracePeriodSeconds: ptr.To[int64](7)}, metav1.ListOptions{LabelSelector: "n=c7"})
+	try("foreground", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)},
+		metav1.ListOptions{LabelSelector: "n=c6"})
+	try("orphan, grace", metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan),
+		GracePeriodSeconds: ptr.To[int64](7)}, metav1.ListOptions{LabelSelector: "n=c7"})
 	try("dry run", metav1.DeleteOptions{DryRun: all}, metav1.ListOptions{})
 	r.err("no namespace", r.Hub.ManifestWorks("").DeleteCollection(r.ctx, none, metav1.ListOptions{}))
-	r.err("no such namespace", r.Hub.ManifestWorks("no-such-namespace").DeleteCollection(r.ctx, none, metav1.ListOptions{}))
+	r.err("no such namespace", r.Hub.ManifestWorks("no-such-namespace").DeleteCollection(r.ctx, none,
+		metav1.ListOptions{}))
 	try("all", none, metav1.ListOptions{})
 	try("all again", none, metav1.ListOptions{})
 	out, err := r.hub().Get(r.ctx, "held", metav1.GetOptions{})

@@ -63,10 +63,13 @@ func list(r *reads) {
 	try("page by label", metav1.ListOptions{Limit: 1, LabelSelector: "even=true"})
 	try("limit beyond the end", metav1.ListOptions{Limit: 50})
 	try("bad continue", metav1.ListOptions{Limit: 2, Continue: "%%%"})
-	try("continue with a version", metav1.ListOptions{Limit: 2, Continue: page.Continue, ResourceVersion: whole.ResourceVersion})
+	try("continue with a version",
+		metav1.ListOptions{Limit: 2, Continue: page.Continue, ResourceVersion: whole.ResourceVersion})
 	try("any version", metav1.ListOptions{ResourceVersion: "0"})
-	try("not older than", metav1.ListOptions{ResourceVersion: whole.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
-	try("exactly", metav1.ListOptions{ResourceVersion: whole.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+	try("not older than", metav1.ListOptions{ResourceVersion: whole.ResourceVersion,
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
+	try("exactly", metav1.ListOptions{ResourceVersion: whole.ResourceVersion,
+		ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 	try("exactly any", metav1.ListOptions{ResourceVersion: "0", ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 	try("match without version", metav1.ListOptions{ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 	try("unknown match", metav1.ListOptions{ResourceVersion: "1", ResourceVersionMatch: "Roughly"})
@@ -76,7 +79,8 @@ func list(r *reads) {
 	_, err := r.Hub.ManifestWorks(other).Create(r.ctx, simple("w0", "1"), metav1.CreateOptions{})
 	r.err("create in another namespace", err)
 	r.Settle()
-	out, err := r.set.ManifestWorks("").List(r.ctx, metav1.ListOptions{FieldSelector: "metadata.name=w0,metadata.namespace=" + other})
+	out, err := r.set.ManifestWorks("").List(r.ctx,
+		metav1.ListOptions{FieldSelector: "metadata.name=w0,metadata.namespace=" + other})
 	r.list("every namespace", out, err)
 	out, err = r.set.ManifestWorks("no-such-namespace").List(r.ctx, metav1.ListOptions{})
 	r.list("no such namespace", out, err)
@@ -104,7 +108,8 @@ func history(r *reads) {
 	page := try("page", metav1.ListOptions{Limit: 2})
 	create("w25")
 	r.err("delete w4", r.hub().Delete(r.ctx, "w4", metav1.DeleteOptions{}))
-	_, err := r.hub().Patch(r.ctx, "w5", types.MergePatchType, []byte(`{"metadata":{"labels":{"new":"1"}}}`), metav1.PatchOptions{})
+	_, err := r.hub().Patch(r.ctx, "w5", types.MergePatchType, []byte(`{"metadata":{"labels":{"new":"1"}}}`),
+		metav1.PatchOptions{})
 	r.err("label w5", err)
 	r.Settle()
 	then := whole.ResourceVersion
@@ -117,10 +122,12 @@ func history(r *reads) {
 		r.line("its last item", fmt.Sprint(third.Items[i].Labels))
 	}
 	try("exactly then", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: exact})
-	try("exactly then, by label", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: exact, LabelSelector: "new"})
+	try("exactly then, by label", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: exact,
+		LabelSelector: "new"})
 	try("exactly then, in pages", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: exact, Limit: 4})
 	try("a page from then", metav1.ListOptions{ResourceVersion: then, Limit: 4})
-	try("not older, in pages", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, Limit: 4})
+	try("not older, in pages",
+		metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, Limit: 4})
 	try("any version, in pages", metav1.ListOptions{ResourceVersion: "0", Limit: 4})
 	try("from then", metav1.ListOptions{ResourceVersion: then})
 	try("exactly the future", metav1.ListOptions{ResourceVersion: "9" + then, ResourceVersionMatch: exact})
@@ -136,7 +143,8 @@ func forgotten(r *reads, then, token string) {
 		out, err := r.works().List(r.ctx, o)
 		r.list(label, out, err)
 	}
-	try("exactly then is too old", metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+	try("exactly then is too old",
+		metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 	try("from then is not", metav1.ListOptions{ResourceVersion: then})
 	r.stalePage(token)
 	old, err := r.works().Watch(r.ctx, metav1.ListOptions{ResourceVersion: then})

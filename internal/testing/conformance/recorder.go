@@ -106,7 +106,8 @@ func (r *Recorder) onHub(label string) {
 		r.err(label, err)
 		return
 	}
-	data, err := json.Marshal(map[string]any{"labels": obj.Labels, "spec": canonical(obj.Spec), "status": canonical(obj.Status)})
+	data, err := json.Marshal(map[string]any{"labels": obj.Labels, "spec": canonical(obj.Spec),
+		"status": canonical(obj.Status)})
 	if err != nil {
 		r.err(label, err)
 		return
@@ -176,7 +177,8 @@ func (r *Recorder) describe(obj *workv1.ManifestWork) string {
 		version = "same"
 	}
 	r.last[obj.UID] = obj.ResourceVersion
-	out = append(out, "uid="+r.uids[obj.UID], "version="+version, fmt.Sprintf("generation=%d created=%t", obj.Generation, !obj.CreationTimestamp.IsZero()))
+	out = append(out, "uid="+r.uids[obj.UID], "version="+version,
+		fmt.Sprintf("generation=%d created=%t", obj.Generation, !obj.CreationTimestamp.IsZero()))
 	if obj.DeletionTimestamp != nil {
 		grace := "none"
 		if g := obj.DeletionGracePeriodSeconds; g != nil {
@@ -205,7 +207,8 @@ func shown(obj *workv1.ManifestWork) []string {
 	if obj.DeletionTimestamp == nil {
 		return obj.Finalizers
 	}
-	return slices.DeleteFunc(slices.Clone(obj.Finalizers), func(f string) bool { return f == workv1.ManifestWorkFinalizer })
+	return slices.DeleteFunc(slices.Clone(obj.Finalizers),
+		func(f string) bool { return f == workv1.ManifestWorkFinalizer })
 }
 
 // canonical decodes and encodes a value, which sorts the keys of raw manifests.
@@ -272,7 +275,8 @@ func (r *Recorder) describeError(err error) string {
 // simple returns a work with one ConfigMap.
 func simple(name, value string) *workv1.ManifestWork {
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	w.Spec.Workload.Manifests = manifests(fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cm"},"data":{"value":%q}}`, value))
+	w.Spec.Workload.Manifests = manifests(
+		fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cm"},"data":{"value":%q}}`, value))
 	return w
 }
 

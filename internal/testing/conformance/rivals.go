@@ -122,12 +122,14 @@ func noLostDeletion(ctx context.Context, works worktyped.ManifestWorkInterface, 
 		deleted <- errors.Join(errs...)
 	}()
 	patch := func(i int) error {
-		_, err := works.Create(ctx, with(simple(name(i), "1"), func(w *workv1.ManifestWork) { w.Finalizers = []string{"example.com/x"} }), metav1.CreateOptions{})
+		_, err := works.Create(ctx, with(simple(name(i), "1"),
+			func(w *workv1.ManifestWork) { w.Finalizers = []string{"example.com/x"} }), metav1.CreateOptions{})
 		if err != nil {
 			return err
 		}
 		deletions <- name(i)
-		_, err = works.Patch(ctx, name(i), types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"1"}}}`), metav1.PatchOptions{})
+		_, err = works.Patch(ctx, name(i), types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"1"}}}`),
+			metav1.PatchOptions{})
 		return err
 	}
 	var err error

@@ -20,7 +20,10 @@ const watchers = 20
 
 // watching starts watches. It runs see for each of them, except the last, which is never read. It
 // runs write concurrently.
-func watching(ctx context.Context, works worktyped.ManifestWorkInterface, see func(watch.Interface) error, write func(context.Context) error) error {
+func watching(
+	ctx context.Context, works worktyped.ManifestWorkInterface, see func(watch.Interface) error,
+	write func(context.Context) error,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	all := make([]watch.Interface, watchers+1)
@@ -82,7 +85,8 @@ func readYourWrites(ctx context.Context, works worktyped.ManifestWorkInterface, 
 				return err
 			}
 			if v := obj.ResourceVersion; got.ResourceVersion != v || list.Items[0].ResourceVersion != v {
-				return fmt.Errorf("write %d made version %s, but Get shows %s and List %s", i, v, got.ResourceVersion, list.Items[0].ResourceVersion)
+				return fmt.Errorf("write %d made version %s, but Get shows %s and List %s", i, v, got.ResourceVersion,
+					list.Items[0].ResourceVersion)
 			}
 		}
 		return err

@@ -66,7 +66,10 @@ func shapesOfChanges(r *Recorder, owners func(*workv1.ManifestWork)) {
 	update("update, selfLink", "app", func(w *workv1.ManifestWork) { w.SetSelfLink("/x") })
 	update("update, owners that occur twice", "app", owners)
 	update("update, version 0", "app", func(w *workv1.ManifestWork) { w.ResourceVersion = "0" })
-	update("update, another uid and no version", "app", func(w *workv1.ManifestWork) { w.UID, w.ResourceVersion = "other", "" })
+	update("update, another uid and no version", "app", func(w *workv1.ManifestWork) {
+		w.UID, w.ResourceVersion = "other",
+			""
+	})
 	update("update, missing and no version", "none", func(w *workv1.ManifestWork) { w.ResourceVersion = "" })
 	update("update, missing and unreadable", "none", unreadable)
 	update("update, stale and unreadable", "app", func(w *workv1.ManifestWork) {

@@ -86,14 +86,17 @@ func spokeStatusMerges(r *Recorder, stale string) {
 	merge("merge", `{"status":{"conditions":[`+string(three)+`]}}`, none)
 	merge("merge the same", `{"status":{"conditions":[`+string(three)+`]}}`, none)
 	merge("merge of nothing", `{}`, none)
-	merge("merge of the spec by the way", `{"spec":{"deleteOption":{"propagationPolicy":"Orphan"}},"metadata":{"labels":{"b":"1"}}}`, none)
-	merge("merge of manifests", `{"status":{"resourceStatus":{"manifests":[{"resourceMeta":{"ordinal":0,"version":"v1","kind":"ConfigMap","resource":"configmaps","name":"cm"},"conditions":[]}]}}}`, none)
+	merge("merge of the spec by the way",
+		`{"spec":{"deleteOption":{"propagationPolicy":"Orphan"}},"metadata":{"labels":{"b":"1"}}}`, none)
+	merge("merge of manifests",
+		`{"status":{"resourceStatus":{"manifests":[{"resourceMeta":{"ordinal":0,"version":"v1","kind":"ConfigMap","resource":"configmaps","name":"cm"},"conditions":[]}]}}}`, none)
 	merge("merge of a stale version", `{"metadata":{"resourceVersion":"`+stale+`"},"status":{"conditions":[]}}`, none)
 	merge("merge of another uid", `{"metadata":{"uid":"other"},"status":{"conditions":[]}}`, none)
 	merge("merge of a wrong type", `{"status":{"conditions":7}}`, none)
 	merge("dry run", `{"status":{"conditions":[]}}`, metav1.PatchOptions{DryRun: all})
 	merge("merge away", `{"status":null}`, none)
-	out, err := r.spoke().Patch(r.ctx, "app", types.JSONPatchType, []byte(`[{"op":"add","path":"/status","value":{"conditions":[`+string(three)+`]}}]`), none, "status")
+	out, err := r.spoke().Patch(r.ctx, "app", types.JSONPatchType,
+		[]byte(`[{"op":"add","path":"/status","value":{"conditions":[`+string(three)+`]}}]`), none, "status")
 	r.object("json", out, err)
 	r.Settle()
 	got, err := r.hub().Get(r.ctx, "app", metav1.GetOptions{})
@@ -124,7 +127,8 @@ func spokeMetadata(r *Recorder) {
 	try("nothing", func(*workv1.ManifestWork) {})
 	try("labels", func(w *workv1.ManifestWork) { w.Labels["spoke"] = "1" })
 	try("annotations", func(w *workv1.ManifestWork) { w.Annotations["spoke"] = "1" })
-	try("status is not this verb's", func(w *workv1.ManifestWork) { w.Status.Conditions = []metav1.Condition{applied("x")} })
+	try("status is not this verb's",
+		func(w *workv1.ManifestWork) { w.Status.Conditions = []metav1.Condition{applied("x")} })
 	try("bad finalizer", func(w *workv1.ManifestWork) { w.Finalizers = append(w.Finalizers, "a b") })
 	try("stale", func(w *workv1.ManifestWork) { w.ResourceVersion = "1" })
 	try("stale and bad", func(w *workv1.ManifestWork) { w.ResourceVersion, w.Finalizers = "1", []string{"a b"} })
@@ -133,10 +137,12 @@ func spokeMetadata(r *Recorder) {
 	try("another uid", func(w *workv1.ManifestWork) { w.UID = "other" })
 	try("missing", func(w *workv1.ManifestWork) { w.Name = "none" })
 	try("another namespace", func(w *workv1.ManifestWork) { w.Namespace = "elsewhere" })
-	out, err := r.spoke().Patch(r.ctx, "app", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"],"labels":{"spoke":null}}}`), metav1.PatchOptions{})
+	out, err := r.spoke().Patch(r.ctx, "app", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["example.com/x"],"labels":{"spoke":null}}}`), metav1.PatchOptions{})
 	r.object("merge", out, err)
 	r.Settle()
-	out, err = r.hub().Patch(r.ctx, "app", types.MergePatchType, []byte(`{"metadata":{"labels":{"hub":"2"}}}`), metav1.PatchOptions{})
+	out, err = r.hub().Patch(r.ctx, "app", types.MergePatchType, []byte(`{"metadata":{"labels":{"hub":"2"}}}`),
+		metav1.PatchOptions{})
 	r.err("the hub changes a label", err)
 	_ = out
 	r.Settle()

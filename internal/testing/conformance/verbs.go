@@ -20,7 +20,8 @@ func hubStatus(r *Recorder) {
 		w.Status.Conditions = []metav1.Condition{applied("one")}
 	}), metav1.UpdateOptions{})
 	r.object("update", out, err)
-	out, err = r.hub().UpdateStatus(r.ctx, with(app.DeepCopy(), func(w *workv1.ManifestWork) { w.Name = "none" }), metav1.UpdateOptions{})
+	out, err = r.hub().UpdateStatus(r.ctx, with(app.DeepCopy(), func(w *workv1.ManifestWork) { w.Name = "none" }),
+		metav1.UpdateOptions{})
 	r.object("update of nothing", out, err)
 	data := map[types.PatchType]string{
 		types.MergePatchType:          `{"status":{"conditions":[]}}`,
@@ -41,7 +42,8 @@ func hubStatus(r *Recorder) {
 	r.object("then", out, err)
 }
 
-var fourTypes = []types.PatchType{types.MergePatchType, types.JSONPatchType, types.ApplyPatchType, types.StrategicMergePatchType}
+var fourTypes = []types.PatchType{types.MergePatchType, types.JSONPatchType, types.ApplyPatchType,
+	types.StrategicMergePatchType}
 
 // spokeWrites makes writes on the spoke that only the hub may make.
 func spokeWrites(r *Recorder) {
@@ -55,7 +57,8 @@ func spokeWrites(r *Recorder) {
 	r.object("create of what exists", out, err)
 	out, err = r.spoke().Create(r.ctx, simple("dry", "1"), metav1.CreateOptions{DryRun: all})
 	r.object("create, dry run", out, err)
-	out, err = r.spoke().Patch(r.ctx, "applied", types.ApplyPatchType, []byte(applyHead+`"metadata":{"name":"applied"}}`), metav1.PatchOptions{FieldManager: "m"})
+	out, err = r.spoke().Patch(r.ctx, "applied", types.ApplyPatchType, []byte(applyHead+`"metadata":{"name":"applied"}}`),
+		metav1.PatchOptions{FieldManager: "m"})
 	r.object("create by apply", out, err)
 	r.err("delete", r.spoke().Delete(r.ctx, "app", metav1.DeleteOptions{DryRun: all}))
 	r.err("delete of nothing", r.spoke().Delete(r.ctx, "none", none))
@@ -89,8 +92,11 @@ func spokeUpdates(r *Recorder) {
 		r.object(label, out, err)
 	}
 	patch("merge of the spec", types.MergePatchType, `{"spec":`+spec+`}`, metav1.PatchOptions{})
-	patch("json of the spec", types.JSONPatchType, `[{"op":"replace","path":"/spec/workload/manifests/0/data/value","value":"4"}]`, metav1.PatchOptions{})
-	patch("apply of the spec", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"},"spec":{"deleteOption":{"propagationPolicy":"SelectivelyOrphan"}}}`, metav1.PatchOptions{FieldManager: "m", Force: &yes})
+	patch("json of the spec", types.JSONPatchType,
+		`[{"op":"replace","path":"/spec/workload/manifests/0/data/value","value":"4"}]`, metav1.PatchOptions{})
+	patch("apply of the spec", types.ApplyPatchType,
+		applyHead+`"metadata":{"name":"app"},"spec":{"deleteOption":{"propagationPolicy":"SelectivelyOrphan"}}}`,
+		metav1.PatchOptions{FieldManager: "m", Force: &yes})
 	r.Settle()
 }
 
@@ -114,26 +120,39 @@ func spokeStatusPatches(r *Recorder) {
 		data, _ := json.Marshal(applied(message)) // it always encodes
 		return string(data)
 	}
-	try("json", types.JSONPatchType, `[{"op":"add","path":"/status","value":{"conditions":[`+condition("json")+`]}}]`, none)
+	try("json", types.JSONPatchType, `[{"op":"add","path":"/status","value":{"conditions":[`+condition("json")+`]}}]`,
+		none)
 	try("json test", types.JSONPatchType, `[{"op":"test","path":"/status/conditions/0/message","value":"json"}]`, none)
 	try("json test fails", types.JSONPatchType, `[{"op":"test","path":"/status/conditions/0/message","value":"x"}]`, none)
-	try("json of the spec", types.JSONPatchType, `[{"op":"replace","path":"/spec/workload","value":{}},{"op":"add","path":"/metadata/labels","value":{"a":"1"}}]`, none)
+	try("json of the spec", types.JSONPatchType,
+		`[{"op":"replace","path":"/spec/workload","value":{}},{"op":"add","path":"/metadata/labels","value":{"a":"1"}}]`,
+		none)
 	try("json of a null", types.JSONPatchType, `[{"op":"replace","path":"/status","value":null}]`, none)
 	try("json of a wrong type", types.JSONPatchType, `[{"op":"replace","path":"/status","value":7}]`, none)
-	try("json of a stale version", types.JSONPatchType, `[{"op":"replace","path":"/metadata/resourceVersion","value":"`+first.ResourceVersion+`"},{"op":"replace","path":"/status","value":7}]`, none)
+	try("json of a stale version", types.JSONPatchType, `[{"op":"replace","path":"/metadata/resourceVersion","value":"`+
+		first.ResourceVersion+`"},{"op":"replace","path":"/status","value":7}]`, none)
 	try("merge", types.MergePatchType, `{"status":{"conditions":[`+condition("merge")+`]}}`, none)
-	try("merge, stale and invalid", types.MergePatchType, `{"metadata":{"resourceVersion":"`+first.ResourceVersion+`"},"status":{"conditions":7}}`, none)
-	try("merge, strict and unknown", types.MergePatchType, `{"status":{"nonsense":7}}`, metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict})
+	try("merge, stale and invalid", types.MergePatchType, `{"metadata":{"resourceVersion":"`+first.ResourceVersion+
+		`"},"status":{"conditions":7}}`, none)
+	try("merge, strict and unknown", types.MergePatchType, `{"status":{"nonsense":7}}`,
+		metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict})
 	try("merge of another name", types.MergePatchType, `{"metadata":{"name":"b"}}`, none)
 	try("merge of another namespace", types.MergePatchType, `{"metadata":{"namespace":"b"}}`, none)
-	try("merge of a bad label", types.MergePatchType, `{"metadata":{"labels":{"a b":"1"}},"status":{"conditions":[]}}`, none)
+	try("merge of a bad label", types.MergePatchType, `{"metadata":{"labels":{"a b":"1"}},"status":{"conditions":[]}}`,
+		none)
 	try("merge of labels of a wrong type", types.MergePatchType, `{"metadata":{"labels":7}}`, none)
-	try("apply", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"},"status":{"conditions":[`+condition("apply")+`]}}`, manager)
-	try("apply the same", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"},"status":{"conditions":[`+condition("apply")+`]}}`, manager)
-	try("apply of a spec by the way", types.ApplyPatchType, applyHead+`"metadata":{"name":"app","labels":{"a":"1"}},"spec":{"workload":{}},"status":{"conditions":[`+condition("apply")+`]}}`, manager)
-	try("apply of a wrong type", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"},"status":{"conditions":7}}`, manager)
+	try("apply", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"},"status":{"conditions":[`+condition("apply")+
+		`]}}`, manager)
+	try("apply the same", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"},"status":{"conditions":[`+
+		condition("apply")+`]}}`, manager)
+	try("apply of a spec by the way", types.ApplyPatchType,
+		applyHead+`"metadata":{"name":"app","labels":{"a":"1"}},"spec":{"workload":{}},"status":{"conditions":[`+
+			condition("apply")+`]}}`, manager)
+	try("apply of a wrong type", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"},"status":{"conditions":7}}`,
+		manager)
 	try("apply without a manager", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"},"status":{}}`, none)
-	try("apply nothing", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"}}`, metav1.PatchOptions{FieldManager: "m", DryRun: all})
+	try("apply nothing", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"}}`,
+		metav1.PatchOptions{FieldManager: "m", DryRun: all})
 	try("strategic", types.StrategicMergePatchType, `{"status":{}}`, none)
 	missing := func(label string, pt types.PatchType, data string, o metav1.PatchOptions) {
 		out, err := r.spoke().Patch(r.ctx, "none", pt, []byte(data), o, "status")
@@ -162,22 +181,29 @@ func spokeMetadataPatches(r *Recorder) {
 		r.object(label, out, err)
 	}
 	none, manager := metav1.PatchOptions{}, metav1.PatchOptions{FieldManager: "m"}
-	try("merge", types.MergePatchType, `{"metadata":{"labels":{"a":"1"},"annotations":{"a":"1"},"finalizers":["example.com/x"]}}`, none)
+	try("merge", types.MergePatchType,
+		`{"metadata":{"labels":{"a":"1"},"annotations":{"a":"1"},"finalizers":["example.com/x"]}}`, none)
 	try("merge the same", types.MergePatchType, `{"metadata":{"labels":{"a":"1"}}}`, none)
 	try("merge, dry run", types.MergePatchType, `{"metadata":{"labels":{"dry":"1"}}}`, metav1.PatchOptions{DryRun: all})
-	try("merge, stale", types.MergePatchType, `{"metadata":{"resourceVersion":"`+first.ResourceVersion+`","labels":{"a":"2"}}}`, none)
-	try("merge, stale and invalid", types.MergePatchType, `{"metadata":{"resourceVersion":"`+first.ResourceVersion+`","labels":{"a b":"2"}}}`, none)
+	try("merge, stale", types.MergePatchType, `{"metadata":{"resourceVersion":"`+first.ResourceVersion+
+		`","labels":{"a":"2"}}}`, none)
+	try("merge, stale and invalid", types.MergePatchType, `{"metadata":{"resourceVersion":"`+first.ResourceVersion+
+		`","labels":{"a b":"2"}}}`, none)
 	try("merge, another uid", types.MergePatchType, `{"metadata":{"uid":"other"}}`, none)
 	try("merge, another name", types.MergePatchType, `{"metadata":{"name":"b"}}`, none)
 	try("merge, a bad finalizer", types.MergePatchType, `{"metadata":{"finalizers":["a b"]}}`, none)
-	try("merge of the status by the way", types.MergePatchType, `{"status":{"conditions":[]},"metadata":{"labels":{"a":"3"}}}`, none)
-	try("json", types.JSONPatchType, `[{"op":"add","path":"/metadata/finalizers/-","value":"example.com/y"},{"op":"remove","path":"/metadata/annotations/a"}]`, none)
+	try("merge of the status by the way", types.MergePatchType,
+		`{"status":{"conditions":[]},"metadata":{"labels":{"a":"3"}}}`, none)
+	try("json", types.JSONPatchType,
+		`[{"op":"add","path":"/metadata/finalizers/-","value":"example.com/y"},{"op":"remove","path":"/metadata/annotations/a"}]`, none)
 	try("json of a missing path", types.JSONPatchType, `[{"op":"remove","path":"/metadata/annotations/none"}]`, none)
-	try("json, stale", types.JSONPatchType, `[{"op":"replace","path":"/metadata/resourceVersion","value":"`+first.ResourceVersion+`"}]`, none)
+	try("json, stale", types.JSONPatchType, `[{"op":"replace","path":"/metadata/resourceVersion","value":"`+
+		first.ResourceVersion+`"}]`, none)
 	try("apply", types.ApplyPatchType, applyHead+`"metadata":{"name":"app","labels":{"applied":"1"}}}`, manager)
 	try("apply less", types.ApplyPatchType, applyHead+`"metadata":{"name":"app"}}`, manager)
 	try("apply, conflict", types.ApplyPatchType, applyHead+`"metadata":{"name":"app","labels":{"a":"9"}}}`, manager)
-	try("apply, by force", types.ApplyPatchType, applyHead+`"metadata":{"name":"app","labels":{"a":"9"}}}`, metav1.PatchOptions{FieldManager: "m", Force: &yes})
+	try("apply, by force", types.ApplyPatchType, applyHead+`"metadata":{"name":"app","labels":{"a":"9"}}}`,
+		metav1.PatchOptions{FieldManager: "m", Force: &yes})
 	try("strategic", types.StrategicMergePatchType, `{}`, none)
 	out, err := r.spoke().Patch(r.ctx, "none", types.MergePatchType, []byte(`{}`), none)
 	r.object("merge of what is missing", out, err)

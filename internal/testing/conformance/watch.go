@@ -88,7 +88,8 @@ func watches(r *reads) {
 		return w
 	}
 	label := func(value string) {
-		_, err := r.hub().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"`+value+`"}}}`), metav1.PatchOptions{})
+		_, err := r.hub().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"`+value+`"}}}`),
+			metav1.PatchOptions{})
 		if err != nil {
 			r.err("label "+value, err)
 		}
@@ -106,7 +107,8 @@ func watches(r *reads) {
 	r.events("from nothing", begin("from nothing", metav1.ListOptions{}), 1)
 	r.events("from any", begin("from any", metav1.ListOptions{ResourceVersion: "0"}), 1)
 	r.events("from a version", begin("from a version", metav1.ListOptions{ResourceVersion: one.ResourceVersion}), 1)
-	initial := metav1.ListOptions{SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
+	initial := metav1.ListOptions{SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true,
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}
 	r.events("initial events", begin("initial events", initial), 2)
 	initial.ResourceVersion = one.ResourceVersion
 	r.events("initial events from a version", begin("initial events from a version", initial), 2)
@@ -117,18 +119,21 @@ func watches(r *reads) {
 	label("2")
 	label("3")
 	label("2")
-	_, err = r.hub().Create(r.ctx, with(simple("two", "1"), func(w *workv1.ManifestWork) { w.Labels = map[string]string{"x": "2"} }), metav1.CreateOptions{})
+	_, err = r.hub().Create(r.ctx, with(simple("two", "1"),
+		func(w *workv1.ManifestWork) { w.Labels = map[string]string{"x": "2"} }), metav1.CreateOptions{})
 	r.err("create two", err)
 	r.Settle()
 	r.events("by label", selected, 4)
 	r.events("everything", everything, 5)
 
-	_, err = r.works().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"]}}`), metav1.PatchOptions{})
+	_, err = r.works().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/x"]}}`),
+		metav1.PatchOptions{})
 	r.err("finalizer", err)
 	r.Settle()
 	r.err("delete", r.hub().Delete(r.ctx, "one", metav1.DeleteOptions{}))
 	r.Settle()
-	_, err = r.works().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err = r.works().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`),
+		metav1.PatchOptions{})
 	r.err("let go", err)
 	r.events("deletion by label", selected, 3)
 	badWatches(r, one.ResourceVersion)
@@ -172,7 +177,8 @@ func badWatches(r *reads, version string) {
 	refuse("bad label selector", metav1.ListOptions{LabelSelector: "a in"})
 	refuse("unknown field", metav1.ListOptions{FieldSelector: "spec.x=1"})
 	refuse("initial events without match", metav1.ListOptions{SendInitialEvents: ptr.To(true)})
-	refuse("match without initial events", metav1.ListOptions{ResourceVersion: "1", ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
+	refuse("match without initial events",
+		metav1.ListOptions{ResourceVersion: "1", ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
 	future, err := r.works().Watch(r.ctx, metav1.ListOptions{ResourceVersion: "9" + version})
 	if err != nil {
 		r.err("from the future", err)

@@ -43,9 +43,12 @@ func watchOptions(r *reads) {
 	begin("bookmarks", 2, metav1.ListOptions{AllowWatchBookmarks: true})
 	begin("bookmarks, from any", 2, metav1.ListOptions{AllowWatchBookmarks: true, ResourceVersion: "0"})
 	begin("initial events without bookmarks", 2, metav1.ListOptions{SendInitialEvents: yes, ResourceVersionMatch: match})
-	begin("initial events from any", 2, metav1.ListOptions{SendInitialEvents: yes, AllowWatchBookmarks: true, ResourceVersionMatch: match, ResourceVersion: "0"})
-	begin("initial events of the future", 2, metav1.ListOptions{SendInitialEvents: yes, AllowWatchBookmarks: true, ResourceVersionMatch: match, ResourceVersion: future})
-	begin("initial events of a bad version", 2, metav1.ListOptions{SendInitialEvents: yes, AllowWatchBookmarks: true, ResourceVersionMatch: match, ResourceVersion: "abc"})
+	begin("initial events from any", 2, metav1.ListOptions{SendInitialEvents: yes, AllowWatchBookmarks: true,
+		ResourceVersionMatch: match, ResourceVersion: "0"})
+	begin("initial events of the future", 2, metav1.ListOptions{SendInitialEvents: yes, AllowWatchBookmarks: true,
+		ResourceVersionMatch: match, ResourceVersion: future})
+	begin("initial events of a bad version", 2, metav1.ListOptions{SendInitialEvents: yes, AllowWatchBookmarks: true,
+		ResourceVersionMatch: match, ResourceVersion: "abc"})
 	begin("limit", 1, metav1.ListOptions{Limit: 1})
 	begin("continue", 1, metav1.ListOptions{Continue: "x"})
 	begin("limit and continue", 1, metav1.ListOptions{Limit: 1, Continue: "x"})
@@ -59,7 +62,8 @@ func watchOptions(r *reads) {
 			SendInitialEvents: no, ResourceVersionMatch: match, ResourceVersion: version, AllowWatchBookmarks: true,
 		}))
 	}
-	_, err = r.hub().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"1"}}}`), metav1.PatchOptions{})
+	_, err = r.hub().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"1"}}}`),
+		metav1.PatchOptions{})
 	r.err("label", err)
 	r.Settle()
 	for i, w := range watches {

@@ -39,7 +39,8 @@ func update(r *Recorder) {
 	try("annotations", func(w *workv1.ManifestWork) { w.Annotations = map[string]string{"a": "1"} }, none)
 	try("finalizers", func(w *workv1.ManifestWork) { w.Finalizers = append(w.Finalizers, "example.com/y") }, none)
 	try("status is not this verb's", func(w *workv1.ManifestWork) {
-		w.Status.Conditions = []metav1.Condition{{Type: "Applied", Status: "True", Reason: "R", LastTransitionTime: metav1.NewTime(time.Unix(0, 0))}}
+		w.Status.Conditions = []metav1.Condition{{Type: "Applied", Status: "True", Reason: "R",
+			LastTransitionTime: metav1.NewTime(time.Unix(0, 0))}}
 	}, none)
 	try("system fields are kept", func(w *workv1.ManifestWork) {
 		w.Generation, w.CreationTimestamp, w.DeletionTimestamp, w.UID = 99, metav1.Time{}, ptr.To(metav1.Now()), ""
@@ -58,12 +59,14 @@ func update(r *Recorder) {
 	try("another namespace", func(w *workv1.ManifestWork) { w.Namespace = "elsewhere" }, none)
 	try("bad label", func(w *workv1.ManifestWork) { w.Labels = map[string]string{"a b": "1"} }, none)
 	try("bad manifest", func(w *workv1.ManifestWork) { w.Spec.Workload.Manifests = manifests(`{"kind":"K"}`) }, none)
-	try("field manager too long", func(*workv1.ManifestWork) {}, metav1.UpdateOptions{FieldManager: strings.Repeat("m", 129)})
+	try("field manager too long", func(*workv1.ManifestWork) {},
+		metav1.UpdateOptions{FieldManager: strings.Repeat("m", 129)})
 	r.Settle()
 	r.err("delete", r.hub().Delete(r.ctx, "app", metav1.DeleteOptions{}))
 	r.Settle()
 	try("spec while deleting", func(w *workv1.ManifestWork) { w.Spec = simple("app", "3").Spec }, none)
-	try("new finalizer while deleting", func(w *workv1.ManifestWork) { w.Finalizers = append(w.Finalizers, "example.com/z") }, none)
+	try("new finalizer while deleting",
+		func(w *workv1.ManifestWork) { w.Finalizers = append(w.Finalizers, "example.com/z") }, none)
 	try("fewer finalizers while deleting", func(w *workv1.ManifestWork) { w.Finalizers = []string{"example.com/x"} }, none)
 }
 
@@ -83,11 +86,14 @@ func patch(r *Recorder) {
 	merge("merge away", `{"metadata":{"labels":{"a":null}}}`)
 	merge("merge nothing", `{}`)
 	merge("merge spec", `{"spec":{"deleteOption":{"propagationPolicy":"Orphan"}}}`)
-	merge("merge manifests", `{"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}]}}}`)
+	merge("merge manifests",
+		`{"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}]}}}`)
 	merge("merge finalizers", `{"metadata":{"finalizers":["example.com/x"]}}`)
-	merge("merge status by the way", `{"status":{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
+	merge("merge status by the way",
+		`{"status":{"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
 	merge("merge null metadata", `{"metadata":null}`)
-	merge("merge system fields", `{"metadata":{"generation":99,"creationTimestamp":null,"deletionTimestamp":"2026-01-01T00:00:00Z"}}`)
+	merge("merge system fields",
+		`{"metadata":{"generation":99,"creationTimestamp":null,"deletionTimestamp":"2026-01-01T00:00:00Z"}}`)
 	merge("merge another name", `{"metadata":{"name":"b"}}`)
 	merge("merge another namespace", `{"metadata":{"namespace":"b"}}`)
 	merge("merge another uid", `{"metadata":{"uid":"other","labels":{"u":"1"}}}`)
@@ -149,8 +155,10 @@ func badPatches(r *Recorder) {
 	merge("a version that is none", `{"metadata":{"resourceVersion":"abc"}}`)
 	merge("no version and a bad label", `{"metadata":{"resourceVersion":null,"labels":{"a b":"1"}}}`)
 	merge("another uid and an invalid spec", `{"metadata":{"uid":"other"},"spec":{"workload":7}}`)
-	jsonp("json, stale and an invalid spec", `[{"op":"replace","path":"/metadata/resourceVersion","value":"`+created.ResourceVersion+`"},{"op":"replace","path":"/spec/workload","value":7}]`)
-	jsonp("json, stale and a bad label", `[{"op":"replace","path":"/metadata/resourceVersion","value":"`+created.ResourceVersion+`"},{"op":"add","path":"/metadata/labels/a b","value":"1"}]`)
+	jsonp("json, stale and an invalid spec", `[{"op":"replace","path":"/metadata/resourceVersion","value":"`+
+		created.ResourceVersion+`"},{"op":"replace","path":"/spec/workload","value":7}]`)
+	jsonp("json, stale and a bad label", `[{"op":"replace","path":"/metadata/resourceVersion","value":"`+
+		created.ResourceVersion+`"},{"op":"add","path":"/metadata/labels/a b","value":"1"}]`)
 	jsonp("json, another uid", `[{"op":"replace","path":"/metadata/uid","value":"other"}]`)
 	jsonp("json, another name", `[{"op":"replace","path":"/metadata/name","value":"b"}]`)
 	jsonp("json, another kind", `[{"op":"replace","path":"/kind","value":"Other"}]`)
@@ -161,9 +169,11 @@ func badPatches(r *Recorder) {
 	jsonp("json of a bad status", `[{"op":"add","path":"/status","value":7}]`)
 	merge("merge of a bad status", `{"status":{"conditions":7}}`)
 	merge("merge of a status and a label", `{"status":{"conditions":[]},"metadata":{"labels":{"s":"1"}}}`)
-	try("strict, unknown member of the status", types.MergePatchType, `{"status":{"nonsense":1}}`, metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict})
+	try("strict, unknown member of the status", types.MergePatchType, `{"status":{"nonsense":1}}`,
+		metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict})
 	operations := func(n int) string {
-		return `[` + strings.Repeat(`{"op":"test","path":"/kind","value":"ManifestWork"},`, n-1) + `{"op":"test","path":"/kind","value":"ManifestWork"}]`
+		return `[` + strings.Repeat(`{"op":"test","path":"/kind","value":"ManifestWork"},`, n-1) +
+			`{"op":"test","path":"/kind","value":"ManifestWork"}]`
 	}
 	jsonp("json of 10,000 operations", operations(10_000))
 	jsonp("json of 10,001 operations", operations(10_001))
@@ -219,7 +229,8 @@ func nullPatches(r *Recorder) {
 	try("json without a version", `[{"op":"remove","path":"/metadata/resourceVersion"}]`)
 	try("json without a kind", `[{"op":"remove","path":"/kind"}]`)
 	try("bad label and an invalid spec", `{"metadata":{"labels":{"a b":"1"}},"spec":{"workload":7}}`)
-	try("bad label, another uid and an invalid option", `{"metadata":{"uid":"other","labels":{"a b":"1"}},"spec":{"deleteOption":{"propagationPolicy":"x"}}}`)
+	try("bad label, another uid and an invalid option",
+		`{"metadata":{"uid":"other","labels":{"a b":"1"}},"spec":{"deleteOption":{"propagationPolicy":"x"}}}`)
 	try("another kind and an invalid spec", `{"kind":"Other","metadata":{"labels":{"a b":"1"}},"spec":{"workload":7}}`)
 	try("apply, stale and invalid", applyHead+`"spec":{"workload":7},"metadata":{"resourceVersion":"1",`)
 	try("apply, invalid and a bad label", applyHead+`"spec":{"workload":7},"metadata":{"labels":{"a b":"1"},`)

@@ -75,7 +75,8 @@ func New(t testing.TB, o Options) *Server {
 	}
 	backend := &cgi.Handler{
 		Path: filepath.Join(strings.TrimSpace(s.run(root, nil, "--exec-path")), "git-http-backend"),
-		Env:  []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=bot", "HOME=" + root, "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH")},
+		Env: []string{"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=bot", "HOME=" + root,
+			"PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH")},
 	}
 	backend.Stderr, backend.Logger = io.Discard, log.New(io.Discard, "", 0)
 	var handler http.Handler = backend
@@ -149,7 +150,8 @@ func (s *Server) Commit(message string, files map[string]string) {
 func (s *Server) tryCommit(message string, files map[string]string) bool {
 	s.t.Helper()
 	var in bytes.Buffer
-	fmt.Fprintf(&in, "commit refs/heads/main\ncommitter Rival <rival@example.com> 1700000000 +0000\ndata %d\n%s\n", len(message), message)
+	fmt.Fprintf(&in, "commit refs/heads/main\ncommitter Rival <rival@example.com> 1700000000 +0000\ndata %d\n%s\n",
+		len(message), message)
 	tip := s.Tip()
 	if tip != "" {
 		fmt.Fprintf(&in, "from %s\n", tip)
@@ -164,7 +166,8 @@ func (s *Server) tryCommit(message string, files map[string]string) bool {
 	switch {
 	case err == nil && !strings.Contains(text, "warning: Not updating"):
 		return true
-	case strings.Contains(text, "Not updating"), strings.Contains(text, "cannot lock ref"), strings.Contains(text, "Unable to update"):
+	case strings.Contains(text, "Not updating"), strings.Contains(text, "cannot lock ref"),
+		strings.Contains(text, "Unable to update"):
 		return false
 	}
 	s.t.Fatalf("git fast-import: %v\n%s", err, text)
@@ -181,7 +184,8 @@ func (s *Server) Tip() string {
 func (s *Server) Files() map[string]string {
 	s.t.Helper()
 	out := map[string]string{}
-	for name := range strings.SplitSeq(s.Git("-c", "core.quotePath=false", "ls-tree", "-r", "-z", "--name-only", "main"), "\x00") {
+	for name := range strings.SplitSeq(s.Git("-c", "core.quotePath=false", "ls-tree", "-r", "-z", "--name-only", "main"),
+		"\x00") {
 		if name != "" {
 			out[name] = s.Git("cat-file", "blob", "main:"+name)
 		}
@@ -221,7 +225,8 @@ func (s *Server) run(folder string, stdin []byte, args ...string) string {
 func (s *Server) Special(modes map[string]string) {
 	s.t.Helper()
 	var in bytes.Buffer
-	fmt.Fprintf(&in, "commit refs/heads/main\ncommitter Rival <rival@example.com> 1700000000 +0000\ndata 7\nspecial\nfrom %s\n", s.Tip())
+	fmt.Fprintf(&in, "commit refs/heads/main\ncommitter Rival <rival@example.com> 1700000000 +0000\ndata "+
+		"7\nspecial\nfrom %s\n", s.Tip())
 	for _, name := range slices.Sorted(maps.Keys(modes)) {
 		if modes[name] == "160000" {
 			fmt.Fprintf(&in, "M 160000 %s %s\n", s.Tip(), name)

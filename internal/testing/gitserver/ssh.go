@@ -79,7 +79,8 @@ func (s *Server) SSH(authorized ...string) SSH {
 	})
 	s.t.Cleanup(running.Wait)
 	s.t.Cleanup(func() { _ = listener.Close() })
-	out := SSH{Addr: listener.Addr().String(), KeyFile: filepath.Join(folder, "id"), KnownHostsFile: filepath.Join(folder, "known_hosts")}
+	out := SSH{Addr: listener.Addr().String(), KeyFile: filepath.Join(folder, "id"),
+		KnownHostsFile: filepath.Join(folder, "known_hosts")}
 	out.URL = "ssh://git@" + out.Addr + s.path
 	block, err := ssh.MarshalPrivateKey(user.private, "")
 	s.check(err)

@@ -72,7 +72,8 @@ func LongCall(path string, fields int, value string) string {
 
 // start returns POST and http, and then fields that are not added to the table.
 func start(path string) string {
-	return "\x83\x86" + "\x04" + text(path) + "\x01" + text("a") + "\x0f\x10" + text("application/grpc") + "\x00" + text("te") + text("trailers")
+	return "\x83\x86" + "\x04" + text(path) + "\x01" + text("a") + "\x0f\x10" + text("application/grpc") + "\x00" +
+		text("te") + text("trailers")
 }
 
 // Stream returns the stream number of a connection's nth call. n starts at 0.

@@ -41,11 +41,13 @@ func TestTLS(t *testing.T) {
 	}{
 		{name: "server only", reason: "an authority alone is enough for server TLS"},
 		{name: "no client certificate", reason: "the broker demands one", clientCA: s.caFile, refused: true},
-		{name: "client certificate", reason: "the broker knows its authority", clientCA: s.caFile, certs: []tls.Certificate{s.id.Certificate}},
+		{name: "client certificate", reason: "the broker knows its authority", clientCA: s.caFile,
+			certs: []tls.Certificate{s.id.Certificate}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			broker := mosquitto.Start(t, mosquitto.Options{CertFile: s.certFile, KeyFile: s.keyFile, ClientCAFile: test.clientCA})
+			broker := mosquitto.Start(t, mosquitto.Options{CertFile: s.certFile, KeyFile: s.keyFile,
+				ClientCAFile: test.clientCA})
 			if u, err := url.Parse(broker.URL()); err != nil || u.Scheme != "mqtts" {
 				t.Errorf("URL() = %s, want scheme mqtts", broker.URL())
 			}

@@ -187,7 +187,8 @@ func TestMessagesFlow(t *testing.T) {
 // after a restart.
 func TestConfig(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{MaxInflight: 5, Config: func(port int) string {
-		return fmt.Sprintf("listener %d 127.0.0.1\nallow_anonymous true\nmax_inflight_messages 7\nlog_dest stderr\nlog_type all", port)
+		return fmt.Sprintf("listener %d 127.0.0.1\nallow_anonymous true\nmax_inflight_messages 7\nlog_dest "+
+			"stderr\nlog_type all", port)
 	}})
 	for range 2 {
 		_, ack, err := connect(t, dial(t, broker), "", "")

@@ -76,7 +76,8 @@ func (r Rule) Build(t *testing.T, folder string) (binary string) {
 		t.Fatal(err)
 	}
 	binary = filepath.Join(temp, "rule.test")
-	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", list, "-o", binary, cmp.Or(r.Package, ".")).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags=-s -w", "-overlay", list, "-o", binary,
+		cmp.Or(r.Package, ".")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}

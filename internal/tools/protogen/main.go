@@ -92,7 +92,9 @@ func withImports(file protoreflect.FileDescriptor, seen map[string]bool) []*desc
 	return append(all, protoutil.ProtoFromFileDescriptor(file))
 }
 
-func generate(ctx context.Context, plugin string, request *pluginpb.CodeGeneratorRequest) (*pluginpb.CodeGeneratorResponse, error) {
+func generate(
+	ctx context.Context, plugin string, request *pluginpb.CodeGeneratorRequest,
+) (*pluginpb.CodeGeneratorResponse, error) {
 	input, err := proto.Marshal(request)
 	if err != nil {
 		return nil, err

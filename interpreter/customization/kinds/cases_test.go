@@ -73,8 +73,11 @@ func TestEveryAnswerHasACase(t *testing.T) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(asked)) {
 		for _, operation := range []interpreter.Operation{
-			v1alpha1.InterpreterOperationInterpretReplica, v1alpha1.InterpreterOperationInterpretComponent, v1alpha1.InterpreterOperationReviseReplica, v1alpha1.InterpreterOperationRetain,
-			v1alpha1.InterpreterOperationAggregateStatus, v1alpha1.InterpreterOperationInterpretDependency, v1alpha1.InterpreterOperationInterpretStatus, v1alpha1.InterpreterOperationInterpretHealth, v1alpha1.InterpreterOperationPrune,
+			v1alpha1.InterpreterOperationInterpretReplica, v1alpha1.InterpreterOperationInterpretComponent,
+			v1alpha1.InterpreterOperationReviseReplica, v1alpha1.InterpreterOperationRetain,
+			v1alpha1.InterpreterOperationAggregateStatus, v1alpha1.InterpreterOperationInterpretDependency,
+			v1alpha1.InterpreterOperationInterpretStatus, v1alpha1.InterpreterOperationInterpretHealth,
+			v1alpha1.InterpreterOperationPrune,
 		} {
 			gvk := objects[kind].GroupVersionKind()
 			fromPattern := slices.Contains(inherited, operation) && len(asked[kind]) < 4

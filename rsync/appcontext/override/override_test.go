@@ -51,7 +51,8 @@ func TestJSONPatch(t *testing.T) {
 		`null`:                                                       "JSON patch: must be a list of operations",
 		`{"spec":{"replicas":3}}`:                                    "JSON patch: must be a list of operations",
 		`- {op: a`:                                                   "JSON patch: ",
-		"[" + strings.Repeat(`{"op":"remove","path":"/a"},`, 10_000) + `{"op":"remove","path":"/a"}]`: "JSON patch: has 10001 operations: the limit is 10000",
+		"[" + strings.Repeat(`{"op":"remove","path":"/a"},`, 10_000) +
+			`{"op":"remove","path":"/a"}]`: "JSON patch: has 10001 operations: the limit is 10000",
 	} {
 		for format, manifest := range map[string]string{"YAML": yamlManifest, "JSON": jsonManifest} {
 			got, err := build(manifest, patch)

@@ -31,7 +31,8 @@ func TestConformance(t *testing.T) {
 			Break: func() { c.SetMode(fake.ModeUnreachable) }, Mend: func() { c.SetMode(fake.ModeWorks) },
 			Value: func(_ context.Context, name string) (string, error) {
 				var have corev1.ConfigMap
-				err := yaml.Unmarshal([]byte(c.Objects()[appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: name}]), &have)
+				err := yaml.Unmarshal([]byte(c.Objects()[appcontext.Object{Kind: "ConfigMap", Namespace: "default", Name: name}]),
+					&have)
 				return have.Data["key"], err
 			},
 		}

@@ -26,12 +26,15 @@ import (
 // fill returns a repository of n manifests: 100 for each cluster, ten in each of ten namespaces.
 func fill(b *testing.B, n int) served {
 	b.Helper()
-	s := ways["file"](b, gitserver.Options{Config: map[string]string{"fastimport.unpackLimit": "0", "uploadpack.allowFilter": "true", "gc.auto": "0", "receive.autogc": "false"}})
+	s := ways["file"](b,
+		gitserver.Options{Config: map[string]string{"fastimport.unpackLimit": "0", "uploadpack.allowFilter": "true",
+			"gc.auto": "0", "receive.autogc": "false"}})
 	files := map[string]string{}
 	for i := range n {
 		o := configMap(fmt.Sprint("object-", i))
 		o.Namespace = fmt.Sprint("namespace-", i/10%10)
-		files[s.at.File(appcontext.ClusterID{Provider: "edge", Name: fmt.Sprint("c", i/100)}, o)] = string(manifest(o.Name, fmt.Sprint(i)))
+		files[s.at.File(appcontext.ClusterID{Provider: "edge", Name: fmt.Sprint("c", i/100)}, o)] = string(
+			manifest(o.Name, fmt.Sprint(i)))
 	}
 	s.server.Commit("many", files)
 	return s
@@ -118,7 +121,8 @@ func BenchmarkWorktree(b *testing.B) {
 		b.Run(fmt.Sprint("files=", n), func(b *testing.B) {
 			s := fill(b, n)
 			folder := b.TempDir()
-			clone, err := gogit.PlainClone(folder, false, &gogit.CloneOptions{URL: s.server.Path(), ReferenceName: "refs/heads/main", SingleBranch: true, Depth: 1})
+			clone, err := gogit.PlainClone(folder, false,
+				&gogit.CloneOptions{URL: s.server.Path(), ReferenceName: "refs/heads/main", SingleBranch: true, Depth: 1})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -36,9 +36,11 @@ func TestCommits(t *testing.T) {
 func testCommits(t *testing.T, s served) {
 	when := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	s.at.Path = "fleet"
-	c := open(t, s.at, git.Options{Author: git.Signature{Name: "Robo", Email: "robo@example.com"}, Clock: clocktesting.NewFakeClock(when)})
+	c := open(t, s.at, git.Options{Author: git.Signature{Name: "Robo", Email: "robo@example.com"},
+		Clock: clocktesting.NewFakeClock(when)})
 	first := batch("a=1 b=2")
-	first.Resources[1].Manifest = []byte("# \xc3\xbc, no line break at the end\r\n{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: shop}}")
+	first.Resources[1].Manifest = []byte(
+		"# \xc3\xbc, no line break at the end\r\n{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: shop}}")
 	if err := c.Apply(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
@@ -51,14 +53,17 @@ func testCommits(t *testing.T, s served) {
 		t.Fatal(err)
 	}
 	s.server.Check()
-	want := []string{"The beginning", "Apply 2 objects of ctx/app on edge+c1", "Apply 3 objects of ctx/app on edge+c1", "Delete 2 objects of ctx/app on edge+c1"}
+	want := []string{"The beginning", "Apply 2 objects of ctx/app on edge+c1", "Apply 3 objects of ctx/app on edge+c1",
+		"Delete 2 objects of ctx/app on edge+c1"}
 	if diff := cmp.Diff(want, s.server.Subjects()); diff != "" {
 		t.Error(diff)
 	}
-	if got := s.server.Git("cat-file", "blob", "main~2:fleet/edge+c1/shop/ConfigMap/b.yaml"); got != string(first.Resources[1].Manifest) {
+	if got := s.server.Git("cat-file", "blob", "main~2:fleet/edge+c1/shop/ConfigMap/b.yaml"); got != string(
+		first.Resources[1].Manifest) {
 		t.Errorf("the file has %q", got)
 	}
-	if got, want := s.server.Git("log", "-1", "--format=%an <%ae> %at %cn%n%b", "main"), "Robo <robo@example.com> 1893553445 Robo\nConfigMap shop/c\nConfigMap shop/b\n\n"; got != want {
+	if got, want := s.server.Git("log", "-1", "--format=%an <%ae> %at %cn%n%b", "main"),
+		"Robo <robo@example.com> 1893553445 Robo\nConfigMap shop/c\nConfigMap shop/b\n\n"; got != want {
 		t.Errorf("the commit is %q, want %q", got, want)
 	}
 	files := map[string]string{"README": "hello\n", "fleet/edge+c1/shop/ConfigMap/a.yaml": string(manifest("a", "3"))}
@@ -83,7 +88,8 @@ func TestFolderStaysWithoutObjects(t *testing.T) {
 		t.Error(diff)
 	}
 	apply(t, c, "b=1")
-	if got := slices.Sorted(maps.Keys(s.server.Files())); !slices.Equal(got, []string{"edge+c1/.gitkeep", "edge+c1/shop/ConfigMap/b.yaml"}) {
+	if got := slices.Sorted(maps.Keys(s.server.Files())); !slices.Equal(got,
+		[]string{"edge+c1/.gitkeep", "edge+c1/shop/ConfigMap/b.yaml"}) {
 		t.Errorf("files are %v", got)
 	}
 	s.server.Check()
@@ -113,13 +119,15 @@ func TestFilesOfOtherWriters(t *testing.T) {
 // committed.
 func TestNameIsTaken(t *testing.T) {
 	s := ways["file"](t, gitserver.Options{})
-	s.server.Commit("others", map[string]string{"edge+c1/shop/configmap/a.yaml": "x", "edge+c2/shop": "a file", "edge+c3/shop/ConfigMap/a.yaml/b": "a folder"})
+	s.server.Commit("others", map[string]string{"edge+c1/shop/configmap/a.yaml": "x", "edge+c2/shop": "a file",
+		"edge+c3/shop/ConfigMap/a.yaml/b": "a folder"})
 	connectors := newConnectors(t, s.at, git.Options{})
 	for _, cluster := range []string{"c1", "c2", "c3"} {
 		c := openCluster(t, connectors, appcontext.ClusterID{Provider: "edge", Name: cluster})
 		err := c.Apply(t.Context(), batch("a=1"))
 		var failed *connector.Error
-		if !errors.As(err, &failed) || !errors.Is(failed.Class, connector.ErrTerminal) || failed.Object != configMap("a") || !strings.Contains(err.Error(), "conflicts with edge+"+cluster) {
+		if !errors.As(err, &failed) || !errors.Is(failed.Class, connector.ErrTerminal) || failed.Object != configMap("a") ||
+			!strings.Contains(err.Error(), "conflicts with edge+"+cluster) {
 			t.Errorf("Apply on %s: %v, want a terminal error about the object", cluster, err)
 		}
 		if states, err := c.Get(t.Context(), batch("a")); err != nil || states[0].Exists {
@@ -170,7 +178,8 @@ func TestFileModesOfOtherWriters(t *testing.T) {
 	before := s.server.Tip()
 	c := open(t, s.at, git.Options{})
 	err := c.Apply(t.Context(), batch("a=1"))
-	if class(t, err, connector.ErrTerminal); !strings.Contains(fmt.Sprint(err), "conflicts with "+file) || s.server.Tip() != before {
+	if class(t, err, connector.ErrTerminal); !strings.Contains(fmt.Sprint(err), "conflicts with "+file) ||
+		s.server.Tip() != before {
 		t.Errorf("where a submodule is: %v", err)
 	}
 	if err := c.Delete(t.Context(), batch("a")); err != nil || s.server.Tip() != before {
@@ -195,7 +204,8 @@ func TestBadManifests(t *testing.T) {
 		b.Resources[1].Manifest = []byte(text)
 		err := c.Apply(t.Context(), b)
 		var failed *connector.Error
-		if !errors.As(err, &failed) || !errors.Is(failed.Class, connector.ErrTerminal) || failed.Object != configMap("a") || strings.Contains(err.Error(), "key") {
+		if !errors.As(err, &failed) || !errors.Is(failed.Class, connector.ErrTerminal) || failed.Object != configMap("a") ||
+			strings.Contains(err.Error(), "key") {
 			t.Errorf("%s: %v, want a terminal error about the object, without content", name, err)
 		}
 	}
@@ -217,7 +227,8 @@ func TestBadManifests(t *testing.T) {
 // TestMessage: commit messages of long batches, messages of a user function, and characters that
 // would break a commit.
 func TestMessage(t *testing.T) {
-	c := git.Commit{Verb: git.VerbApply, AppContextID: "ctx", App: "app", Cluster: edge1, Changed: []appcontext.Object{{Kind: "ConfigMap", Name: "a\nb"}}}
+	c := git.Commit{Verb: git.VerbApply, AppContextID: "ctx", App: "app", Cluster: edge1,
+		Changed: []appcontext.Object{{Kind: "ConfigMap", Name: "a\nb"}}}
 	if got, want := git.Message(c), "Apply 1 object of ctx/app on edge+c1\n\nConfigMap a?b\n"; got != want {
 		t.Errorf("the message is %q, want %q", got, want)
 	}
@@ -279,7 +290,8 @@ func TestRewrittenHistory(t *testing.T) {
 			}
 		}
 		apply(t, c, "b=1")
-		if got := slices.Sorted(maps.Keys(s.server.Files())); !slices.Equal(got, []string{"README", "edge+c1/shop/ConfigMap/b.yaml"}) {
+		if got := slices.Sorted(maps.Keys(s.server.Files())); !slices.Equal(got,
+			[]string{"README", "edge+c1/shop/ConfigMap/b.yaml"}) {
 			t.Errorf("files are %v", got)
 		}
 		s.server.Check()
@@ -294,7 +306,8 @@ func TestManyKinds(t *testing.T) {
 	var b connector.Batch
 	for i, name := range []string{"a", "a.b", "a-b", "a0", "a.b.c", "ab"} {
 		for _, namespace := range []string{"shop", "shop-1", "shop.x", "shop0"} {
-			text := fmt.Appendf(nil, "{apiVersion: v%d/v1, kind: K%d, metadata: {name: %s, namespace: %s}}", i, i, name, namespace)
+			text := fmt.Appendf(nil, "{apiVersion: v%d/v1, kind: K%d, metadata: {name: %s, namespace: %s}}", i, i, name,
+				namespace)
 			o, err := appcontext.ParseObject(text)
 			if err != nil {
 				t.Fatal(err)

@@ -60,7 +60,8 @@ func TestRivals(t *testing.T) {
 						for round := range rounds {
 							persist(t, c, fmt.Sprintf("a=%d b=%d", round, round))
 						}
-						if states, err := c.Get(t.Context(), batch("a b c")); err != nil || !states[0].Exists || !states[1].Exists || states[2].Exists {
+						if states, err := c.Get(t.Context(), batch("a b c")); err != nil || !states[0].Exists || !states[1].Exists ||
+							states[2].Exists {
 							t.Errorf("Get: %+v, %v", states, err)
 						}
 					})
@@ -234,7 +235,8 @@ echo "the secret of the hook" >&2
 				})
 			}
 			running.Wait()
-			if got := slices.Sorted(maps.Keys(s.server.Files())); len(got) != 6 || slices.ContainsFunc(got, func(f string) bool { return strings.Contains(f, "c3") }) {
+			if got := slices.Sorted(maps.Keys(s.server.Files())); len(got) != 6 ||
+				slices.ContainsFunc(got, func(f string) bool { return strings.Contains(f, "c3") }) {
 				t.Errorf("files are %v", got)
 			}
 			s.server.Check()
@@ -245,7 +247,8 @@ echo "the secret of the hook" >&2
 // TestHooksAfterPush: hooks run to their end, even if they are slow and write output.
 func TestHooksAfterPush(t *testing.T) {
 	eachWay(t, gitserver.Options{}, func(t *testing.T, s served) {
-		s.server.Hook("post-receive", `i=0; while [ $i -lt 2000 ]; do echo "a line that nobody reads"; i=$((i+1)); done; git update-ref refs/heads/done main`)
+		s.server.Hook("post-receive",
+			`i=0; while [ $i -lt 2000 ]; do echo "a line that nobody reads"; i=$((i+1)); done; git update-ref refs/heads/done main`)
 		c := open(t, s.at, git.Options{})
 		apply(t, c, "a=1")
 		await(t, func() bool { return s.server.Git("for-each-ref", "refs/heads/done") != "" })

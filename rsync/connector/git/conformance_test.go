@@ -52,7 +52,8 @@ func openCluster(t testing.TB, connectors connector.Connectors, id appcontext.Cl
 }
 
 func manifest(name, value string) []byte {
-	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: shop}\ndata: {key: %q}\n", name, value)
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: shop}\ndata: {key: %q}\n",
+		name, value)
 }
 
 func configMap(name string) appcontext.Object {

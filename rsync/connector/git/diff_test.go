@@ -83,7 +83,8 @@ None never []
 		t.Fatal(err)
 	}
 	files := s.server.Git("log", "--name-status", "--format=", "-2", "main")
-	for _, want := range []string{"M\tedge+c1/shop/ConfigMap/changed", "A\tedge+c1/shop/ConfigMap/new", "M\tedge+c1/shop/ConfigMap/n7",
+	for _, want := range []string{"M\tedge+c1/shop/ConfigMap/changed", "A\tedge+c1/shop/ConfigMap/new",
+		"M\tedge+c1/shop/ConfigMap/n7",
 		"M\tedge+c1/shop/ConfigMap/spaces", "M\tedge+c1/shop/ConfigMap/taken", "D\tedge+c1/shop/ConfigMap/gone"} {
 		if !strings.Contains(files, want) {
 			t.Errorf("the commits lack %q:\n%s", want, files)
@@ -111,7 +112,9 @@ func TestDiffWithinLimit(t *testing.T) {
 	}
 	s.Commit("Large files", large)
 	c := open(t, git.Repository{URL: "file://" + s.Path()}, git.Options{MaxFetchBytes: 1 << 20})
-	if got := diffOf(t, c, batch("a=2 b=1"), connector.Batch{}); got != "Update a [] the fields are not known: Options.MaxFetchBytes does not allow to fetch the file\nCreate b []\n" {
+	if got := diffOf(t, c, batch("a=2 b=1"),
+		connector.Batch{}); got != "Update a [] the fields are not known: Options.MaxFetchBytes does not allow to fetch "+
+		"the file\nCreate b []\n" {
 		t.Error(got)
 	}
 }

@@ -54,7 +54,8 @@ func start(t *testing.T, connectors connector.Connectors, options rsync.Options)
 		t.Fatal(err)
 	}
 	lines := &journal{}
-	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), funcr.New(lines.add, funcr.Options{Verbosity: 9})))
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(),
+		funcr.New(lines.add, funcr.Options{Verbosity: 9})))
 	ended := make(chan error, 1)
 	go func() { ended <- engine.Start(ctx) }()
 	t.Cleanup(func() {
@@ -113,7 +114,8 @@ func TestEngineLife(t *testing.T) {
 		})
 	}})
 	engine, lines := start(t, newConnectors(t, s.at, git.Options{}), rsync.Options{
-		ProbeInterval: 200 * time.Millisecond, PollInterval: 20 * time.Millisecond, Backoff: rsync.Backoff{Base: 10 * time.Millisecond},
+		ProbeInterval: 200 * time.Millisecond, PollInterval: 20 * time.Millisecond,
+		Backoff: rsync.Backoff{Base: 10 * time.Millisecond},
 	})
 	create(t, engine, "v1", "c1 a=1 b=1; c2 a=1")
 	create(t, engine, "v2", "c1 b=2 c=2; c2 a=1 d=2")
@@ -129,7 +131,8 @@ func TestEngineLife(t *testing.T) {
 			if rest, ok := strings.CutPrefix(file, "edge+"); ok && !strings.HasSuffix(file, ".gitkeep") {
 				_, value, _ := strings.Cut(text, "key: ")
 				cluster, _, _ := strings.Cut(rest, "/")
-				got = append(got, cluster+"/"+strings.TrimSuffix(file[strings.LastIndex(file, "/")+1:], ".yaml")+"="+strings.Trim(value, "\"}\n"))
+				got = append(got, cluster+"/"+strings.TrimSuffix(file[strings.LastIndex(file, "/")+1:], ".yaml")+"="+
+					strings.Trim(value, "\"}\n"))
 			}
 		}
 		slices.Sort(got)
@@ -157,13 +160,15 @@ func TestEngineLife(t *testing.T) {
 		"The beginning": 1, "rival": 4,
 		"Apply 2 objects of v1/app on edge+c1": 2, "Apply 1 object of v1/app on edge+c2": 1,
 		"Apply 2 objects of v2/app on edge+c1": 1, "Apply 1 object of v2/app on edge+c2": 1,
-		"Delete 1 object of v1/app on edge+c1": 1, "Delete 1 object of v2/app on edge+c1": 1, "Delete 1 object of v2/app on edge+c2": 1,
+		"Delete 1 object of v1/app on edge+c1": 1, "Delete 1 object of v2/app on edge+c1": 1,
+		"Delete 1 object of v2/app on edge+c2":  1,
 		"Delete 2 objects of v1/app on edge+c1": 1, "Delete 1 object of v1/app on edge+c2": 1,
 	}
 	if !maps.Equal(counts, want) {
 		t.Errorf("commits are %v, want %v", counts, want)
 	}
-	if text := lines.String() + s.server.Git("log", "--format=fuller", "-p", "main"); strings.Contains(text, s.at.Auth.Password) || !strings.Contains(text, "v1") {
+	if text := lines.String() + s.server.Git("log", "--format=fuller", "-p", "main"); strings.Contains(text,
+		s.at.Auth.Password) || !strings.Contains(text, "v1") {
 		t.Errorf("the log and the commits have the password, or nothing: %s", text)
 	}
 }
@@ -174,7 +179,8 @@ func TestEnginePushFails(t *testing.T) {
 	const limit = 1000
 	s := ways["https"](t, gitserver.Options{})
 	other := ways["file"](t, gitserver.Options{})
-	connectors, err := git.New(map[string]git.Repository{"edge+c1": s.at, "edge+c2": other.at}, git.Options{MaxManifestBytes: limit})
+	connectors, err := git.New(map[string]git.Repository{"edge+c1": s.at, "edge+c2": other.at},
+		git.Options{MaxManifestBytes: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +200,8 @@ func TestEnginePushFails(t *testing.T) {
 			t.Errorf("the context is %v, %v", status, err)
 		}
 		c1, c2 := status.Cluster("app", edge1), status.Cluster("app", appcontext.ClusterID{Provider: "edge", Name: "c2"})
-		if c1 == nil || c2 == nil || c1.Phase != rsync.PhaseFailed || c1.Reason != reason || !strings.Contains(c1.Message, text) || c2.Phase != rsync.PhaseDone {
+		if c1 == nil || c2 == nil || c1.Phase != rsync.PhaseFailed || c1.Reason != reason ||
+			!strings.Contains(c1.Message, text) || c2.Phase != rsync.PhaseDone {
 			t.Errorf("the clusters are %+v and %+v", c1, c2)
 		}
 	}

@@ -25,7 +25,8 @@ import (
 func refusedBy(t *testing.T, c connector.Connector, want error, text string) {
 	t.Helper()
 	_, getErr := c.Get(t.Context(), batch("a"))
-	for verb, err := range map[string]error{"Apply": c.Apply(t.Context(), batch("a=1")), "Delete": c.Delete(t.Context(), batch("a")), "Get": getErr} {
+	for verb, err := range map[string]error{"Apply": c.Apply(t.Context(), batch("a=1")),
+		"Delete": c.Delete(t.Context(), batch("a")), "Get": getErr} {
 		class(t, err, want)
 		if err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), "branch main of ") {
 			t.Errorf("%s: %v, want %q and the repository", verb, err, text)
@@ -51,7 +52,8 @@ func testNoBranch(t *testing.T, empty bool) {
 		if !empty {
 			s.server.Git("branch", "-m", "main", "other")
 		}
-		refusedBy(t, open(t, s.at, git.Options{}), connector.ErrTerminal, "there is no such branch: create it, or set CreateBranch")
+		refusedBy(t, open(t, s.at, git.Options{}), connector.ErrTerminal,
+			"there is no such branch: create it, or set CreateBranch")
 		s.at.CreateBranch = true
 		c := open(t, s.at, git.Options{})
 		if states, err := c.Get(t.Context(), batch("a")); err != nil || states[0].Exists {
@@ -87,7 +89,8 @@ func TestRefusals(t *testing.T) {
 		text   string
 	}{
 		"wrong password": {
-			reason: "it will not become right", class: connector.ErrTerminal, text: "the server does not accept the credentials: check Auth",
+			reason: "it will not become right", class: connector.ErrTerminal,
+			text: "the server does not accept the credentials: check Auth",
 			at: func(t *testing.T) git.Repository {
 				s := ways["https"](t, gitserver.Options{})
 				s.at.Auth.Password = "s3cr3t-and-wrong"
@@ -123,7 +126,8 @@ func TestRefusals(t *testing.T) {
 			},
 		},
 		"another ssh key": {
-			reason: "it will not become right", class: connector.ErrTerminal, text: "the server does not accept the key: check Auth",
+			reason: "it will not become right", class: connector.ErrTerminal,
+			text: "the server does not accept the key: check Auth",
 			at: func(t *testing.T) git.Repository {
 				s, other := ways["ssh"](t, gitserver.Options{}), gitserver.New(t, gitserver.Options{}).SSH()
 				s.at.Auth.SSHKeyFile = other.KeyFile
@@ -148,7 +152,8 @@ func TestRefusals(t *testing.T) {
 			},
 		},
 		"another authority": {
-			reason: "the server is not who it says", class: connector.ErrTerminal, text: "certificate cannot be verified, check CAFile",
+			reason: "the server is not who it says", class: connector.ErrTerminal,
+			text: "certificate cannot be verified, check CAFile",
 			at: func(t *testing.T) git.Repository {
 				s := ways["https"](t, gitserver.Options{})
 				s.at.CAFile = certtest.New(t).Write(t, t.TempDir(), "other")
@@ -179,10 +184,14 @@ func TestRefusals(t *testing.T) {
 			reason: "the same", class: connector.ErrUnreachable, text: "the server answered 502 Bad Gateway",
 			at: func(t *testing.T) git.Repository { return answers(t, http.StatusBadGateway) },
 		},
-		"a broken server":   {reason: "it answers", class: connector.ErrRetryable, text: "500", at: func(t *testing.T) git.Repository { return answers(t, 500) }},
-		"too many requests": {reason: "later", class: connector.ErrRetryable, text: "429", at: func(t *testing.T) git.Repository { return answers(t, 429) }},
-		"gone":              {reason: "never", class: connector.ErrTerminal, text: "410 Gone", at: func(t *testing.T) git.Repository { return answers(t, 410) }},
-		"no git server":     {reason: "it may be a page of somebody on the way", class: connector.ErrRetryable, text: "the server does not speak git's protocol", at: func(t *testing.T) git.Repository { return answers(t, 200) }},
+		"a broken server": {reason: "it answers", class: connector.ErrRetryable, text: "500",
+			at: func(t *testing.T) git.Repository { return answers(t, 500) }},
+		"too many requests": {reason: "later", class: connector.ErrRetryable, text: "429",
+			at: func(t *testing.T) git.Repository { return answers(t, 429) }},
+		"gone": {reason: "never", class: connector.ErrTerminal, text: "410 Gone",
+			at: func(t *testing.T) git.Repository { return answers(t, 410) }},
+		"no git server": {reason: "it may be a page of somebody on the way", class: connector.ErrRetryable,
+			text: "the server does not speak git's protocol", at: func(t *testing.T) git.Repository { return answers(t, 200) }},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -239,7 +248,8 @@ func TestCredentials(t *testing.T) {
 
 // TestPrintedValuesHaveNoSecrets: a printed value never shows its secrets.
 func TestPrintedValuesHaveNoSecrets(t *testing.T) {
-	at := git.Repository{URL: "https://example.com/x.git", Auth: git.Auth{Username: "bot", Password: "s3cr3t", Token: "s3cr3t", SSHPassphrase: "s3cr3t"}}
+	at := git.Repository{URL: "https://example.com/x.git",
+		Auth: git.Auth{Username: "bot", Password: "s3cr3t", Token: "s3cr3t", SSHPassphrase: "s3cr3t"}}
 	text, err := json.Marshal(at)
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +260,8 @@ func TestPrintedValuesHaveNoSecrets(t *testing.T) {
 			t.Errorf("%s", printed)
 		}
 	}
-	if printed := fmt.Sprintf("%v %+v %#v %s", at, at, at, text); strings.Contains(printed, "s3cr3t") || !strings.Contains(printed, "example.com") {
+	if printed := fmt.Sprintf("%v %+v %#v %s", at, at, at, text); strings.Contains(printed, "s3cr3t") ||
+		!strings.Contains(printed, "example.com") {
 		t.Errorf("%s", printed)
 	}
 }
@@ -264,7 +275,8 @@ func TestTooLarge(t *testing.T) {
 			files[fmt.Sprintf("folder-with-a-long-name-%d/file", i)] = fmt.Sprint(i)
 		}
 		s.server.Commit("many", files)
-		refusedBy(t, open(t, s.at, git.Options{MaxFetchBytes: 10_000}), connector.ErrTerminal, "larger than Options.MaxFetchBytes")
+		refusedBy(t, open(t, s.at, git.Options{MaxFetchBytes: 10_000}), connector.ErrTerminal,
+			"larger than Options.MaxFetchBytes")
 		apply(t, open(t, s.at, git.Options{MaxFetchBytes: 500_000}), "a=1")
 	})
 }
@@ -277,21 +289,28 @@ func TestConfiguration(t *testing.T) {
 		options git.Options
 		want    string
 	}{
-		"no URL":              {want: "Repository.URL: must not be empty"},
-		"URL with password":   {at: git.Repository{URL: "https://bot:s3cr3t@example.com/x.git"}, want: "the URL has credentials"},
-		"URL with token":      {at: git.Repository{URL: "https://s3cr3t@example.com/x.git"}, want: "the URL has credentials"},
-		"broken URL":          {at: git.Repository{URL: "https://bot:s3cr3t@exa mple.com/%"}, want: "cannot be parsed"},
-		"git protocol":        {at: git.Repository{URL: "git://example.com/x.git"}, want: `the URL's scheme "git"`},
-		"relative":            {at: git.Repository{URL: "x.git"}, want: "the URL's scheme"},
-		"query":               {at: git.Repository{URL: "https://example.com/x.git?token=s3cr3t"}, want: "query"},
-		"no host":             {at: git.Repository{URL: "https:///x.git"}, want: "no host"},
-		"plain":               {at: git.Repository{URL: "http://example.com/x.git", Auth: git.Auth{Token: "s3cr3t"}}, want: "use https"},
-		"both":                {at: git.Repository{URL: "https://example.com/x.git", Auth: git.Auth{Token: "s3cr3t", Password: "x"}}, want: "exclude each other"},
-		"file and value":      {at: git.Repository{URL: "https://example.com/x.git", Auth: git.Auth{Token: "s3cr3t", TokenFile: "x"}}, want: "exclude each other"},
-		"ssh for https":       {at: git.Repository{URL: "https://example.com/x.git", Auth: ssh}, want: "does not support SSH keys"},
-		"no key":              {at: git.Repository{URL: "git@example.com:x.git"}, want: "needs Auth.SSHKeyFile"},
-		"no hosts":            {at: git.Repository{URL: "ssh://example.com/x.git", Auth: git.Auth{SSHKeyFile: "id"}}, want: "needs Auth.KnownHostsFile"},
-		"password for ssh":    {at: git.Repository{URL: "ssh://example.com/x.git", Auth: git.Auth{Password: "s3cr3t"}}, want: "an ssh URL does not support passwords"},
+		"no URL": {want: "Repository.URL: must not be empty"},
+		"URL with password": {at: git.Repository{URL: "https://bot:s3cr3t@example.com/x.git"},
+			want: "the URL has credentials"},
+		"URL with token": {at: git.Repository{URL: "https://s3cr3t@example.com/x.git"}, want: "the URL has credentials"},
+		"broken URL":     {at: git.Repository{URL: "https://bot:s3cr3t@exa mple.com/%"}, want: "cannot be parsed"},
+		"git protocol":   {at: git.Repository{URL: "git://example.com/x.git"}, want: `the URL's scheme "git"`},
+		"relative":       {at: git.Repository{URL: "x.git"}, want: "the URL's scheme"},
+		"query":          {at: git.Repository{URL: "https://example.com/x.git?token=s3cr3t"}, want: "query"},
+		"no host":        {at: git.Repository{URL: "https:///x.git"}, want: "no host"},
+		"plain": {at: git.Repository{URL: "http://example.com/x.git", Auth: git.Auth{Token: "s3cr3t"}},
+			want: "use https"},
+		"both": {at: git.Repository{URL: "https://example.com/x.git",
+			Auth: git.Auth{Token: "s3cr3t", Password: "x"}}, want: "exclude each other"},
+		"file and value": {at: git.Repository{URL: "https://example.com/x.git",
+			Auth: git.Auth{Token: "s3cr3t", TokenFile: "x"}}, want: "exclude each other"},
+		"ssh for https": {at: git.Repository{URL: "https://example.com/x.git", Auth: ssh},
+			want: "does not support SSH keys"},
+		"no key": {at: git.Repository{URL: "git@example.com:x.git"}, want: "needs Auth.SSHKeyFile"},
+		"no hosts": {at: git.Repository{URL: "ssh://example.com/x.git", Auth: git.Auth{SSHKeyFile: "id"}},
+			want: "needs Auth.KnownHostsFile"},
+		"password for ssh": {at: git.Repository{URL: "ssh://example.com/x.git", Auth: git.Auth{Password: "s3cr3t"}},
+			want: "an ssh URL does not support passwords"},
 		"short with password": {at: git.Repository{URL: "bot:s3cr3t@example.com:x.git", Auth: ssh}, want: "user@host:path"},
 		"long branch":         {at: git.Repository{URL: "/x", Branch: "refs/heads/main"}, want: "must be a short name"},
 		"bad branch":          {at: git.Repository{URL: "/x", Branch: "a..b"}, want: "must be a short name"},
@@ -301,7 +320,8 @@ func TestConfiguration(t *testing.T) {
 		"path with control":   {at: git.Repository{URL: "/x", Path: "a\n"}, want: "has the character"},
 		"key":                 {key: "edge", at: git.Repository{URL: "/x"}, want: `key "edge"`},
 		"negative":            {at: git.Repository{URL: "/x"}, options: git.Options{PushAttempts: -1}, want: "negative"},
-		"author":              {at: git.Repository{URL: "/x"}, options: git.Options{Author: git.Signature{Name: "a\nb"}}, want: "Author"},
+		"author": {at: git.Repository{URL: "/x"}, options: git.Options{Author: git.Signature{Name: "a\nb"}},
+			want: "Author"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			key := test.key
@@ -309,7 +329,8 @@ func TestConfiguration(t *testing.T) {
 				key = "*"
 			}
 			_, err := git.New(map[string]git.Repository{key: test.at}, test.options)
-			if !errors.Is(err, git.ErrInvalid) || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "s3cr3t") {
+			if !errors.Is(err, git.ErrInvalid) || !strings.Contains(err.Error(), test.want) ||
+				strings.Contains(err.Error(), "s3cr3t") {
 				t.Errorf("%v, want ErrInvalid with %q", err, test.want)
 			}
 		})
@@ -317,7 +338,8 @@ func TestConfiguration(t *testing.T) {
 	at := git.Repository{URL: "git@example.com:fleet.git", Auth: ssh}
 	other := at
 	other.Auth.SSHKeyFile = "other"
-	if _, err := git.New(map[string]git.Repository{"edge+*": at, "core+*": other}, git.Options{}); !errors.Is(err, git.ErrInvalid) {
+	if _, err := git.New(map[string]git.Repository{"edge+*": at, "core+*": other}, git.Options{}); !errors.Is(err,
+		git.ErrInvalid) {
 		t.Errorf("two keys for one branch: %v", err)
 	}
 	other = at
@@ -327,7 +349,8 @@ func TestConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = openCluster(t, connectors, edge1)
-	if _, err := connectors.Connector(t.Context(), "core", "c2"); !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), "core+c2") {
+	if _, err := connectors.Connector(t.Context(), "core", "c2"); !errors.Is(err, connector.ErrTerminal) ||
+		!strings.Contains(err.Error(), "core+c2") {
 		t.Errorf("a cluster without a repository: %v", err)
 	}
 }
@@ -340,7 +363,8 @@ func TestMostSpecificKeyApplies(t *testing.T) {
 		out.Path = path
 		return out
 	}
-	connectors, err := git.New(map[string]git.Repository{"edge+c1": at("one"), "edge+*": at("edge"), "*": at("rest")}, git.Options{})
+	connectors, err := git.New(map[string]git.Repository{"edge+c1": at("one"), "edge+*": at("edge"), "*": at("rest")},
+		git.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

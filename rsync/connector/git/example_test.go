@@ -78,7 +78,8 @@ func ExampleRepository_Directory() {
 	c1 := appcontext.ClusterID{Provider: "edge", Name: "c1"}
 	fmt.Println(at.Directory(c1))
 	fmt.Println(at.File(c1, appcontext.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: "web"}))
-	fmt.Println(at.File(c1, appcontext.Object{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "system:reader"}))
+	fmt.Println(at.File(c1, appcontext.Object{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole",
+		Name: "system:reader"}))
 	// Output:
 	// clusters/edge+c1
 	// clusters/edge+c1/shop/Deployment.apps/web.yaml
@@ -87,9 +88,11 @@ func ExampleRepository_Directory() {
 
 // One repository has a folder for each cluster of a provider. Its URL must not have credentials.
 func ExampleNew() {
-	_, err := git.New(map[string]git.Repository{"edge+*": {URL: "https://git.example.com/fleet.git", Auth: git.Auth{TokenFile: "/etc/git/token"}}}, git.Options{})
+	_, err := git.New(map[string]git.Repository{"edge+*": {URL: "https://git.example.com/fleet.git",
+		Auth: git.Auth{TokenFile: "/etc/git/token"}}}, git.Options{})
 	fmt.Println(err)
-	_, err = git.New(map[string]git.Repository{"edge+*": {URL: "https://user:secret@git.example.com/fleet.git"}}, git.Options{})
+	_, err = git.New(map[string]git.Repository{"edge+*": {URL: "https://user:secret@git.example.com/fleet.git"}},
+		git.Options{})
 	fmt.Println(errors.Is(err, git.ErrInvalid))
 	// Output:
 	// <nil>

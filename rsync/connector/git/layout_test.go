@@ -35,17 +35,20 @@ func TestLayout(t *testing.T) {
 		},
 		{
 			name: "our name", reason: "it is taken", cluster: edge1,
-			object: appcontext.Object{Kind: "ConfigMap", Namespace: "_cluster", Name: "_"}, want: "edge+c1/%5fcluster/ConfigMap/%5f.yaml",
+			object: appcontext.Object{Kind: "ConfigMap", Namespace: "_cluster", Name: "_"},
+			want:   "edge+c1/%5fcluster/ConfigMap/%5f.yaml",
 		},
 		{
-			name: "capitals and colons", reason: "names of RBAC have them, and some file systems do not", cluster: appcontext.ClusterID{Provider: "Edge", Name: "c+1:A"},
-			object: appcontext.Object{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "system:Node"},
-			want:   "%45dge+c+1%3a%41/_cluster/ClusterRole.rbac.authorization.k8s.io/system%3a%4eode.yaml",
+			name: "capitals and colons", reason: "names of RBAC have them, and some file systems do not",
+			cluster: appcontext.ClusterID{Provider: "Edge", Name: "c+1:A"},
+			object:  appcontext.Object{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "system:Node"},
+			want:    "%45dge+c+1%3a%41/_cluster/ClusterRole.rbac.authorization.k8s.io/system%3a%4eode.yaml",
 		},
 		{
-			name: "traversal", reason: "nothing leaves its folder, or gets into git's", cluster: appcontext.ClusterID{Provider: "..", Name: "../.git"},
-			object: appcontext.Object{Group: "../x", Kind: "../Y", Namespace: ".git", Name: "../../etc/passwd"},
-			want:   "%2e.+%2e.%2f.git/%2egit/%2e%2e%2fY.%2e.%2fx/%2e.%2f..%2fetc%2fpasswd.yaml",
+			name: "traversal", reason: "nothing leaves its folder, or gets into git's",
+			cluster: appcontext.ClusterID{Provider: "..", Name: "../.git"},
+			object:  appcontext.Object{Group: "../x", Kind: "../Y", Namespace: ".git", Name: "../../etc/passwd"},
+			want:    "%2e.+%2e.%2f.git/%2egit/%2e%2e%2fY.%2e.%2fx/%2e.%2f..%2fetc%2fpasswd.yaml",
 		},
 		{
 			name: "kustomization", reason: "Flux and Kustomize read kustomization.yaml as something else", cluster: edge1,
@@ -56,9 +59,10 @@ func TestLayout(t *testing.T) {
 			object: configMap("cloudbuild"), want: "edge+c1/shop/ConfigMap/%63loudbuild.yaml",
 		},
 		{
-			name: "endings", reason: "Flux leaves out folders that are called so", cluster: appcontext.ClusterID{Provider: "edge", Name: "a.tar.gz"},
-			object: appcontext.Object{Group: "example.zip", Kind: "Thing", Namespace: "shop", Name: "a.zip"},
-			want:   "edge+a.tar.g%7a/shop/Thing.example.zi%70/a.zip.yaml",
+			name: "endings", reason: "Flux leaves out folders that are called so",
+			cluster: appcontext.ClusterID{Provider: "edge", Name: "a.tar.gz"},
+			object:  appcontext.Object{Group: "example.zip", Kind: "Thing", Namespace: "shop", Name: "a.zip"},
+			want:    "edge+a.tar.g%7a/shop/Thing.example.zi%70/a.zip.yaml",
 		},
 		{
 			name: "too long", reason: "a file name has 255 bytes at most", cluster: edge1,

@@ -178,7 +178,8 @@ func TestProbesAreLimited(t *testing.T) {
 // TestSHA256Repository: a repository with SHA-256 is refused with a clear error.
 func TestSHA256Repository(t *testing.T) {
 	folder := gitserver.New(t, gitserver.Options{Empty: true}).Path() + ".256"
-	if out, err := exec.Command("git", "init", "-q", "--bare", "--object-format=sha256", folder).CombinedOutput(); err != nil {
+	if out, err := exec.Command("git", "init", "-q", "--bare", "--object-format=sha256",
+		folder).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	in := "commit refs/heads/main\ncommitter X <x> 1700000000 +0000\ndata 1\nx\n"
@@ -210,7 +211,8 @@ rshsnZF5pkrdGaIQ==
 // passphrase.
 func TestEncryptedKey(t *testing.T) {
 	way := gitserver.New(t, gitserver.Options{}).SSH(encryptedKeyPublic)
-	at := git.Repository{URL: way.URL, Auth: git.Auth{SSHKeyFile: write(t, encryptedKey), SSHPassphrase: "s3cr3t-not", KnownHostsFile: way.KnownHostsFile}}
+	at := git.Repository{URL: way.URL, Auth: git.Auth{SSHKeyFile: write(t, encryptedKey), SSHPassphrase: "s3cr3t-not",
+		KnownHostsFile: way.KnownHostsFile}}
 	refusedBy(t, open(t, at, git.Options{}), connector.ErrRetryable, "it is not a private key that SSHPassphrase decrypts")
 	at.Auth.SSHPassphrase = "s3cr3t"
 	apply(t, open(t, at, git.Options{}), "a=1")

@@ -62,7 +62,8 @@ func TestHostilePacks(t *testing.T) {
 		"a large folder":            packOf(packedObject(treeObject, len(zeros), "", zeros)),
 		"a folder larger than said": packOf(packedObject(treeObject, 10, "", zeros)),
 		"a file larger than said":   packOf(packedObject(fileObject, 10, "", zeros)),
-		"a delta of 2 GiB":          packOf(base, packedObject(offsetDelta, len(delta), string([]byte{byte(len(base))}), delta)),
+		"a delta of 2 GiB": packOf(base, packedObject(offsetDelta, len(delta), string([]byte{byte(len(base))}),
+			delta)),
 	} {
 		for _, files := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, files %t", name, files), func(t *testing.T) {

@@ -54,7 +54,8 @@ func TestProgramHangs(t *testing.T) {
 		go func() { ended <- call(ctx) }()
 		select {
 		case err := <-ended:
-			refused(t, err, connector.ErrUnreachable, `the configuration's program "sh", which is to get credentials, does not come to an end`)
+			refused(t, err, connector.ErrUnreachable,
+				`the configuration's program "sh", which is to get credentials, does not come to an end`)
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: %v, want also that the time is over", name, err)
 			}
@@ -86,11 +87,13 @@ func TestProgramFails(t *testing.T) {
 	a := start(t, true)
 	for _, script := range []string{"echo s3cr3t; exit 1", "echo s3cr3t", "echo '{}'"} {
 		c := open(t, kube.Cluster{Config: withProgram(a, script)}, kube.Options{})
-		refused(t, c.Apply(t.Context(), configMap("a")), connector.ErrRetryable, `the configuration's program "sh", which is to get credentials, failed`)
+		refused(t, c.Apply(t.Context(), configMap("a")), connector.ErrRetryable,
+			`the configuration's program "sh", which is to get credentials, failed`)
 	}
 	asks := withProgram(a, "echo '{}'")
 	asks.ExecProvider.InteractiveMode = clientcmdapi.AlwaysExecInteractiveMode
-	refused(t, open(t, kube.Cluster{Config: asks}, kube.Options{}).Apply(t.Context(), configMap("a")), connector.ErrRetryable, "which is to get credentials, failed")
+	refused(t, open(t, kube.Cluster{Config: asks}, kube.Options{}).Apply(t.Context(), configMap("a")),
+		connector.ErrRetryable, "which is to get credentials, failed")
 	if asks.ExecProvider.StdinUnavailable {
 		t.Error("the caller's configuration was changed")
 	}
@@ -119,16 +122,20 @@ func TestCertificates(t *testing.T) {
 	} {
 		file := write(strings.ReplaceAll(name, " ", "-"), fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: c, user: u}}],
 			clusters: [{name: c, cluster: {server: "https://127.0.0.1:1", %s}}], users: [{name: u, user: {%s}}]}`, tt.cluster, tt.user))
-		refused(t, open(t, kube.Cluster{Kubeconfig: file}, kube.Options{}).Apply(t.Context(), configMap("a")), tt.class, "the kubeconfig "+file)
+		refused(t, open(t, kube.Cluster{Kubeconfig: file}, kube.Options{}).Apply(t.Context(), configMap("a")), tt.class,
+			"the kubeconfig "+file)
 	}
-	refused(t, open(t, kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("s3cr3t")}}}, kube.Options{}).
+	refused(t, open(t, kube.Cluster{Config: &rest.Config{Host: "https://127.0.0.1:1",
+		TLSClientConfig: rest.TLSClientConfig{CAData: []byte("s3cr3t")}}}, kube.Options{}).
 		Apply(t.Context(), configMap("a")), connector.ErrTerminal, "certificate or key")
-	refused(t, open(t, kube.Cluster{Config: &rest.Config{Host: "ftp://bot:s3cr3t@127.0.0.1:1"}}, kube.Options{}).Apply(t.Context(), configMap("a")), connector.ErrTerminal, `the scheme "ftp"`)
+	refused(t, open(t, kube.Cluster{Config: &rest.Config{Host: "ftp://bot:s3cr3t@127.0.0.1:1"}},
+		kube.Options{}).Apply(t.Context(), configMap("a")), connector.ErrTerminal, `the scheme "ftp"`)
 }
 
 // TestPrintedValuesHaveNoSecrets: a printed value never shows a password.
 func TestPrintedValuesHaveNoSecrets(t *testing.T) {
-	for _, host := range []string{"https://bot:s3cr3t@example.com:6443", "bot:s3cr3t@example.com", "https://bot:s3cr%zzt@example.com"} {
+	for _, host := range []string{"https://bot:s3cr3t@example.com:6443", "bot:s3cr3t@example.com",
+		"https://bot:s3cr%zzt@example.com"} {
 		c := kube.Cluster{Config: &rest.Config{Host: host, BearerToken: "s3cr3t", Password: "s3cr3t"}}
 		for _, text := range []string{c.String(), fmt.Sprintf("%v %+v %#v %s", c, c, c, map[string]kube.Cluster{"a": c})} {
 			if strings.Contains(text, "s3cr") || !strings.Contains(text, "example.com") {

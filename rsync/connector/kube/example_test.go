@@ -36,7 +36,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	batch := connector.Batch{AppContextID: "shop", App: "web", Resources: []appcontext.Resource{{Object: object, Manifest: manifest}}}
+	batch := connector.Batch{AppContextID: "shop", App: "web",
+		Resources: []appcontext.Resource{{Object: object, Manifest: manifest}}}
 	show := func() {
 		states, err := cluster.Get(ctx, batch)
 		if err == nil {
@@ -72,7 +73,8 @@ func (colored) Health(_ context.Context, object *unstructured.Unstructured) (boo
 func ExampleInterpreter() {
 	server := newAPI(false) // stands for an API server
 	defer server.Close()
-	connectors, err := kube.New(map[string]kube.Cluster{"edge+c1": {Config: server.config()}}, kube.Options{Interpreter: colored{}})
+	connectors, err := kube.New(map[string]kube.Cluster{"edge+c1": {Config: server.config()}},
+		kube.Options{Interpreter: colored{}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -85,13 +87,15 @@ func ExampleInterpreter() {
 	}
 	defer func() { _ = cluster.Close() }()
 	for _, data := range []string{"{}", "{color: blue}"} {
-		manifest := []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}, data: " + data + "}")
+		manifest := []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings, namespace: shop}, data: " + data +
+			"}")
 		object, err := appcontext.ParseObject(manifest)
 		if err != nil {
 			fmt.Println(err)
 			return
 		}
-		batch := connector.Batch{AppContextID: "shop", App: "web", Resources: []appcontext.Resource{{Object: object, Manifest: manifest}}}
+		batch := connector.Batch{AppContextID: "shop", App: "web",
+			Resources: []appcontext.Resource{{Object: object, Manifest: manifest}}}
 		if err := cluster.Apply(ctx, batch); err != nil {
 			fmt.Println(err)
 			return
@@ -111,7 +115,8 @@ func ExampleInterpreter() {
 // ExampleDirectory reads kubeconfigs from a folder. Errors about a kubeconfig do not have its
 // content.
 func ExampleDirectory() {
-	connectors, err := kube.New(map[string]kube.Cluster{"fleet+*": {Load: kube.Directory("/etc/no-fleet")}}, kube.Options{})
+	connectors, err := kube.New(map[string]kube.Cluster{"fleet+*": {Load: kube.Directory("/etc/no-fleet")}},
+		kube.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -20,7 +20,8 @@ func TestLargeNumbers(t *testing.T) {
 	a := start(t, false)
 	c := open(t, kube.Cluster{Config: a.config()}, kube.Options{})
 	for name, manifest := range map[string]string{
-		"yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yaml, namespace: shop}\nlarge: 9007199254740993\nless: -9223372036854775807\nhalf: 1.5\n",
+		"yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: yaml, namespace: shop}\nlarge: 9007199254740993\nless: " +
+			"-9223372036854775807\nhalf: 1.5\n",
 		"json": `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "json", "namespace": "shop"}, "large": 9007199254740993, "less": -9223372036854775807, "half": 1.5}`,
 	} {
 		b := configMap(name)
@@ -57,9 +58,11 @@ func TestUnusualNames(t *testing.T) {
 		}
 		items := []string{}
 		for i := range 12 {
-			items = append(items, fmt.Sprintf(`{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a%d", "namespace": "shop"}}`, i))
+			items = append(items,
+				fmt.Sprintf(`{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a%d", "namespace": "shop"}}`, i))
 		}
-		fmt.Fprintf(w, `{"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {}, "items": [%s]}`, strings.Join(items, ","))
+		fmt.Fprintf(w, `{"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {}, "items": [%s]}`,
+			strings.Join(items, ","))
 		return true
 	})
 	odd := appcontext.Resource{Object: appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: "a/b"}}
@@ -86,8 +89,9 @@ func TestNeverApplied(t *testing.T) {
 		"name or namespace is invalid": {Kind: "ConfigMap", Namespace: "shop", Name: ".."},
 	} {
 		batch := connector.Batch{Resources: []appcontext.Resource{{
-			Object:   object,
-			Manifest: fmt.Appendf(nil, "{apiVersion: v1, kind: %s, metadata: {name: %q, namespace: %q}}", object.Kind, object.Name, object.Namespace),
+			Object: object,
+			Manifest: fmt.Appendf(nil, "{apiVersion: v1, kind: %s, metadata: {name: %q, namespace: %q}}", object.Kind,
+				object.Name, object.Namespace),
 		}}}
 		refused(t, c.Apply(t.Context(), batch), connector.ErrTerminal, text)
 		if err := c.Delete(t.Context(), batch); err != nil {

@@ -57,7 +57,8 @@ func serving(content func(kind, name string) string) func(http.ResponseWriter, *
 			reply(w, http.StatusForbidden, "Forbidden", "", nil)
 			return true
 		}
-		kind := map[string]string{"deployments": "Deployment", "jobs": "Job", "gadgets": "Gadget", "widgets": "Widget"}[parts[4]]
+		kind := map[string]string{"deployments": "Deployment", "jobs": "Job", "gadgets": "Gadget",
+			"widgets": "Widget"}[parts[4]]
 		fmt.Fprintf(
 			w,
 			`{"apiVersion":"%s/%s","kind":%q,%s}`,
@@ -125,15 +126,20 @@ func TestInterpreter(t *testing.T) {
 		{"the kind is unknown, and the conditions decide", widget, reconcile, unknown, false, false, "InProgress: Idle"},
 		{"the kind is unknown, and has failed", widget, stalled, unknown, false, true, "Failed: NoDisk"},
 		{"an error makes nothing ready", widget, bare, fails, false, false, "its health is unknown: the interpreter failed"},
-		{"an error makes nothing failed that may be healthy", widget, stalled, fails, false, false, "its health is unknown: the interpreter failed"},
-		{"a panic is an error", widget, bare, func() (bool, error) { panic("s3cr3t") }, false, false, "its health is unknown: the interpreter failed"},
+		{"an error makes nothing failed that may be healthy", widget, stalled, fails, false, false,
+			"its health is unknown: the interpreter failed"},
+		{"a panic is an error", widget, bare, func() (bool, error) { panic("s3cr3t") }, false, false,
+			"its health is unknown: the interpreter failed"},
 		{"failed by its conditions, but healthy", widget, stalled, yes, true, false, ""},
 		{"failed by its conditions, and unhealthy", widget, stalled, no, false, true, "Failed: NoDisk"},
-		{"the status is of an earlier generation", widget, behind, nil, false, false, "InProgress: LatestGenerationNotObserved"},
+		{"the status is of an earlier generation", widget, behind, nil, false, false,
+			"InProgress: LatestGenerationNotObserved"},
 		{"a status that kstatus cannot read", widget, text, yes, true, false, ""},
-		{"a status that neither kstatus nor the interpreter can read", widget, text, unknown, false, false, "its status cannot be read"},
+		{"a status that neither kstatus nor the interpreter can read", widget, text, unknown, false, false,
+			"its status cannot be read"},
 		{"deleted", widget, deleted, nil, false, false, "Terminating"},
-		{"a healthy Job that runs is not complete", job, running, yes, false, false, "Job in progress. success:0, active: 1, failed: 0"},
+		{"a healthy Job that runs is not complete", job, running, yes, false, false,
+			"Job in progress. success:0, active: 1, failed: 0"},
 		{"a failed Job stays failed", job, failed, yes, false, true, "Job Failed. failed: 1/1"},
 		{"a failed Job stays failed without an answer", job, failed, fails, false, true, "Job Failed. failed: 1/1"},
 		{"a complete Job", job, complete, yes, true, false, "Job Completed. succeeded: 1/1"},
@@ -293,7 +299,8 @@ func TestInterpreterTimeout(t *testing.T) {
 	)
 	batch := connector.Batch{Resources: []appcontext.Resource{resourceOf("example.com/v1", "Widget", "a")}}
 	for _, want := range []connector.State{
-		{Object: batch.Resources[0].Object, Exists: true, Message: "its health is unknown: the interpreter did not answer within 500ms"},
+		{Object: batch.Resources[0].Object, Exists: true,
+			Message: "its health is unknown: the interpreter did not answer within 500ms"},
 		{Object: batch.Resources[0].Object, Exists: true, Ready: true},
 	} {
 		states, err := c.Get(t.Context(), batch)

@@ -49,8 +49,9 @@ func open(t *testing.T, at kube.Cluster, options kube.Options) connector.Connect
 
 func configMap(name string) connector.Batch {
 	return connector.Batch{Resources: []appcontext.Resource{{
-		Object:   appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: name},
-		Manifest: fmt.Appendf(nil, "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: shop}, data: {key: s3cr3t}}", name),
+		Object: appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: name},
+		Manifest: fmt.Appendf(nil,
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: shop}, data: {key: s3cr3t}}", name),
 	}}}
 }
 
@@ -74,7 +75,8 @@ func TestAnswers(t *testing.T) {
 	text := func(code int) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) { http.Error(w, "s3cr3t", code) }
 	}
-	status := func(code int, reason metav1.StatusReason, message string, details map[string]any) func(http.ResponseWriter) {
+	status := func(code int, reason metav1.StatusReason, message string, details map[string]any) func(
+		http.ResponseWriter) {
 		return func(w http.ResponseWriter) { reply(w, code, string(reason), message, details) }
 	}
 	for _, tt := range []struct {
@@ -88,23 +90,39 @@ func TestAnswers(t *testing.T) {
 		{"the same", text(504), connector.ErrUnreachable, "gateway"},
 		{"the server itself is overloaded", status(503, "ServiceUnavailable", "", nil), connector.ErrRetryable, "503"},
 		{"etcd was slow", status(504, "Timeout", "", nil), connector.ErrRetryable, "504"},
-		{"fairness", status(429, "TooManyRequests", "", map[string]any{"retryAfterSeconds": 1}), connector.ErrRetryable, "too many"},
+		{"fairness", status(429, "TooManyRequests", "", map[string]any{"retryAfterSeconds": 1}), connector.ErrRetryable,
+			"too many"},
 		{"tokens rotate", status(401, "Unauthorized", "", nil), connector.ErrRetryable, "credentials"},
-		{"rights do not come by waiting", status(403, "Forbidden", `User "a" cannot patch resource "configmaps"`, nil), connector.ErrTerminal, "cannot patch"},
-		{"a webhook may quote", status(403, "Forbidden", `admission webhook "w" denied the request: s3cr3t`, nil), connector.ErrTerminal, "denied the request"},
+		{"rights do not come by waiting", status(403, "Forbidden", `User "a" cannot patch resource "configmaps"`, nil),
+			connector.ErrTerminal, "cannot patch"},
+		{"a webhook may quote", status(403, "Forbidden", `admission webhook "w" denied the request: s3cr3t`, nil),
+			connector.ErrTerminal, "denied the request"},
 		{"others may quote", status(400, "BadRequest", `found s3cr3t`, nil), connector.ErrTerminal, "not repeated"},
-		{"it will be gone", status(403, "Forbidden", "", details("", "NamespaceTerminating", "")), connector.ErrRetryable, "being deleted"},
-		{"it may come", status(404, "NotFound", "", map[string]any{"kind": "namespaces", "name": "shop"}), connector.ErrRetryable, "namespace does not exist"},
-		{"fields of others", status(409, "Conflict", "", details(".data.key", "FieldManagerConflict", `conflict with "jane"`)), connector.ErrTerminal, `.data.key (conflict with "jane")`},
+		{"it will be gone", status(403, "Forbidden", "", details("", "NamespaceTerminating", "")), connector.ErrRetryable,
+			"being deleted"},
+		{"it may come", status(404, "NotFound", "", map[string]any{"kind": "namespaces", "name": "shop"}),
+			connector.ErrRetryable, "namespace does not exist"},
+		{"fields of others",
+			status(409, "Conflict", "", details(".data.key", "FieldManagerConflict", `conflict with "jane"`)),
+			connector.ErrTerminal, `.data.key (conflict with "jane")`},
 		{"a race", status(409, "Conflict", "", nil), connector.ErrRetryable, "same time"},
-		{"a value is never told", status(422, "Invalid", "s3cr3t", details("data.x", "FieldValueInvalid", "Invalid value: s3cr3t")), connector.ErrTerminal, "data.x: Invalid"},
-		{"what is missing is", status(422, "Invalid", "", details("spec.a", "FieldValueRequired", "Required value: say it")), connector.ErrTerminal, "Required value: say it"},
+		{"a value is never told", status(422, "Invalid", "s3cr3t",
+			details("data.x", "FieldValueInvalid", "Invalid value: s3cr3t")), connector.ErrTerminal, "data.x: Invalid"},
+		{"what is missing is", status(422, "Invalid", "", details("spec.a", "FieldValueRequired", "Required value: say it")),
+			connector.ErrTerminal, "Required value: say it"},
 		{"too large", status(413, "RequestEntityTooLarge", "", nil), connector.ErrTerminal, "size"},
 		{"etcd changes leaders", status(500, "", "etcdserver: leader changed", nil), connector.ErrRetryable, "500"},
-		{"not a field", status(500, "", "failed to create typed patch object (a; v1): .spec.x: field not declared in schema", nil), connector.ErrTerminal, "no field .spec.x"},
-		{"a webhook is down", status(500, "InternalError", `failed calling webhook "w": s3cr3t`, nil), connector.ErrRetryable, `webhook "w"`},
-		{"credentials go nowhere else", func(w http.ResponseWriter) { w.Header().Set("Location", "/else"); w.WriteHeader(307) }, connector.ErrTerminal, "redirect"},
-		{"the connection breaks", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, connector.ErrUnreachable, "no connection"},
+		{"not a field", status(500, "", "failed to create typed patch object (a; v1): .spec.x: field not declared in schema",
+			nil), connector.ErrTerminal, "no field .spec.x"},
+		{"a webhook is down", status(500, "InternalError", `failed calling webhook "w": s3cr3t`, nil), connector.ErrRetryable,
+			`webhook "w"`},
+		{"credentials go nowhere else", func(w http.ResponseWriter) {
+			w.Header().Set("Location", "/else")
+			w.WriteHeader(
+				307)
+		}, connector.ErrTerminal, "redirect"},
+		{"the connection breaks", func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, connector.ErrUnreachable,
+			"no connection"},
 	} {
 		t.Run(tt.reason+" "+tt.text, func(t *testing.T) {
 			a := start(t, false)
@@ -144,7 +162,8 @@ func TestNetwork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := open(t, kube.Cluster{Config: tt.config}, kube.Options{Timeout: tt.timeout})
 			_, getErr := c.Get(t.Context(), configMap("a"))
-			for _, err := range []error{c.Apply(t.Context(), configMap("a")), c.Delete(t.Context(), configMap("a")), getErr, c.Probe(t.Context())} {
+			for _, err := range []error{c.Apply(t.Context(), configMap("a")), c.Delete(t.Context(), configMap("a")), getErr,
+				c.Probe(t.Context())} {
 				refused(t, err, connector.ErrUnreachable, tt.text)
 			}
 		})
@@ -225,7 +244,8 @@ func TestKubeconfigs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "c1.kubeconfig"), []byte(good), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, open(t, kube.Cluster{Load: kube.Directory(dir)}, kube.Options{}).Probe(t.Context()), connector.ErrUnreachable, "no connection")
+	refused(t, open(t, kube.Cluster{Load: kube.Directory(dir)}, kube.Options{}).Probe(t.Context()),
+		connector.ErrUnreachable, "no connection")
 	_, err := kube.Directory(dir)(t.Context(), appcontext.ClusterID{Provider: "edge", Name: "../c1"})
 	refused(t, err, connector.ErrTerminal, "cannot be that of a file")
 }

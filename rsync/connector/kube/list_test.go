@@ -24,7 +24,8 @@ func TestList(t *testing.T) {
 	items := func(names ...int) string {
 		var all []string
 		for _, i := range names {
-			all = append(all, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d","namespace":"shop"}}`, i))
+			all = append(all, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d","namespace":"shop"}}`,
+				i))
 		}
 		return strings.Join(all, ",")
 	}
@@ -38,7 +39,8 @@ func TestList(t *testing.T) {
 		gets   int // requests for single objects
 	}{
 		{"the whole", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list("", even)) }, 0},
-		{"one page of several", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list("more", items(0, 2, 4))) }, n - 3},
+		{"one page of several", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list("more", items(0, 2, 4))) },
+			n - 3},
 		{"two pages", func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Query().Get("continue") == "more" {
 				fmt.Fprint(w, list("", items(6, 8, 10)))
@@ -49,13 +51,18 @@ func TestList(t *testing.T) {
 		{"a page of many others", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprint(w, strings.Replace(list("more", items(0, 2, 4)), `"continue"`, `"remainingItemCount":451,"continue"`, 1))
 		}, n - 3},
-		{"access is denied", func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusForbidden, "Forbidden", "no", nil) }, n},
+		{"access is denied",
+			func(w http.ResponseWriter, _ *http.Request) { reply(w, http.StatusForbidden, "Forbidden", "no", nil) }, n},
 		{"the server has no lists", func(w http.ResponseWriter, _ *http.Request) {
 			reply(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "no", nil)
 		}, n},
-		{"more than MaxResponseBytes", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list("", even), strings.Repeat(" ", 5000)) }, n},
+		{"more than MaxResponseBytes",
+			func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, list("", even), strings.Repeat(" ", 5000)) }, n},
 		{"no JSON", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{") }, n},
-		{"something else", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1"}`) }, n},
+		{"something else", func(w http.ResponseWriter,
+			_ *http.Request) {
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1"}`)
+		}, n},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			a := start(t, false)

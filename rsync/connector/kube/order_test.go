@@ -81,7 +81,8 @@ func TestOrder(t *testing.T) {
 	a.respond(tr.serve)
 	c := open(t, kube.Cluster{Config: a.config()}, kube.Options{Concurrency: 3})
 	var batch connector.Batch
-	for _, o := range []string{"ConfigMap a", "Secret b", "ConfigMap c", "ConfigMap d", "ServiceAccount e", "ConfigMap f", "Namespace shop"} {
+	for _, o := range []string{"ConfigMap a", "Secret b", "ConfigMap c", "ConfigMap d", "ServiceAccount e", "ConfigMap f",
+		"Namespace shop"} {
 		kind, name, _ := strings.Cut(o, " ")
 		object := appcontext.Object{Kind: kind, Namespace: "shop", Name: name}
 		namespace := ", namespace: shop"
@@ -89,7 +90,8 @@ func TestOrder(t *testing.T) {
 			object.Namespace, namespace = "", ""
 		}
 		batch.Resources = append(batch.Resources, appcontext.Resource{
-			Object: object, Manifest: fmt.Appendf(nil, "{apiVersion: v1, kind: %s, metadata: {name: %s%s}}", kind, name, namespace),
+			Object: object, Manifest: fmt.Appendf(nil, "{apiVersion: v1, kind: %s, metadata: {name: %s%s}}", kind, name,
+				namespace),
 		})
 	}
 	var mu sync.Mutex
@@ -117,7 +119,8 @@ func TestOrder(t *testing.T) {
 	}
 	slices.Reverse(batch.Resources)
 	tr.refuse, done = "b", nil
-	if err := c.Apply(t.Context(), batch); !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), "Secret shop/b") {
+	if err := c.Apply(t.Context(), batch); !errors.Is(err, connector.ErrTerminal) ||
+		!strings.Contains(err.Error(), "Secret shop/b") {
 		t.Errorf("Apply returned %v", err)
 	}
 	if order, _ := tr.take(1, 4); strings.ContainsAny(order, "ef") || slices.Contains(done, 1) {

@@ -67,7 +67,8 @@ func TestWatchStatus(t *testing.T) {
 		t.Fatal("it watches nothing")
 	}
 	var log strings.Builder
-	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), funcr.New(func(_, line string) { log.WriteString(line) }, funcr.Options{Verbosity: 10})))
+	ctx, cancel := context.WithCancel(
+		klog.NewContext(t.Context(), funcr.New(func(_, line string) { log.WriteString(line) }, funcr.Options{Verbosity: 10})))
 	defer cancel()
 	told, ended := make(chan struct{}, 100), make(chan error, 1)
 	go func() { ended <- watcher.WatchStatus(ctx, func() { told <- struct{}{} }) }()

@@ -91,8 +91,9 @@ func (s *scene) report(t *testing.T, name string, edit func(status *workv1.Manif
 			t.Fatal(err)
 		}
 		status.ResourceStatus.Manifests = append(status.ResourceStatus.Manifests, workv1.ManifestCondition{
-			ResourceMeta: workv1.ManifestResourceMeta{Ordinal: int32(i), Group: o.Group, Version: "v1", Kind: o.Kind, Namespace: o.Namespace, Name: o.Name},
-			Conditions:   conditions(hub.Generation, metav1.ConditionTrue),
+			ResourceMeta: workv1.ManifestResourceMeta{Ordinal: int32(i), Group: o.Group, Version: "v1", Kind: o.Kind,
+				Namespace: o.Namespace, Name: o.Name},
+			Conditions: conditions(hub.Generation, metav1.ConditionTrue),
 		})
 	}
 	if edit != nil {
@@ -162,17 +163,22 @@ func TestObjectsStay(t *testing.T) {
 	do("its second phase", c.Apply(ctx, batch("v1", "x", [2]string{"hook", "1"})), "v1/x: a=1 b=1 hook=1")
 	do("another app", c.Apply(ctx, batch("v1", "y", [2]string{"c", "1"})), "v1/x: a=1 b=1 hook=1", "v1/y: c=1")
 	do("an update that changes, adds and moves",
-		c.Apply(ctx, batch("v2", "y", [2]string{"b", "2"}, [2]string{"new", "2"})), "v1/x: a=1 b=2 hook=1", "v1/y: c=1", "v2/y: new=2")
+		c.Apply(ctx, batch("v2", "y", [2]string{"b", "2"}, [2]string{"new", "2"})), "v1/x: a=1 b=2 hook=1", "v1/y: c=1",
+		"v2/y: new=2")
 
 	another := open(t, s.source, manifestwork.Options{}) // it has no cache yet
 	do("the same by another process", another.Apply(ctx, batch("v2", "y", [2]string{"b", "2"}, [2]string{"new", "2"})),
 		"v1/x: a=1 b=2 hook=1", "v1/y: c=1", "v2/y: new=2")
-	do("a delete", another.Delete(ctx, batch("v1", "x", [2]string{"hook", ""}, [2]string{"a", ""})), "v1/x: b=2", "v1/y: c=1", "v2/y: new=2")
-	do("a rollback", another.Apply(ctx, batch("v1", "x", [2]string{"a", "1"}, [2]string{"b", "1"})), "v1/x: b=1 a=1", "v1/y: c=1", "v2/y: new=2")
-	do("the end of all in one batch", c.Delete(ctx, batch("v2", "y", [2]string{"new", ""}, [2]string{"b", ""}, [2]string{"c", ""}, [2]string{"a", ""})),
+	do("a delete", another.Delete(ctx, batch("v1", "x", [2]string{"hook", ""}, [2]string{"a", ""})), "v1/x: b=2",
+		"v1/y: c=1", "v2/y: new=2")
+	do("a rollback", another.Apply(ctx, batch("v1", "x", [2]string{"a", "1"}, [2]string{"b", "1"})), "v1/x: b=1 a=1",
+		"v1/y: c=1", "v2/y: new=2")
+	do("the end of all in one batch",
+		c.Delete(ctx, batch("v2", "y", [2]string{"new", ""}, [2]string{"b", ""}, [2]string{"c", ""}, [2]string{"a", ""})),
 		"v1/x (deleting): b=1 a=1", "v1/y (deleting): c=1", "v2/y (deleting): new=2")
 	err := c.Apply(ctx, batch("v3", "z", [2]string{"d", "3"}, [2]string{"a", "3"}))
-	if !errors.Is(err, connector.ErrRetryable) || !strings.Contains(err.Error(), "shop/a") || !strings.Contains(err.Error(), "is being deleted") {
+	if !errors.Is(err, connector.ErrRetryable) || !strings.Contains(err.Error(), "shop/a") ||
+		!strings.Contains(err.Error(), "is being deleted") {
 		t.Errorf("an object of a work that is being deleted: %v", err)
 	}
 }
@@ -184,7 +190,8 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 	c := open(t, s.source, manifestwork.Options{})
 	version := func() string {
 		t.Helper()
-		w, err := s.source.WorkV1().ManifestWorks(cluster1.Name).Get(t.Context(), nameOf(t, s, "v1", "x"), metav1.GetOptions{})
+		w, err := s.source.WorkV1().ManifestWorks(cluster1.Name).Get(t.Context(), nameOf(t, s, "v1", "x"),
+			metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -195,19 +202,23 @@ func TestNothingIsWrittenTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := version()
-	b.Resources[0].Manifest = []byte(`{"metadata": {"namespace": "shop", "name": "a"}, "data": {"key": "1"}, "kind": "ConfigMap", "apiVersion": "v1"}`)
-	if err := errors.Join(c.Apply(t.Context(), b), c.Delete(t.Context(), batch("v1", "x", [2]string{"never", ""}))); err != nil {
+	b.Resources[0].Manifest = []byte(
+		`{"metadata": {"namespace": "shop", "name": "a"}, "data": {"key": "1"}, "kind": "ConfigMap", "apiVersion": "v1"}`)
+	if err := errors.Join(c.Apply(t.Context(), b),
+		c.Delete(t.Context(), batch("v1", "x", [2]string{"never", ""}))); err != nil {
 		t.Fatal(err)
 	}
 	if now := version(); now != before {
 		t.Errorf("the version was %s and is %s", before, now)
 	}
-	b.Resources[0].Manifest = []byte(`{"metadata": {"namespace": "shop", "name": "a"}, "data": {"key": "1"}, "n": 9007199254740992, "kind": "ConfigMap", "apiVersion": "v1"}`)
+	b.Resources[0].Manifest = []byte(
+		`{"metadata": {"namespace": "shop", "name": "a"}, "data": {"key": "1"}, "n": 9007199254740992, "kind": "ConfigMap", "apiVersion": "v1"}`)
 	if err := c.Apply(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	before = version()
-	b.Resources[0].Manifest = []byte(`{"metadata": {"namespace": "shop", "name": "a"}, "data": {"key": "1"}, "n": 9007199254740993, "kind": "ConfigMap", "apiVersion": "v1"}`)
+	b.Resources[0].Manifest = []byte(
+		`{"metadata": {"namespace": "shop", "name": "a"}, "data": {"key": "1"}, "n": 9007199254740993, "kind": "ConfigMap", "apiVersion": "v1"}`)
 	if err := c.Apply(t.Context(), b); err != nil || version() == before {
 		t.Errorf("a large number that differs in its last digit is no change: %v", err)
 	}
@@ -232,11 +243,13 @@ func TestWorksOfUnknownManagers(t *testing.T) {
 	}
 	s.expect(t, "our delete", "v1/x: a=theirs")
 	name := nameOf(t, s, "v1", "y")
-	if _, err := works.Create(t.Context(), &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+	if _, err := works.Create(t.Context(), &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}},
+		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	err = c.Apply(t.Context(), batch("v1", "y", [2]string{"b", "1"}))
-	if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "is not of manager") {
+	if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), name) ||
+		!strings.Contains(err.Error(), "is not of manager") {
 		t.Errorf("a work of our name that is not ours: %v", err)
 	}
 }
@@ -245,14 +258,16 @@ func TestNames(t *testing.T) {
 	s := newScene(t)
 	seen := map[string][2]string{}
 	for _, pair := range [][2]string{
-		{"v1", "web"}, {"v1w", "eb"}, {"v", "1web"}, {"v1", "WEB"}, {"v1", "web_"}, {"v1", "web."}, {"v1", strings.Repeat("w", 253)}, {"v1", "@@@"},
+		{"v1", "web"}, {"v1w", "eb"}, {"v", "1web"}, {"v1", "WEB"}, {"v1", "web_"}, {"v1", "web."},
+		{"v1", strings.Repeat("w", 253)}, {"v1", "@@@"},
 	} {
 		name := nameOf(t, s, pair[0], pair[1])
 		if other, ok := seen[name]; ok {
 			t.Errorf("%q and %q have the same name", pair, other)
 		}
 		seen[name] = pair
-		if len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-") {
+		if len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" ||
+			strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-") {
 			t.Errorf("%q has the name %q", pair, name)
 		}
 		if name != nameOf(t, s, pair[0], pair[1]) {

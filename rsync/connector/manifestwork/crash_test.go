@@ -59,12 +59,16 @@ type mortalWorks struct {
 	life *mortal
 }
 
-func (w *mortalWorks) Create(ctx context.Context, in *workv1.ManifestWork, o metav1.CreateOptions) (out *workv1.ManifestWork, err error) {
+func (w *mortalWorks) Create(
+	ctx context.Context, in *workv1.ManifestWork, o metav1.CreateOptions,
+) (out *workv1.ManifestWork, err error) {
 	err = w.life.write(func() error { out, err = w.ManifestWorkInterface.Create(ctx, in, o); return err })
 	return out, err
 }
 
-func (w *mortalWorks) Update(ctx context.Context, in *workv1.ManifestWork, o metav1.UpdateOptions) (out *workv1.ManifestWork, err error) {
+func (w *mortalWorks) Update(
+	ctx context.Context, in *workv1.ManifestWork, o metav1.UpdateOptions,
+) (out *workv1.ManifestWork, err error) {
 	err = w.life.write(func() error { out, err = w.ManifestWorkInterface.Update(ctx, in, o); return err })
 	return out, err
 }
@@ -146,7 +150,8 @@ func (s *scene) settled(t *testing.T, cluster *agenttest.Cluster) (works map[str
 			want = append(want, strings.Fields(text)...)
 		}
 		for object, data := range cluster.Objects() {
-			got = append(got, strings.TrimPrefix(object, "ConfigMap shop/")+"="+strings.NewReplacer(`{"key":"`, "", `"}`, "").Replace(data))
+			got = append(got, strings.TrimPrefix(object, "ConfigMap shop/")+"="+strings.NewReplacer(`{"key":"`, "", `"}`,
+				"").Replace(data))
 		}
 		slices.Sort(want)
 		slices.Sort(got)

@@ -21,13 +21,15 @@ func TestDiff(t *testing.T) {
 	s := newScene(t)
 	c := open(t, s.source, manifestwork.Options{})
 	for _, b := range []connector.Batch{
-		batch("v1", "web", [2]string{"same", "1"}, [2]string{"changed", "1"}, [2]string{"gone", "1"}), batch("other", "db", [2]string{"theirs", "1"}),
+		batch("v1", "web", [2]string{"same", "1"}, [2]string{"changed", "1"}, [2]string{"gone", "1"}),
+		batch("other", "db", [2]string{"theirs", "1"}),
 	} {
 		if err := c.Apply(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	next := batch("v2", "web", [2]string{"same", "1"}, [2]string{"changed", "2"}, [2]string{"theirs", "2"}, [2]string{"new", "1"})
+	next := batch("v2", "web", [2]string{"same", "1"}, [2]string{"changed", "2"}, [2]string{"theirs", "2"},
+		[2]string{"new", "1"})
 	next.Resources = append(next.Resources, appcontext.Resource{
 		Object: appcontext.Object{Kind: "Secret", Name: "broken"}, Manifest: []byte("{s3cr3t"),
 	})
@@ -73,7 +75,8 @@ None never [] `
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{connectors.Name("v1", "web"), connectors.Name("v2", "web"), connectors.Name("other", "db")} {
+	for _, name := range []string{connectors.Name("v1", "web"), connectors.Name("v2", "web"),
+		connectors.Name("other", "db")} {
 		s.report(t, name, func(*workv1.ManifestWorkStatus) {})
 	}
 	eventually(t, "the difference after the event", func() string {

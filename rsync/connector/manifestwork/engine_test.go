@@ -78,7 +78,8 @@ type story struct {
 func newStory(t *testing.T, connectors *manifestwork.Connectors, cluster *agenttest.Cluster) *story {
 	t.Helper()
 	engine, err := rsync.New(memstore.New(memstore.Options{}), connectors, rsync.Options{
-		ProbeInterval: 100 * time.Millisecond, PollInterval: 50 * time.Millisecond, Backoff: rsync.Backoff{Base: 10 * time.Millisecond},
+		ProbeInterval: 100 * time.Millisecond, PollInterval: 50 * time.Millisecond,
+		Backoff: rsync.Backoff{Base: 10 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -61,7 +61,8 @@ var (
 )
 
 func status(code int32, reason metav1.StatusReason, message string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason,
+		Message: message}}
 }
 
 func terminating() error {
@@ -80,35 +81,48 @@ func TestClasses(t *testing.T) {
 		class  error
 		text   string
 	}{
-		{"no namespace", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "cluster1"), connector.ErrRetryable, "no such namespace"},
+		{"no namespace", apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "cluster1"),
+			connector.ErrRetryable, "no such namespace"},
 		{"a namespace that ends", terminating(), connector.ErrRetryable, "the namespace is being deleted"},
-		{"no rights", apierrors.NewForbidden(works, "w", errors.New("user x cannot")), connector.ErrTerminal, "denies access"},
+		{"no rights", apierrors.NewForbidden(works, "w", errors.New("user x cannot")), connector.ErrTerminal,
+			"denies access"},
 		{"no credentials", apierrors.NewUnauthorized("who"), connector.ErrTerminal, "credentials"},
-		{"invalid", apierrors.NewInvalid(kind, "w", field.ErrorList{field.Invalid(field.NewPath("spec", "workload"), secret, "bad")}),
+		{"invalid", apierrors.NewInvalid(kind, "w",
+			field.ErrorList{field.Invalid(field.NewPath("spec", "workload"), secret, "bad")}),
 			connector.ErrTerminal, "the hub refused: write the work x-"},
-		{"invalid, and why", apierrors.NewInvalid(kind, "w", field.ErrorList{field.Invalid(field.NewPath("spec", "workload"), "\""+secret, "must be: good")}),
+		{"invalid, and why", apierrors.NewInvalid(kind, "w",
+			field.ErrorList{field.Invalid(field.NewPath("spec", "workload"), "\""+secret, "must be: good")}),
 			connector.ErrTerminal, "it is invalid: spec.workload (FieldValueInvalid): must be: good"},
-		{"invalid, with the value once more", apierrors.NewInvalid(kind, "w", field.ErrorList{field.Invalid(field.NewPath("spec"), secret, "it is "+secret), field.Required(field.NewPath("x"), secret)}),
+		{"invalid, with the value once more",
+			apierrors.NewInvalid(kind, "w", field.ErrorList{field.Invalid(field.NewPath("spec"), secret, "it is "+secret),
+				field.Required(field.NewPath("x"), secret)}),
 			connector.ErrTerminal, "spec (FieldValueInvalid), x (FieldValueRequired)"},
-		{"invalid, with a value that is no text", apierrors.NewInvalid(kind, "w", field.ErrorList{field.Invalid(field.NewPath("spec"), map[string]string{"a": ": " + secret}, "bad "+secret)}),
+		{"invalid, with a value that is no text", apierrors.NewInvalid(kind, "w",
+			field.ErrorList{field.Invalid(field.NewPath("spec"), map[string]string{"a": ": " + secret}, "bad "+secret)}),
 			connector.ErrTerminal, "spec (FieldValueInvalid)"},
 		{"a bad request", apierrors.NewBadRequest("cannot parse " + secret), connector.ErrTerminal, "BadRequest"},
-		{"a webhook denies", status(403, metav1.StatusReasonForbidden, `admission webhook "v.example.com" denied the request: not `+secret),
+		{"a webhook denies",
+			status(403, metav1.StatusReasonForbidden, `admission webhook "v.example.com" denied the request: not `+secret),
 			connector.ErrTerminal, `admission webhook "v.example.com"`},
-		{"a webhook is down", status(500, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook: admission webhook `+secret),
+		{"a webhook is down", status(500, metav1.StatusReasonInternalError,
+			`Internal error occurred: failed calling webhook: admission webhook `+secret),
 			connector.ErrRetryable, "an admission webhook of the hub does not work"},
 		{"too large", apierrors.NewRequestEntityTooLargeError("limit is 3145728"), connector.ErrTerminal, "limit is 3145728"},
 		{"too large for etcd", status(500, "", "etcdserver: request is too large"), connector.ErrTerminal, "divide the app"},
 		{"busy", apierrors.NewTooManyRequests("slow down", 1), connector.ErrRetryable, "TooManyRequests"},
 		{"a timeout of the server", apierrors.NewServerTimeout(works, "create", 1), connector.ErrRetryable, "ServerTimeout"},
 		{"an internal error", apierrors.NewInternalError(errors.New(secret)), connector.ErrRetryable, "InternalError"},
-		{"no service", apierrors.NewServiceUnavailable("not connected to the broker"), connector.ErrUnreachable, "not connected"},
+		{"no service", apierrors.NewServiceUnavailable("not connected to the broker"), connector.ErrUnreachable,
+			"not connected"},
 		{"a gateway", status(502, "", "bad gateway"), connector.ErrUnreachable, "does not answer"},
 		{"refused", broken, connector.ErrUnreachable, "connection refused"},
-		{"a connection that breaks within an answer", errors.New("http2: client connection lost"), connector.ErrUnreachable, "connection broke"},
-		{"a body that ends too early", fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", errors.New(secret)),
+		{"a connection that breaks within an answer", errors.New("http2: client connection lost"), connector.ErrUnreachable,
+			"connection broke"},
+		{"a body that ends too early",
+			fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", errors.New(secret)),
 			connector.ErrUnreachable, "connection broke"},
-		{"an answer that is none", fmt.Errorf("couldn't get version/kind: %s", secret), connector.ErrRetryable, "cannot be understood"},
+		{"an answer that is none", fmt.Errorf("couldn't get version/kind: %s", secret), connector.ErrRetryable,
+			"cannot be understood"},
 		{"rivals", apierrors.NewConflict(works, "w", errors.New(secret)), connector.ErrRetryable, "too often"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -123,7 +137,8 @@ func TestClasses(t *testing.T) {
 			}
 			err = c.Apply(t.Context(), batch("v1", "x", [2]string{"a", secret}))
 			var classed *connector.Error
-			if !errors.As(err, &classed) || !errors.Is(err, tt.class) || !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), secret) {
+			if !errors.As(err, &classed) || !errors.Is(err, tt.class) || !strings.Contains(err.Error(), tt.text) ||
+				strings.Contains(err.Error(), secret) {
 				t.Errorf("%v, want %v with %q", err, tt.class, tt.text)
 			}
 			if most := 10; hub.writes > most {
@@ -159,11 +174,13 @@ func TestInvalidInput(t *testing.T) {
 	}{
 		{"no manifest", "ConfigMap shop/a", one(": " + secret)},
 		{"of another object", "has another object", one(string(manifest("b", secret)))},
-		{"one that is too large", "ConfigMap shop/a: the manifest has", one(string(manifest("a", strings.Repeat(secret, 200))))},
+		{"one that is too large", "ConfigMap shop/a: the manifest has",
+			one(string(manifest("a", strings.Repeat(secret, 200))))},
 		{"too many", "divide the app", many},
 	} {
 		err := c.Apply(t.Context(), tt.batch)
-		if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), tt.text) || strings.Contains(err.Error(), secret) {
+		if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), tt.text) ||
+			strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v", tt.reason, err)
 		}
 	}
@@ -181,14 +198,16 @@ func TestInvalidOptions(t *testing.T) {
 		"Annotations":  {Annotations: map[string]string{"a b": ""}},
 		"MaxWorkBytes": {MaxWorkBytes: -1},
 	} {
-		if _, err := manifestwork.New(hub, o); !errors.Is(err, manifestwork.ErrInvalid) || !strings.Contains(err.Error(), reason) {
+		if _, err := manifestwork.New(hub, o); !errors.Is(err, manifestwork.ErrInvalid) ||
+			!strings.Contains(err.Error(), reason) {
 			t.Errorf("%s: %v", reason, err)
 		}
 	}
 	if _, err := manifestwork.New(nil, manifestwork.Options{}); !errors.Is(err, manifestwork.ErrInvalid) {
 		t.Errorf("no clientset: %v", err)
 	}
-	connectors, err := manifestwork.New(hub, manifestwork.Options{Namespace: func(appcontext.ClusterID) string { return "a/b" }})
+	connectors, err := manifestwork.New(hub,
+		manifestwork.Options{Namespace: func(appcontext.ClusterID) string { return "a/b" }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,12 +219,13 @@ func TestInvalidOptions(t *testing.T) {
 // TestReachable: an error of Options.Reachable makes each call fail as unreachable.
 func TestReachable(t *testing.T) {
 	away := errors.New("the lease has expired")
-	connectors, err := manifestwork.New(&refusing{}, manifestwork.Options{Reachable: func(_ context.Context, id appcontext.ClusterID) error {
-		if id != cluster1 {
-			t.Errorf("asked for %v", id)
-		}
-		return away
-	}})
+	connectors, err := manifestwork.New(&refusing{},
+		manifestwork.Options{Reachable: func(_ context.Context, id appcontext.ClusterID) error {
+			if id != cluster1 {
+				t.Errorf("asked for %v", id)
+			}
+			return away
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +327,8 @@ func TestBrokerLimit(t *testing.T) {
 	}
 	c := open(t, newSource(t, limited).Clientset(), manifestwork.Options{})
 	err = c.Apply(t.Context(), batch("v1", "x", [2]string{"a", strings.Repeat(secret, 500)}))
-	if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), "the broker takes 4000") || strings.Contains(err.Error(), secret) {
+	if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), "the broker takes 4000") ||
+		strings.Contains(err.Error(), secret) {
 		t.Errorf("%v", err)
 	}
 	if err := c.Apply(t.Context(), batch("v1", "x", [2]string{"a", "1"})); err != nil {

@@ -96,7 +96,8 @@ func newAgent(t *testing.T, transport cloudevents.Transport) (clientset workclie
 func runAgent(t *testing.T, transport cloudevents.Transport, cluster *agenttest.Cluster) (stop func()) {
 	t.Helper()
 	clientset, stopWire := newAgent(t, transport)
-	stopController := process(t, func(ctx context.Context) error { return agenttest.Run(ctx, cluster, clientset, cluster1.Name) })
+	stopController := process(t,
+		func(ctx context.Context) error { return agenttest.Run(ctx, cluster, clientset, cluster1.Name) })
 	return func() {
 		stopController()
 		stopWire()
@@ -146,7 +147,8 @@ func open(t *testing.T, clientset workclientset.Interface, options manifestwork.
 }
 
 func manifest(name, value string) []byte {
-	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: shop}\ndata: {key: %q}\n", name, value)
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s, namespace: shop}\ndata: {key: %q}\n",
+		name, value)
 }
 
 // batch returns a batch of pairs of a name and a value.

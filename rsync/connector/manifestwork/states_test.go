@@ -19,7 +19,8 @@ import (
 // stateOf gets the state of one object, and describes it: "exists ready: message".
 func stateOf(t *testing.T, c connector.Connector, id, app string, r appcontext.Resource) string {
 	t.Helper()
-	states, err := c.Get(t.Context(), connector.Batch{AppContextID: id, App: app, Cluster: cluster1, Resources: []appcontext.Resource{r}})
+	states, err := c.Get(t.Context(), connector.Batch{AppContextID: id, App: app, Cluster: cluster1,
+		Resources: []appcontext.Resource{r}})
 	if err != nil || len(states) != 1 || states[0].Object != r.Object {
 		t.Fatalf("Get: %+v, %v", states, err)
 	}
@@ -96,7 +97,8 @@ func TestStates(t *testing.T) {
 	s.report(t, work, func(status *workv1.ManifestWorkStatus) {
 		m := &status.ResourceStatus.Manifests[0]
 		m.Conditions = append(m.Conditions, metav1.Condition{
-			Type: workv1.ManifestComplete, Status: metav1.ConditionFalse, Reason: "Rule", Message: "not yet", LastTransitionTime: metav1.Unix(1_700_000_000, 0),
+			Type: workv1.ManifestComplete, Status: metav1.ConditionFalse, Reason: "Rule", Message: "not yet",
+			LastTransitionTime: metav1.Unix(1_700_000_000, 0),
 		})
 	})
 	is("not complete", "exists (Complete is False: not yet)")
@@ -114,7 +116,8 @@ func TestStates(t *testing.T) {
 	is("confirmed, and another changed", "")
 	apply([2]string{"a", "1"})
 	remove("a")
-	is("deleted before it was reported", "exists (it is being removed: the agent has not reported on the latest change yet)")
+	is("deleted before it was reported",
+		"exists (it is being removed: the agent has not reported on the latest change yet)")
 	s.report(t, work, nil)
 	is("that confirmed", "")
 	apply([2]string{"a", "1"})
@@ -132,7 +135,8 @@ func (s *scene) release(t *testing.T, name string) {
 	t.Helper()
 	eventually(t, "the end of the work", func() string {
 		agent := s.agent(t)
-		if w, err := agent.Get(t.Context(), name, metav1.GetOptions{}); err == nil && w.DeletionTimestamp != nil && len(w.Finalizers) > 0 {
+		if w, err := agent.Get(t.Context(), name, metav1.GetOptions{}); err == nil && w.DeletionTimestamp != nil &&
+			len(w.Finalizers) > 0 {
 			w.Finalizers = nil
 			_, _ = agent.Update(t.Context(), w, metav1.UpdateOptions{}) // retried after a conflict
 		}
@@ -169,14 +173,17 @@ func TestFeedback(t *testing.T) {
 		{"it is complete", job, "exists ready", []workv1.FeedbackValue{text("JobComplete", "True")}},
 		{"it has failed", job, "exists failed (the job has failed)", []workv1.FeedbackValue{text("JobFailed", "True")}},
 		{"zeros are left out", deployment, "exists (0 of 2 replicas are ready)", nil},
-		{"old ones are there still", deployment, "exists (1 of 2 replicas are ready)", []workv1.FeedbackValue{number("AvailableReplicas", 2), number("UpdatedReplicas", 1)}},
-		{"all are there", deployment, "exists ready", []workv1.FeedbackValue{number("AvailableReplicas", 2), number("UpdatedReplicas", 2)}},
+		{"old ones are there still", deployment, "exists (1 of 2 replicas are ready)",
+			[]workv1.FeedbackValue{number("AvailableReplicas", 2), number("UpdatedReplicas", 1)}},
+		{"all are there", deployment, "exists ready",
+			[]workv1.FeedbackValue{number("AvailableReplicas", 2), number("UpdatedReplicas", 2)}},
 		{"one by default", set, "exists (0 of 1 replicas are ready)", nil},
 		{"that is there", set, "exists ready", []workv1.FeedbackValue{number("ReadyReplicas", 1)}},
 		{"not scheduled", daemons, "exists (it is not scheduled yet)", nil},
 		{"no nodes", daemons, "exists ready", []workv1.FeedbackValue{number("DesiredNumberScheduled", 0)}},
 		{"some nodes", daemons, "exists (1 of 3 nodes have it)",
-			[]workv1.FeedbackValue{number("DesiredNumberScheduled", 3), number("UpdatedReplicas", 1), number("AvailableReplicas", 3)}},
+			[]workv1.FeedbackValue{number("DesiredNumberScheduled", 3), number("UpdatedReplicas", 1),
+				number("AvailableReplicas", 3)}},
 		{"not established", definition, "exists (the definition is not established)", nil},
 		{"established", definition, "exists ready", []workv1.FeedbackValue{text("Established", "True")}},
 	} {
@@ -216,7 +223,8 @@ func TestConfig(t *testing.T) {
 	s := newScene(t)
 	orphan := workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
 	executor := workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
-		Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: "ops", Name: "deployer"},
+		Type:           workv1.ExecutorSubjectTypeServiceAccount,
+		ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: "ops", Name: "deployer"},
 	}}
 	c := open(t, s.source, manifestwork.Options{
 		Labels: map[string]string{"team": "shop"}, Annotations: map[string]string{"example.com/Why": "because"},
@@ -243,13 +251,16 @@ func TestConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Labels["team"] != "shop" || w.Labels[manifestwork.LabelManager] != "rsync" || w.Annotations["example.com/Why"] != "because" {
+	if w.Labels["team"] != "shop" || w.Labels[manifestwork.LabelManager] != "rsync" ||
+		w.Annotations["example.com/Why"] != "because" {
 		t.Errorf("labels %v, annotations %v", w.Labels, w.Annotations)
 	}
-	if configs := w.Spec.ManifestConfigs; len(configs) != 1 || configs[0].ResourceIdentifier.Name != "b" || configs[0].UpdateStrategy.Type != workv1.UpdateStrategyTypeServerSideApply {
+	if configs := w.Spec.ManifestConfigs; len(configs) != 1 || configs[0].ResourceIdentifier.Name != "b" ||
+		configs[0].UpdateStrategy.Type != workv1.UpdateStrategyTypeServerSideApply {
 		t.Errorf("configs %+v", configs)
 	}
-	if w.Spec.Executor.Subject.ServiceAccount.Name != "deployer" || w.Spec.DeleteOption.PropagationPolicy != orphan.PropagationPolicy {
+	if w.Spec.Executor.Subject.ServiceAccount.Name != "deployer" ||
+		w.Spec.DeleteOption.PropagationPolicy != orphan.PropagationPolicy {
 		t.Errorf("spec %+v", w.Spec)
 	}
 	s.report(t, name, nil)
@@ -275,7 +286,8 @@ func TestFailedJob(t *testing.T) {
 	}
 	condition := func(kind string, status metav1.ConditionStatus, generation int64) metav1.Condition {
 		return metav1.Condition{
-			Type: kind, Status: status, Reason: "Rule", Message: kind + " says so", ObservedGeneration: generation, LastTransitionTime: metav1.Unix(1_700_000_000, 0),
+			Type: kind, Status: status, Reason: "Rule", Message: kind + " says so", ObservedGeneration: generation,
+			LastTransitionTime: metav1.Unix(1_700_000_000, 0),
 		}
 	}
 	const progressing, degraded, synced = workv1.ManifestProgressing, workv1.ManifestDegraded, "StatusFeedbackSynced"
@@ -284,10 +296,12 @@ func TestFailedJob(t *testing.T) {
 		more         func(now int64) []metav1.Condition
 	}{
 		{"it progresses too", "exists failed (the job has failed)", func(now int64) []metav1.Condition {
-			return []metav1.Condition{condition(progressing, "True", now), condition(degraded, "False", now), condition(synced, "True", now)}
+			return []metav1.Condition{condition(progressing, "True", now), condition(degraded, "False", now),
+				condition(synced, "True", now)}
 		}},
 		{"the agent says why", "exists failed (the job has failed: Degraded says so)", func(now int64) []metav1.Condition {
-			return []metav1.Condition{condition(progressing, "True", now), condition(degraded, "True", now), condition(synced, "True", now)}
+			return []metav1.Condition{condition(progressing, "True", now), condition(degraded, "True", now),
+				condition(synced, "True", now)}
 		}},
 		{"the agent said why before", "exists failed (the job has failed)", func(now int64) []metav1.Condition {
 			return []metav1.Condition{condition(degraded, "True", now-1)}
@@ -295,9 +309,10 @@ func TestFailedJob(t *testing.T) {
 		{"not all values could be read", "exists failed (the job has failed)", func(now int64) []metav1.Condition {
 			return []metav1.Condition{condition(synced, "False", now)}
 		}},
-		{"the values are of before", "exists (the agent has not reported on the latest change yet)", func(now int64) []metav1.Condition {
-			return []metav1.Condition{condition(progressing, "True", now), condition(synced, "True", now-1)}
-		}},
+		{"the values are of before", "exists (the agent has not reported on the latest change yet)",
+			func(now int64) []metav1.Condition {
+				return []metav1.Condition{condition(progressing, "True", now), condition(synced, "True", now-1)}
+			}},
 	} {
 		// A change of another object increments the generation.
 		if err := c.Apply(t.Context(), batch("v1", "x", [2]string{"other", tt.reason})); err != nil {
@@ -307,7 +322,9 @@ func TestFailedJob(t *testing.T) {
 		s.report(t, nameOf(t, s, "v1", "x"), func(status *workv1.ManifestWorkStatus) {
 			m := &status.ResourceStatus.Manifests[0]
 			m.Conditions = append(m.Conditions, tt.more(status.Conditions[0].ObservedGeneration)...)
-			m.StatusFeedbacks.Values = []workv1.FeedbackValue{{Name: "JobFailed", Value: workv1.FieldValue{Type: workv1.String, String: &isTrue}}}
+			m.StatusFeedbacks.Values = []workv1.FeedbackValue{
+				{Name: "JobFailed", Value: workv1.FieldValue{Type: workv1.String, String: &isTrue}},
+			}
 		})
 		if got := stateOf(t, c, "v1", "x", r); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.reason, got, tt.want)

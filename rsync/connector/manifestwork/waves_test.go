@@ -78,7 +78,8 @@ func TestWaves(t *testing.T) {
 	}
 	process(t, engine.Start)
 	for id, image := range map[string]string{"v1": "one", "v2": "two"} {
-		if err := engine.Create(t.Context(), wavetest.Context(t, id, cluster1, image, appcontext.HookDeletePolicySucceeded)); err != nil {
+		if err := engine.Create(t.Context(),
+			wavetest.Context(t, id, cluster1, image, appcontext.HookDeletePolicySucceeded)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -137,11 +137,17 @@ func TestHooksAreInstructions(t *testing.T) {
 func TestDecodeInconsistentKeys(t *testing.T) {
 	root := "/context/4207052301187134513/"
 	for name, edit := range map[string]func(map[string]string){
-		"no context":                 func(k map[string]string) { delete(k, root) },
-		"a missing app":              func(k map[string]string) { k[root+"app/instruction/order/"] = `"{\"apporder\":[\"db\"]}"` },
-		"a number as order":          func(k map[string]string) { k[root+"app/instruction/order/"] = `17` },
-		"an order that is not JSON":  func(k map[string]string) { k[root+"app/instruction/order/"] = `"secret"` },
-		"a missing resource":         func(k map[string]string) { delete(k, root+"app/web/cluster/edge+cluster1/resource/web+Deployment/") },
+		"no context": func(k map[string]string) { delete(k, root) },
+		"a missing app": func(
+			k map[string]string) {
+			k[root+"app/instruction/order/"] = `"{\"apporder\":[\"db\"]}"`
+		},
+		"a number as order":         func(k map[string]string) { k[root+"app/instruction/order/"] = `17` },
+		"an order that is not JSON": func(k map[string]string) { k[root+"app/instruction/order/"] = `"secret"` },
+		"a missing resource": func(
+			k map[string]string) {
+			delete(k, root+"app/web/cluster/edge+cluster1/resource/web+Deployment/")
+		},
 		"a cluster without provider": func(k map[string]string) { k[root+"app/web/cluster/edge/"] = `"edge"` },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +187,8 @@ func TestEncodeUnsupportedContext(t *testing.T) {
 		DeletePolicies: []appcontext.HookDeletePolicy{appcontext.HookDeletePolicyBeforeCreation},
 	})
 	for name, b := range map[string]*appcontext.Builder{
-		"two resources of one name and kind": twice, "a wait of a millisecond": short, "a wave": wave, "a delete policy": policy,
+		"two resources of one name and kind": twice, "a wait of a millisecond": short, "a wave": wave,
+		"a delete policy": policy,
 	} {
 		c, err := b.Build()
 		if err != nil {
@@ -201,10 +208,12 @@ func draw(t *rapid.T, id string) *appcontext.AppContext {
 	for i, app := range apps {
 		builder := b.App(app)
 		if i > 0 && rapid.Bool().Draw(t, "depends") {
-			builder.DependsOn(apps[i-1], rapid.SampledFrom([]appcontext.OpStatus{appcontext.OpStatusDeployed, appcontext.OpStatusReady}).Draw(t, "status"),
+			builder.DependsOn(apps[i-1],
+				rapid.SampledFrom([]appcontext.OpStatus{appcontext.OpStatusDeployed, appcontext.OpStatusReady}).Draw(t, "status"),
 				time.Duration(rapid.IntRange(0, 9).Draw(t, "wait"))*time.Second)
 		}
-		clusters := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"c1", "c2", "c3"}), 0, 3, rapid.ID[string]).Draw(t, "clusters")
+		clusters := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"c1", "c2", "c3"}), 0, 3, rapid.ID[string]).Draw(t,
+			"clusters")
 		for _, cluster := range clusters {
 			builder.Cluster("edge", cluster)
 			for range rapid.IntRange(0, 4).Draw(t, "resources") {
@@ -214,7 +223,8 @@ func draw(t *rapid.T, id string) *appcontext.AppContext {
 				}
 				taken[cluster+name] = true
 				value := rapid.StringMatching(`[a-z"<>&é ]{0,6}`).Draw(t, "value")
-				hook := rapid.SampledFrom(append(appcontext.Hooks(), appcontext.HookNone, appcontext.HookNone, appcontext.HookNone)).Draw(t, "hook")
+				hook := rapid.SampledFrom(append(appcontext.Hooks(), appcontext.HookNone, appcontext.HookNone,
+					appcontext.HookNone)).Draw(t, "hook")
 				builder.Hook(hook, "edge", cluster, append(manifest("ConfigMap", name), "# "+value...))
 			}
 		}

@@ -97,7 +97,8 @@ func reported(name string) *workv1.ManifestWork {
 			RawExtension: runtime.RawExtension{Raw: []byte(strings.Repeat("v", 300+i))},
 		})
 		obj.Status.ResourceStatus.Manifests = append(obj.Status.ResourceStatus.Manifests, workv1.ManifestCondition{
-			Conditions: []metav1.Condition{{Type: "Applied", Reason: "AppliedManifestComplete", Message: "Apply manifest complete"}},
+			Conditions: []metav1.Condition{{Type: "Applied", Reason: "AppliedManifestComplete",
+				Message: "Apply manifest complete"}},
 		})
 	}
 	obj.Status.Conditions = []metav1.Condition{

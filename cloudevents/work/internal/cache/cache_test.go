@@ -50,7 +50,8 @@ func (s *script) put(namespace, name string, kv ...string) string {
 		r = &record{}
 		s.records[namespace+"/"+name] = r
 	}
-	obj := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{}}}
+	obj := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		Labels: map[string]string{}}}
 	for i := 0; i < len(kv); i += 2 {
 		obj.Labels[kv[i]] = kv[i+1]
 	}

@@ -20,8 +20,10 @@ import (
 // selectors are field selectors that select names and namespaces in all ways.
 var selectors = []string{
 	"", "metadata.name=w1", "metadata.name==w1", "metadata.namespace=a", "metadata.name=w1,metadata.namespace=b",
-	"metadata.name!=w1", "metadata.namespace!=a,metadata.name=w2", "metadata.name=w1,metadata.name=w2", "metadata.name=none",
-	"metadata.namespace=a,metadata.namespace=b", "metadata.name=", "metadata.namespace=", "metadata.namespace=none,metadata.name=w1",
+	"metadata.name!=w1", "metadata.namespace!=a,metadata.name=w2", "metadata.name=w1,metadata.name=w2",
+	"metadata.name=none",
+	"metadata.namespace=a,metadata.namespace=b", "metadata.name=", "metadata.namespace=",
+	"metadata.namespace=none,metadata.name=w1",
 	"metadata.name=w1,metadata.name=w1",
 }
 
@@ -74,7 +76,8 @@ func TestSelectFields(t *testing.T) {
 					t.Errorf("%s: pages of %d objects, want %d", name, len(got), len(want))
 				}
 			}
-			begin, resumed := s.watch(cache.WatchOptions{Filter: f}), s.watch(cache.WatchOptions{Filter: f, Resume: true, Since: all.Version})
+			begin, resumed := s.watch(cache.WatchOptions{Filter: f}),
+				s.watch(cache.WatchOptions{Filter: f, Resume: true, Since: all.Version})
 			first := drain(begin)
 			drain(resumed)
 			s.remove("a", "w5")
@@ -97,7 +100,8 @@ func TestSelectFields(t *testing.T) {
 					want += 2 // one object less, and its three events
 				}
 				if len(first) != count || len(news) != want {
-					t.Errorf("%s: a watch begins with %d objects and gets %d events, want %d and %d", name, len(first), len(news), count, want)
+					t.Errorf("%s: a watch begins with %d objects and gets %d events, want %d and %d", name, len(first), len(news),
+						count, want)
 				}
 			}
 			begin.Stop()

@@ -80,7 +80,8 @@ func TestPages(t *testing.T) {
 			s.put(string(rune('a'+i%3)), fmt.Sprintf("w%02d", i), "even", fmt.Sprint(i%2 == 0))
 		}
 		even := labels.SelectorFromSet(labels.Set{"even": "true"})
-		for _, f := range []cache.Filter{{}, {Namespace: "b"}, {Namespace: "none"}, {Labels: even}, {Namespace: "a", Labels: even}} {
+		for _, f := range []cache.Filter{{}, {Namespace: "b"}, {Namespace: "none"}, {Labels: even},
+			{Namespace: "a", Labels: even}} {
 			whole := s.list(cache.Query{Filter: f})
 			var got []*workv1.ManifestWork
 			q := cache.Query{Filter: f, Limit: 7}

@@ -48,16 +48,22 @@ func TestManySchemaErrorsAreBounded(t *testing.T) {
 		want string
 	}{
 		{"owners", manifest(`"ownerReferences":` + list("{}", many)), "spec.workload.manifests[2].metadata"},
-		{"some owners", manifest(`"ownerReferences":` + list("{}", 2000)), "spec.workload.manifests[2].metadata.ownerReferences"},
+		{"some owners", manifest(`"ownerReferences":` + list("{}", 2000)),
+			"spec.workload.manifests[2].metadata.ownerReferences"},
 		{"finalizers", manifest(`"finalizers":` + list(`""`, many)), "spec.workload.manifests[2].metadata"},
 		{"content", manifest(`"name":1},"data":{"a":` + list("{}", 2_000_000)), "spec.workload.manifests[2].metadata"},
 		{"members twice", workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: slices.Repeat([]workv1.Manifest{
-			{RawExtension: runtime.RawExtension{Raw: []byte(`{"apiVersion":1,"apiVersion":"v1","kind":"a b","kind":"A","metadata":1,"metadata":{"name":"a"}}`)}},
+			{RawExtension: runtime.RawExtension{
+				Raw: []byte(`{"apiVersion":1,"apiVersion":"v1","kind":"a b","kind":"A","metadata":1,"metadata":{"name":"a"}}`),
+			}},
 		}, many)}}, ""},
 		{"configurations", workv1.ManifestWorkSpec{ManifestConfigs: make([]workv1.ManifestConfigOption, many)}, ""},
-		{"rules", workv1.ManifestWorkSpec{ManifestConfigs: []workv1.ManifestConfigOption{{FeedbackRules: make([]workv1.FeedbackRule, many)}}}, "spec.manifestConfigs[0]"},
+		{"rules", workv1.ManifestWorkSpec{ManifestConfigs: []workv1.ManifestConfigOption{
+			{FeedbackRules: make([]workv1.FeedbackRule, many)},
+		}}, "spec.manifestConfigs[0]"},
 		{"paths", workv1.ManifestWorkSpec{ManifestConfigs: []workv1.ManifestConfigOption{{
-			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "a", Name: "b"}, FeedbackRules: []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: paths}},
+			ResourceIdentifier: workv1.ResourceIdentifier{Resource: "a", Name: "b"},
+			FeedbackRules:      []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: paths}},
 		}}}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -66,7 +72,8 @@ func TestManySchemaErrorsAreBounded(t *testing.T) {
 	}
 	t.Run("conditions", func(t *testing.T) {
 		within(t, "status: Invalid value: is invalid, and too large for details", func() error {
-			return clientset.Brief(clientset.StatusErrors(&workv1.ManifestWorkStatus{Conditions: make([]metav1.Condition, 6500)}))
+			return clientset.Brief(
+				clientset.StatusErrors(&workv1.ManifestWorkStatus{Conditions: make([]metav1.Condition, 6500)}))
 		})
 	})
 }
@@ -78,10 +85,12 @@ func TestWriteWithManyErrorsIsBounded(t *testing.T) {
 	manifest := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","ownerReferences":` + list("{}", 50) + "}}"
 	specs := map[string]string{
 		"configurations": `{"manifestConfigs":` + list(`{"feedbackRules":[{}]}`, 10_000) + "}",
-		"rules":          `{"manifestConfigs":[{"resourceIdentifier":{"resource":"a","name":"b"},"feedbackRules":` + list("{}", 20_000) + "}]}",
-		"manifests":      `{"workload":{"manifests":` + list("{}", 20_000) + "}}",
-		"owners":         `{"workload":{"manifests":` + list(manifest, 500) + "}}",
-		"conditions":     `{"manifestConfigs":[{"resourceIdentifier":{"resource":"a","name":"b"},"conditionRules":` + list(`{"type":"CEL","condition":"a"}`, 5000) + "}]}",
+		"rules": `{"manifestConfigs":[{"resourceIdentifier":{"resource":"a","name":"b"},"feedbackRules":` +
+			list("{}", 20_000) + "}]}",
+		"manifests": `{"workload":{"manifests":` + list("{}", 20_000) + "}}",
+		"owners":    `{"workload":{"manifests":` + list(manifest, 500) + "}}",
+		"conditions": `{"manifestConfigs":[{"resourceIdentifier":{"resource":"a","name":"b"},"conditionRules":` +
+			list(`{"type":"CEL","condition":"a"}`, 5000) + "}]}",
 	}
 	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
 	ctx := t.Context()
@@ -119,7 +128,8 @@ func TestWriteWithManyErrorsIsBounded(t *testing.T) {
 			return err
 		})
 		write("JSON patch", func() error {
-			_, err := works.Patch(ctx, "app", types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec","value":`+spec+"}]"), metav1.PatchOptions{})
+			_, err := works.Patch(ctx, "app", types.JSONPatchType, []byte(`[{"op":"replace","path":"/spec","value":`+spec+"}]"),
+				metav1.PatchOptions{})
 			return err
 		})
 	}

@@ -24,9 +24,12 @@ import (
 
 const appHead = "apiVersion: work.open-cluster-management.io/v1\nkind: ManifestWork\nmetadata: {name: app"
 
-func apply(t *testing.T, works worktyped.ManifestWorkInterface, manager, rest string, subresources ...string) (*workv1.ManifestWork, error) {
+func apply(
+	t *testing.T, works worktyped.ManifestWorkInterface, manager, rest string, subresources ...string,
+) (*workv1.ManifestWork, error) {
 	t.Helper()
-	return works.Patch(t.Context(), "app", types.ApplyPatchType, []byte(appHead+rest), metav1.PatchOptions{FieldManager: manager}, subresources...)
+	return works.Patch(t.Context(), "app", types.ApplyPatchType, []byte(appHead+rest),
+		metav1.PatchOptions{FieldManager: manager}, subresources...)
 }
 
 // managersOf lists the managers in the managedFields of an object.
@@ -43,7 +46,8 @@ func managersOf(obj *workv1.ManifestWork) string {
 func TestManagedFieldsStartWithFirstApply(t *testing.T) {
 	works := offline(t, work.SourceOptions{}).ManifestWorks("cluster1")
 	obj := newWork("app", "1")
-	obj.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1"}}
+	obj.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", Operation: metav1.ManagedFieldsOperationApply,
+		APIVersion: "v1"}}
 	obj, err := works.Create(t.Context(), obj, metav1.CreateOptions{FieldManager: "one"})
 	if err != nil {
 		t.Fatal(err)

@@ -117,23 +117,28 @@ func TestInvalidCallsAreRejected(t *testing.T) {
 		{"merge patch of a wrong type", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{"spec":{"workload":7}}`), metav1.PatchOptions{})
 			return err
-		}, metav1.StatusReasonInvalid, "spec.workload: Invalid value: \"integer\": spec.workload in body must be of type object"},
+		}, metav1.StatusReasonInvalid,
+			"spec.workload: Invalid value: \"integer\": spec.workload in body must be of type object"},
 		{"merge patch of the name", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
-			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{"metadata":{"name":"b"}}`), metav1.PatchOptions{})
+			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{"metadata":{"name":"b"}}`),
+				metav1.PatchOptions{})
 			return err
 		}, metav1.StatusReasonBadRequest, "does not match the name on the URL"},
 		{"JSON patch whose test fails", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
-			_, err := c.Patch(t.Context(), "app", types.JSONPatchType, []byte(`[{"op":"test","path":"/metadata/name","value":"b"}]`), metav1.PatchOptions{})
+			_, err := c.Patch(t.Context(), "app", types.JSONPatchType,
+				[]byte(`[{"op":"test","path":"/metadata/name","value":"b"}]`), metav1.PatchOptions{})
 			return err
 		}, metav1.StatusReasonInvalid, "test"},
 		{"delete missing", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			return c.Delete(t.Context(), "none", metav1.DeleteOptions{})
 		}, metav1.StatusReasonNotFound, "not found"},
 		{"delete of another incarnation", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
-			return c.Delete(t.Context(), "app", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}})
+			return c.Delete(t.Context(), "app",
+				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}})
 		}, metav1.StatusReasonConflict, "UID in precondition: other"},
 		{"delete of another version", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
-			return c.Delete(t.Context(), "app", metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("1")}})
+			return c.Delete(t.Context(), "app",
+				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("1")}})
 		}, metav1.StatusReasonConflict, "ResourceVersion in precondition: 1"},
 		{"list with a bad selector", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.List(t.Context(), metav1.ListOptions{LabelSelector: "a in"})
@@ -187,7 +192,8 @@ func TestUnsupportedClients(t *testing.T) {
 	_, replicaSets := c.WorkV1alpha1().ManifestWorkReplicaSets("x").List(t.Context(), metav1.ListOptions{})
 	_, discovery := c.Discovery().ServerResourcesForGroupVersion("work.open-cluster-management.io/v1")
 	raw := c.WorkV1().RESTClient().Get().Resource("manifestworks").Do(t.Context()).Error()
-	for name, err := range map[string]error{"AppliedManifestWorks": applied, "WorkV1alpha1": replicaSets, "Discovery": discovery, "RESTClient": raw} {
+	for name, err := range map[string]error{"AppliedManifestWorks": applied, "WorkV1alpha1": replicaSets,
+		"Discovery": discovery, "RESTClient": raw} {
 		if !apierrors.IsMethodNotSupported(err) || !strings.Contains(fmt.Sprint(err), "not supported over CloudEvents") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -245,7 +251,8 @@ func TestWrites(t *testing.T) {
 	again.Status.Conditions = []metav1.Condition{{Type: "Applied"}}
 	again.UID, again.CreationTimestamp = "", metav1.Time{}
 	updated, err := works.Update(t.Context(), again, metav1.UpdateOptions{})
-	if err != nil || len(updated.Status.Conditions) != 0 || updated.UID != one.UID || !updated.CreationTimestamp.Equal(&one.CreationTimestamp) {
+	if err != nil || len(updated.Status.Conditions) != 0 || updated.UID != one.UID ||
+		!updated.CreationTimestamp.Equal(&one.CreationTimestamp) {
 		t.Errorf("an update changed what it must not: %+v, %v", updated, err)
 	}
 
@@ -265,7 +272,8 @@ func TestWrites(t *testing.T) {
 		t.Errorf("the clean-up finalizer must stay until the agent is done (-want +got):\n%s", diff)
 	}
 	recreated := newWork(one.Name, "3")
-	if _, err := works.Create(t.Context(), recreated, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) || !strings.Contains(err.Error(), "being deleted") {
+	if _, err := works.Create(t.Context(), recreated, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) ||
+		!strings.Contains(err.Error(), "being deleted") {
 		t.Errorf("Create while deleting: %v", err)
 	}
 }
@@ -276,7 +284,8 @@ func TestListPages(t *testing.T) {
 	for i := range 7 {
 		w := newWork(fmt.Sprintf("w%d", i), "1")
 		w.Labels = map[string]string{"parity": fmt.Sprint(i % 2)}
-		if _, err := c.ManifestWorks(fmt.Sprintf("cluster%d", i/5)).Create(t.Context(), w, metav1.CreateOptions{}); err != nil {
+		if _, err := c.ManifestWorks(fmt.Sprintf("cluster%d", i/5)).Create(t.Context(), w,
+			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,7 +30,8 @@ func offline(t *testing.T, options work.SourceOptions) worktyped.WorkV1Interface
 
 // newWork returns a work with one ConfigMap that contains value.
 func newWork(name, value string) *workv1.ManifestWork {
-	raw := append(make([]byte, 0, 128+len(name)+len(value)), `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":`...)
+	raw := append(make([]byte, 0, 128+len(name)+len(value)),
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":`...)
 	raw = append(strconv.AppendQuote(raw, name), `,"namespace":"default"},"data":{"value":`...)
 	raw = append(strconv.AppendQuote(raw, value), "}}"...)
 	return &workv1.ManifestWork{

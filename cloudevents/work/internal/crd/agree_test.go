@@ -96,17 +96,21 @@ func someSpec(t *rapid.T) workv1.ManifestWorkSpec {
 		return workv1.Manifest{RawExtension: runtime.RawExtension{Raw: fmt.Appendf(nil, `{"apiVersion":%s,"kind":%s,"metadata":%s}`,
 			often(t, "version", `"apps/v1"`, `"v1"`, `""`, `"/"`, `"a/b/c"`, `1`, `null`),
 			often(t, "kind", `"A"`, `"a-1"`, `""`, `"1"`, `"A_b"`, `null`, `"Ä"`),
-			often(t, "metadata", `{"name":"a"}`, `{"name":"a","namespace":"b"}`, `{"name":"a.b","namespace":"b"}`, `{"namespace":"a.b","name":"a"}`,
-				`{"name":"a","namespace":"b.c"}`, `{"name":"A/b"}`, `{"name":".."}`, `{ "name":"a"}`, `{"name":""}`, `{}`, `null`, `7`, `{"labels":{"a":"-"}}`,
+			often(t, "metadata", `{"name":"a"}`, `{"name":"a","namespace":"b"}`, `{"name":"a.b","namespace":"b"}`,
+				`{"namespace":"a.b","name":"a"}`,
+				`{"name":"a","namespace":"b.c"}`, `{"name":"A/b"}`, `{"name":".."}`, `{ "name":"a"}`, `{"name":""}`, `{}`, `null`,
+				`7`, `{"labels":{"a":"-"}}`,
 				`{"name":"a","annotations":{"-":""}}`, `{"name":"a\u002f"}`))}}
 	})
 	if rapid.Bool().Draw(t, "has delete option") {
-		s.DeleteOption = &workv1.DeleteOption{PropagationPolicy: often(t, "policy", workv1.DeletePropagationPolicyTypeOrphan, "", "x")}
+		s.DeleteOption = &workv1.DeleteOption{PropagationPolicy: often(t, "policy", workv1.DeletePropagationPolicyTypeOrphan,
+			"", "x")}
 	}
 	if rapid.Bool().Draw(t, "has executor") {
 		s.Executor = &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
-			Type:           often(t, "subject", workv1.ExecutorSubjectTypeServiceAccount, "", "x"),
-			ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Name: often(t, "name", "a", "", "A"), Namespace: often(t, "namespace", "a", "", "-")},
+			Type: often(t, "subject", workv1.ExecutorSubjectTypeServiceAccount, "", "x"),
+			ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Name: often(t, "name", "a", "", "A"),
+				Namespace: often(t, "namespace", "a", "", "-")},
 		}}
 	}
 	return s
@@ -115,19 +119,23 @@ func someSpec(t *rapid.T) workv1.ManifestWorkSpec {
 func someConfig(t *rapid.T) workv1.ManifestConfigOption {
 	c := workv1.ManifestConfigOption{FeedbackScrapeType: often(t, "scrape", workv1.FeedbackWatchType, "", "x")}
 	c.ConditionRules = some(t, "rules", func(t *rapid.T) workv1.ConditionRule {
-		return workv1.ConditionRule{Condition: often(t, "rule", rapid.StringN(1, 3, 9).Draw(t, "unique"), "", "a"), Type: often(t, "rule type", workv1.CelConditionExpressionsType, workv1.WellKnownConditionsType, "x")}
+		return workv1.ConditionRule{Condition: often(t, "rule", rapid.StringN(1, 3, 9).Draw(t, "unique"), "", "a"),
+			Type: often(t, "rule type", workv1.CelConditionExpressionsType, workv1.WellKnownConditionsType, "x")}
 	})
 	c.FeedbackRules = some(t, "feedback", func(t *rapid.T) workv1.FeedbackRule {
-		return workv1.FeedbackRule{Type: often(t, "feedback type", workv1.JSONPathsType, "", "x"), JsonPaths: some(t, "paths", func(t *rapid.T) workv1.JsonPath {
-			return workv1.JsonPath{Name: rapid.StringN(0, 2, 6).Draw(t, "path")}
-		})}
+		return workv1.FeedbackRule{Type: often(t, "feedback type", workv1.JSONPathsType, "", "x"),
+			JsonPaths: some(t, "paths", func(t *rapid.T) workv1.JsonPath {
+				return workv1.JsonPath{Name: rapid.StringN(0, 2, 6).Draw(t, "path")}
+			})}
 	})
 	if rapid.Bool().Draw(t, "has strategy") {
-		c.UpdateStrategy = &workv1.UpdateStrategy{Type: often(t, "strategy", workv1.UpdateStrategyTypeServerSideApply, "", "x")}
+		c.UpdateStrategy = &workv1.UpdateStrategy{Type: often(t, "strategy", workv1.UpdateStrategyTypeServerSideApply, "",
+			"x")}
 		c.UpdateStrategy.ServerSideApply = &workv1.ServerSideApplyConfig{
 			FieldManager: often(t, "manager", "work-agent-x", "", "me"),
 			IgnoreFields: some(t, "ignored", func(t *rapid.T) workv1.IgnoreField {
-				return workv1.IgnoreField{Condition: often(t, "when", workv1.IgnoreFieldsConditionOnSpokeChange, workv1.IgnoreFieldsConditionOnSpokePresent, "")}
+				return workv1.IgnoreField{Condition: often(t, "when", workv1.IgnoreFieldsConditionOnSpokeChange,
+					workv1.IgnoreFieldsConditionOnSpokePresent, "")}
 			}),
 		}
 	}
@@ -141,7 +149,8 @@ func someStatus(t *rapid.T) workv1.ManifestWorkStatus {
 			Status:             often(t, "status", metav1.ConditionTrue, "", "x"),
 			Reason:             often(t, "reason", "R", "", "a:", "a:b", "1"),
 			ObservedGeneration: often(t, "generation", int64(1), -1),
-			LastTransitionTime: often(t, "time", metav1.Unix(1, 0), metav1.Time{}, metav1.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC), metav1.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC)),
+			LastTransitionTime: often(t, "time", metav1.Unix(1, 0), metav1.Time{},
+				metav1.Date(10001, 1, 1, 0, 0, 0, 0, time.UTC), metav1.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC)),
 		}
 	}
 	s := workv1.ManifestWorkStatus{Conditions: some(t, "conditions", condition)}
@@ -149,7 +158,8 @@ func someStatus(t *rapid.T) workv1.ManifestWorkStatus {
 		return workv1.ManifestCondition{
 			Conditions: some(t, "manifest's conditions", condition),
 			StatusFeedbacks: workv1.StatusFeedbackResult{Values: some(t, "values", func(t *rapid.T) workv1.FeedbackValue {
-				return workv1.FeedbackValue{Name: rapid.StringN(0, 2, 6).Draw(t, "value"), Value: workv1.FieldValue{Type: often(t, "value type", workv1.String, "", "x")}}
+				return workv1.FeedbackValue{Name: rapid.StringN(0, 2, 6).Draw(t, "value"),
+					Value: workv1.FieldValue{Type: often(t, "value type", workv1.String, "", "x")}}
 			})},
 		}
 	})

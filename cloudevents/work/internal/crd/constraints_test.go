@@ -92,9 +92,11 @@ var notTyped = map[string]string{
 	"spec.manifestConfigs[0].resourceIdentifier required":                      "Go encodes an empty one",
 	"spec.manifestConfigs[0].resourceIdentifier.name required":                 "Go encodes an empty one",
 	"spec.manifestConfigs[0].resourceIdentifier.resource required":             "Go encodes an empty one",
-	"spec.manifestConfigs[0].feedbackScrapeType enum, empty":                   "Go leaves an empty one out, and it gets the default",
-	"spec.manifestConfigs[0].updateStrategy.type enum, empty":                  "Go leaves an empty one out, and it gets the default",
-	"spec.manifestConfigs[0].updateStrategy.type required":                     "it gets the default",
+	"spec.manifestConfigs[0].feedbackScrapeType enum, empty": "Go leaves an empty one out, and it " +
+		"gets the default",
+	"spec.manifestConfigs[0].updateStrategy.type enum, empty": "Go leaves an empty one out, and it " +
+		"gets the default",
+	"spec.manifestConfigs[0].updateStrategy.type required": "it gets the default",
 }
 
 // TestConstraints breaks each constraint of the CRD. The schema's check must report the path of

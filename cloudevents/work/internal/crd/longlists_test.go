@@ -17,7 +17,8 @@ import (
 // TestLongLists: a value with long lists gives the same errors as the validator returns for the
 // whole value.
 func TestLongLists(t *testing.T) {
-	odd := rapid.SampledFrom([]any{nil, "", "odd", int64(1), true, []any{}, []any{"x"}, map[string]any{}, map[string]any{"x": "y"}})
+	odd := rapid.SampledFrom([]any{nil, "", "odd", int64(1), true, []any{}, []any{"x"}, map[string]any{},
+		map[string]any{"x": "y"}})
 	level, short := 0, 0 // the lists of one level are short: three levels of long lists take minutes
 	list := func(t *rapid.T, element func(*rapid.T) any) []any {
 		lengths := []int{0, 1, 2, 32, 33, 40}
@@ -63,22 +64,26 @@ func TestLongLists(t *testing.T) {
 		return func(t *rapid.T) any { return list(t, element) }
 	}
 	condition := object(map[string]func(*rapid.T) any{
-		"type": text("Applied"), "status": text("True"), "reason": text("R"), "message": text("m"), "lastTransitionTime": text("2026-01-02T15:04:05Z"),
+		"type": text("Applied"), "status": text("True"), "reason": text("R"), "message": text("m"),
+		"lastTransitionTime": text("2026-01-02T15:04:05Z"),
 	})
 	of := map[string]func(*rapid.T) any{
 		"spec": object(map[string]func(*rapid.T) any{
-			"workload": object(map[string]func(*rapid.T) any{"manifests": lists(object(map[string]func(*rapid.T) any{"kind": text("A")}))}),
+			"workload": object(map[string]func(
+				*rapid.T) any{"manifests": lists(object(map[string]func(*rapid.T) any{"kind": text("A")}))}),
 			"manifestConfigs": lists(object(map[string]func(*rapid.T) any{
 				"resourceIdentifier": object(map[string]func(*rapid.T) any{"resource": text("a"), "name": text("b")}),
 				"feedbackRules": lists(object(map[string]func(*rapid.T) any{
-					"type": text("JSONPaths"), "jsonPaths": lists(object(map[string]func(*rapid.T) any{"name": text("n"), "path": text("p")})),
+					"type":      text("JSONPaths"),
+					"jsonPaths": lists(object(map[string]func(*rapid.T) any{"name": text("n"), "path": text("p")})),
 				})),
 			})),
 		}),
 		"status": object(map[string]func(*rapid.T) any{
 			"conditions": lists(condition),
 			"resourceStatus": object(map[string]func(*rapid.T) any{
-				"manifests": lists(object(map[string]func(*rapid.T) any{"conditions": lists(condition), "resourceMeta": object(nil)})),
+				"manifests": lists(object(map[string]func(*rapid.T) any{"conditions": lists(condition),
+					"resourceMeta": object(nil)})),
 			}),
 		}),
 	}

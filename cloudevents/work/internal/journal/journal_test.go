@@ -46,7 +46,9 @@ type record struct{ saved int }
 func (r *record) Content() any { return "content" }
 func (r *record) Saved()       { r.saved++ }
 
-func inJournal(t *testing.T, script func(ctx context.Context, j *journal.Journal, s *slowStore, mark func(key string) *record)) {
+func inJournal(
+	t *testing.T, script func(ctx context.Context, j *journal.Journal, s *slowStore, mark func(key string) *record),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

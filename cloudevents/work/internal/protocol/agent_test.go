@@ -36,47 +36,68 @@ func TestOnSpec(t *testing.T) {
 		want   protocol.AgentAction
 		reason string
 	}{
-		{"spec, unknown, session mine", unknown, mine(spec(v(1, "a"))), protocol.Create, "the source has the session of this process, so the event is not older than the process"},
-		{"spec, unknown, other session", unknown, spec(v(1, "a")), protocol.Ask, "it may be from before a deletion that this process never saw"},
-		{"delete, unknown, session mine", unknown, del(mine(spec(v(1, "a")))), protocol.CreateDeleting, "an earlier process may have left resources"},
-		{"delete, unknown, other session", unknown, del(spec(v(1, "a"))), protocol.Ask, "the work may have been created again since"},
+		{"spec, unknown, session mine", unknown, mine(spec(v(1, "a"))), protocol.Create,
+			"the source has the session of this process, so the event is not older than the process"},
+		{"spec, unknown, other session", unknown, spec(v(1, "a")), protocol.Ask,
+			"it may be from before a deletion that this process never saw"},
+		{"delete, unknown, session mine", unknown, del(mine(spec(v(1, "a")))), protocol.CreateDeleting,
+			"an earlier process may have left resources"},
+		{"delete, unknown, other session", unknown, del(spec(v(1, "a"))), protocol.Ask,
+			"the work may have been created again since"},
 
 		{"spec, tombstone, newer, session mine", tombstone, mine(spec(v(11, "b"))), protocol.Create, "created again"},
-		{"spec, tombstone, newer, same uid", tombstone, mine(spec(v(11, "a"))), protocol.Create, "the source raised V because it has the work"},
-		{"spec, tombstone, newer, other session", tombstone, spec(v(11, "b")), protocol.Ask, "it may be late, from a process whose clock was ahead"},
-		{"delete, tombstone, newer", tombstone, del(spec(v(11, "b"))), protocol.RepeatGone, "the source waits for gone of this version"},
+		{"spec, tombstone, newer, same uid", tombstone, mine(spec(v(11, "a"))), protocol.Create,
+			"the source raised V because it has the work"},
+		{"spec, tombstone, newer, other session", tombstone, spec(v(11, "b")), protocol.Ask,
+			"it may be late, from a process whose clock was ahead"},
+		{"delete, tombstone, newer", tombstone, del(spec(v(11, "b"))), protocol.RepeatGone,
+			"the source waits for gone of this version"},
 		{"delete, tombstone, same", tombstone, del(spec(v(10, "a"))), protocol.RepeatGone, "gone was lost"},
 		{"spec, tombstone, same", tombstone, spec(v(10, "a")), protocol.Ignore, "late"},
-		{"spec, tombstone, older", tombstone, spec(v(9, "a")), protocol.Answer, "the source is behind: the answer has the newer version"},
-		{"spec, tombstone, equal V, other uid", tombstone, spec(v(10, "b")), protocol.Answer, "two incarnations with one V: the source must raise"},
+		{"spec, tombstone, older", tombstone, spec(v(9, "a")), protocol.Answer,
+			"the source is behind: the answer has the newer version"},
+		{"spec, tombstone, equal V, other uid", tombstone, spec(v(10, "b")), protocol.Answer,
+			"two incarnations with one V: the source must raise"},
 
 		{"spec, held, newer", held, spec(v(11, "a")), protocol.Take, "an update"},
 		{"spec, held, newer, other uid", held, spec(v(11, "b")), protocol.Take, "the source restarted without a store"},
 		{"delete, held, newer", held, del(spec(v(11, "a"))), protocol.MarkDeleting, "its finalizers hold it"},
 		{"delete, held, newer, no finalizer", bare, del(spec(v(11, "a"))), protocol.Remove, "nothing holds it"},
-		{"delete, held, newer, other uid", held, del(spec(v(11, "b"))), protocol.MarkDeleting, "a tombstone has a uid of its own"},
+		{"delete, held, newer, other uid", held, del(spec(v(11, "b"))), protocol.MarkDeleting,
+			"a tombstone has a uid of its own"},
 		{"spec, held, same", held, spec(v(10, "a")), protocol.Answer, "the source has not received the last status"},
-		{"spec, held, same, source has the sequence", held, seq(spec(v(10, "a")), 5), protocol.Confirm, "the source has no confirmation yet"},
-		{"spec, held, same, source has a higher sequence", held, seq(spec(v(10, "a")), 6), protocol.PublishStatus, "the sequence restarted: the source would ignore the statuses of this process"},
+		{"spec, held, same, source has the sequence", held, seq(spec(v(10, "a")), 5), protocol.Confirm,
+			"the source has no confirmation yet"},
+		{"spec, held, same, source has a higher sequence", held, seq(spec(v(10, "a")), 6), protocol.PublishStatus,
+			"the sequence restarted: the source would ignore the statuses of this process"},
 		{"spec, refused, same", refused, spec(v(10, "a")), protocol.Take, "it was requested, as there is room for it now"},
-		{"spec, refused, same, source has a higher sequence", refused, seq(spec(v(10, "a")), 6), protocol.Take, "the status that follows has a sequence above it"},
+		{"spec, refused, same, source has a higher sequence", refused, seq(spec(v(10, "a")), 6), protocol.Take,
+			"the status that follows has a sequence above it"},
 		{"spec, refused, older", refused, spec(v(9, "a")), protocol.Answer, "late"},
 		{"delete, refused, newer", refused, del(spec(v(11, "a"))), protocol.MarkDeleting, "a deletion makes room"},
-		{"spec, held, older", held, spec(v(9, "a")), protocol.Answer, "the source is behind, or the event is late: the answer has the newer version"},
+		{"spec, held, older", held, spec(v(9, "a")), protocol.Answer,
+			"the source is behind, or the event is late: the answer has the newer version"},
 		{"spec, held, equal V, other uid", held, spec(v(10, "b")), protocol.Answer, "two incarnations with one V"},
 		{"delete, held, older", held, del(spec(v(9, "a"))), protocol.Answer, "it was revived since"},
 
-		{"spec, deleting, newer", deleting, mine(spec(v(11, "b"))), protocol.KeepNext, "clean-up is not cancelled by a new incarnation"},
-		{"spec, deleting, newer, other session", deleting, spec(v(11, "b")), protocol.Ask, "it may be late, from a process whose clock was ahead"},
+		{"spec, deleting, newer", deleting, mine(spec(v(11, "b"))), protocol.KeepNext,
+			"clean-up is not cancelled by a new incarnation"},
+		{"spec, deleting, newer, other session", deleting, spec(v(11, "b")), protocol.Ask,
+			"it may be late, from a process whose clock was ahead"},
 		{"spec, deleting, newer than next", waiting, mine(spec(v(13, "c"))), protocol.KeepNext, "the newest wins"},
 		{"spec, deleting, older than next", waiting, spec(v(11, "b")), protocol.Confirm, "the newest wins"},
 		{"spec, deleting, same as next", waiting, spec(v(12, "c")), protocol.Confirm, "the source has no confirmation yet"},
 		{"delete, deleting, newer", deleting, del(spec(v(11, "b"))), protocol.TakeDelete, "gone must name the newest"},
-		{"delete, deleting, newer than next", waiting, del(spec(v(13, "c"))), protocol.TakeDelete, "the next was deleted in its turn"},
-		{"delete, deleting, older than next", waiting, del(spec(v(11, "b"))), protocol.Confirm, "the next was created after it"},
-		{"delete, deleting, same", deleting, del(spec(v(10, "a"))), protocol.Answer, "the source has not received the last status"},
-		{"delete, deleting, same, source has the sequence", deleting, del(seq(spec(v(10, "a")), 5)), protocol.Confirm, "the source has no confirmation yet"},
-		{"spec, deleting, same", deleting, seq(spec(v(10, "a")), 9), protocol.Confirm, "gone follows when the clean-up has ended"},
+		{"delete, deleting, newer than next", waiting, del(spec(v(13, "c"))), protocol.TakeDelete,
+			"the next was deleted in its turn"},
+		{"delete, deleting, older than next", waiting, del(spec(v(11, "b"))), protocol.Confirm,
+			"the next was created after it"},
+		{"delete, deleting, same", deleting, del(spec(v(10, "a"))), protocol.Answer,
+			"the source has not received the last status"},
+		{"delete, deleting, same, source has the sequence", deleting, del(seq(spec(v(10, "a")), 5)), protocol.Confirm,
+			"the source has no confirmation yet"},
+		{"spec, deleting, same", deleting, seq(spec(v(10, "a")), 9), protocol.Confirm,
+			"gone follows when the clean-up has ended"},
 		{"spec, deleting, older", deleting, spec(v(9, "a")), protocol.Answer, "the answer has the newer version"},
 	}
 	for _, tc := range tests {
@@ -93,7 +114,8 @@ func TestOnSpec(t *testing.T) {
 func TestOnSpecStrict(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	from := protocol.AgentWork{State: protocol.Held, Version: v(10, ""), Time: noon, Finalizers: true}
-	next := protocol.AgentWork{State: protocol.Deleting, Version: v(10, ""), Time: noon, NextV: 12, NextTime: noon.Add(1), Finalizers: true}
+	next := protocol.AgentWork{State: protocol.Deleting, Version: v(10, ""), Time: noon, NextV: 12, NextTime: noon.Add(1),
+		Finalizers: true}
 	event := func(n int64, at time.Time, del bool) protocol.SpecEvent {
 		return protocol.SpecEvent{Version: v(n, ""), NoUID: true, Time: at, Delete: del}
 	}
@@ -114,7 +136,8 @@ func TestOnSpecStrict(t *testing.T) {
 		{"same", from, event(10, noon, false), protocol.Ignore, "a duplicate"},
 		{"newer than next by time", next, event(1, noon.Add(2), false), protocol.KeepNext, "the source's counter restarted"},
 		{"older than next by time", next, event(13, noon, false), protocol.Ignore, "the newest wins"},
-		{"delete with the V of the spec", from, event(10, noon, true), protocol.MarkDeleting, "a strict source need not raise V to delete"},
+		{"delete with the V of the spec", from, event(10, noon, true), protocol.MarkDeleting,
+			"a strict source need not raise V to delete"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

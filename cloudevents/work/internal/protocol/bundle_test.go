@@ -54,7 +54,8 @@ func TestNextSnowflake(t *testing.T) {
 		{"steps exhausted", flake(7, 1, 4095), 7 * time.Millisecond, 0, flake(8, 1, 0), "4,096 a millisecond"},
 		{"other node", flake(7, 3, 2), 7 * time.Millisecond, 0, flake(8, 1, 0), "greater, and comparable from then on"},
 		{"node 0", flake(7, 0, 2), 7 * time.Millisecond, 0, flake(7, 1, 0), "greater, and comparable from then on"},
-		{"skip", flake(7, 1, 2), 5 * time.Millisecond, 3, flake(10, 1, 0), "two processes that inherit one ID must not give the same"},
+		{"skip", flake(7, 1, 2), 5 * time.Millisecond, 3, flake(10, 1, 0),
+			"two processes that inherit one ID must not give the same"},
 		{"no skip", flake(7, 1, 2), 8 * time.Millisecond, 3, flake(8, 1, 0), "the clock is ahead"},
 		{"before the epoch", 0, -time.Hour, 0, flake(0, 1, 0), "clocks of tests"},
 	}
@@ -67,7 +68,8 @@ func TestNextSnowflake(t *testing.T) {
 		})
 	}
 	// An ID captured from an agent of the OCM SDK.
-	if got := protocol.NextSnowflake(0, time.UnixMilli(1288834974657+2123973893927473152>>22), 0); got != 2123973893927473152 {
+	if got := protocol.NextSnowflake(0, time.UnixMilli(1288834974657+2123973893927473152>>22),
+		0); got != 2123973893927473152 {
 		t.Errorf("got %d, want the captured ID", got)
 	}
 }
@@ -93,26 +95,35 @@ func TestOnSpecBundle(t *testing.T) {
 		reason string
 	}{
 		{"unknown", unknown, event(1, 0), protocol.Create, "there are no sessions to ask with"},
-		{"unknown, deleting", unknown, del(event(1, 0)), protocol.CreateDeleting, "an earlier process may have left resources"},
-		{"unknown, bare deletion", unknown, bare(event(1, 0)), protocol.Ignore, "the answer to a list that has another source's work"},
+		{"unknown, deleting", unknown, del(event(1, 0)), protocol.CreateDeleting,
+			"an earlier process may have left resources"},
+		{"unknown, bare deletion", unknown, bare(event(1, 0)), protocol.Ignore,
+			"the answer to a list that has another source's work"},
 		{"update", has(protocol.Held, 1), event(2, 1), protocol.Take, "greater and later"},
-		{"greater, earlier", has(protocol.Held, 1), event(2, -1), protocol.Take, "the source raised V; its clock may be behind"},
+		{"greater, earlier", has(protocol.Held, 1), event(2, -1), protocol.Take,
+			"the source raised V; its clock may be behind"},
 		{"lower, later", has(protocol.Held, 5), event(1, 1), protocol.Take, "the source restarted its versions"},
 		{"lower, earlier", has(protocol.Held, 5), event(1, -1), protocol.Answer, "late, or the source is behind"},
 		{"equal, later", has(protocol.Held, 5), event(5, 1), protocol.Take, "the metadata may have changed"},
 		{"equal, earlier", has(protocol.Held, 5), event(5, -1), protocol.Answer, "late"},
 		{"duplicate", has(protocol.Held, 5), event(5, 0), protocol.Ignore, "the broker repeats"},
-		{"duplicate with a higher sequence", has(protocol.Held, 5), knows(event(5, 0)), protocol.PublishStatus, "the sequence restarted"},
+		{"duplicate with a higher sequence", has(protocol.Held, 5), knows(event(5, 0)), protocol.PublishStatus,
+			"the sequence restarted"},
 		{"unversioned update", has(protocol.Held, 0), event(0, 1), protocol.Take, "the time decides"},
 		{"unversioned, late", has(protocol.Held, 0), event(0, -1), protocol.Answer, "the time decides"},
-		{"equal, no time", has(protocol.Held, 5), protocol.SpecEvent{Version: v(5, ""), NoUID: true, Bundle: true}, protocol.Ignore, "the event may be a duplicate"},
-		{"deletion", has(protocol.Held, 2), del(event(2, 1)), protocol.MarkDeleting, "such a source does not raise V to delete"},
-		{"bare deletion", has(protocol.Held, 2), bare(event(2, 1)), protocol.MarkDeleting, "the source does not know the work: it shall go"},
+		{"equal, no time", has(protocol.Held, 5), protocol.SpecEvent{Version: v(5, ""), NoUID: true, Bundle: true},
+			protocol.Ignore, "the event may be a duplicate"},
+		{"deletion", has(protocol.Held, 2), del(event(2, 1)), protocol.MarkDeleting,
+			"such a source does not raise V to delete"},
+		{"bare deletion", has(protocol.Held, 2), bare(event(2, 1)), protocol.MarkDeleting,
+			"the source does not know the work: it shall go"},
 		{"deletion, tombstone", has(protocol.Tombstone, 2), del(event(2, 1)), protocol.RepeatGone, "gone was lost"},
 		{"bare deletion, tombstone", has(protocol.Tombstone, 2), bare(event(2, 1)), protocol.RepeatGone, "gone was lost"},
 		{"created again", has(protocol.Tombstone, 7), event(1, 1), protocol.Create, "it counts from 1 again"},
-		{"late spec, tombstone", has(protocol.Tombstone, 7), event(6, -1), protocol.Answer, "the answer is that the work is gone"},
-		{"created again, deleting", has(protocol.Deleting, 7), event(1, 1), protocol.KeepNext, "the cleanup is not cancelled"},
+		{"late spec, tombstone", has(protocol.Tombstone, 7), event(6, -1), protocol.Answer,
+			"the answer is that the work is gone"},
+		{"created again, deleting", has(protocol.Deleting, 7), event(1, 1), protocol.KeepNext,
+			"the cleanup is not cancelled"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -147,26 +158,43 @@ func TestOnStatusBundle(t *testing.T) {
 		reason   string
 	}{
 		{"status", live, status(3, 11), false, protocol.SourceActions{Accept: true, Confirmed: true}, "of this version"},
-		{"status of the version before", live, status(2, 11), false, protocol.SourceActions{Accept: true}, "the agent has this version"},
-		{"late status", live, status(3, 10), false, protocol.SourceActions{Confirmed: true}, "the sequence decides, not the time"},
+		{"status of the version before", live, status(2, 11), false, protocol.SourceActions{Accept: true},
+			"the agent has this version"},
+		{"late status", live, status(3, 10), false, protocol.SourceActions{Confirmed: true},
+			"the sequence decides, not the time"},
 		{"earlier incarnation", live, status(1, 11), false, protocol.SourceActions{}, "from before Create"},
-		{"behind", live, status(5, 11), false, protocol.SourceActions{Raise: true, Accept: true}, "the agent has more from before a restart"},
-		{"of an incarnation before", live, other(status(3, 11)), false, protocol.SourceActions{Raise: true}, "the source restarted its versions and reached the same number"},
-		{"of an incarnation before, lower", live, other(status(2, 11)), false, protocol.SourceActions{Raise: true}, "the agent may have the present number of that work too"},
-		{"of an incarnation before, deleting", deleting, other(status(4, 11)), false, protocol.SourceActions{Accept: true, Confirmed: true}, "a deletion does not bring the time of creation"},
-		{"given up", done, status(2, 11), false, protocol.SourceActions{Send: true, Accept: true}, "only this status shows that the agent has the work"},
-		{"given up, late", done, status(2, 10), false, protocol.SourceActions{Send: true}, "at worst the agent reports gone again"},
+		{"behind", live, status(5, 11), false, protocol.SourceActions{Raise: true, Accept: true},
+			"the agent has more from before a restart"},
+		{"of an incarnation before", live, other(status(3, 11)), false, protocol.SourceActions{Raise: true},
+			"the source restarted its versions and reached the same number"},
+		{"of an incarnation before, lower", live, other(status(2, 11)), false, protocol.SourceActions{Raise: true},
+			"the agent may have the present number of that work too"},
+		{"of an incarnation before, deleting", deleting, other(status(4, 11)), false,
+			protocol.SourceActions{Accept: true, Confirmed: true}, "a deletion does not bring the time of creation"},
+		{"given up", done, status(2, 11), false, protocol.SourceActions{Send: true, Accept: true},
+			"only this status shows that the agent has the work"},
+		{"given up, late", done, status(2, 10), false, protocol.SourceActions{Send: true},
+			"at worst the agent reports gone again"},
 		{"gone", deleting, gone(status(4, 11)), false, protocol.SourceActions{Finish: true}, "the deletion is done"},
-		{"gone of a lower version", deleting, gone(status(3, 11)), false, protocol.SourceActions{}, "of an earlier incarnation"},
-		{"gone while live", live, gone(status(3, 11)), false, protocol.SourceActions{Raise: true}, "a deletion from before a restart was carried out"},
+		{"gone of a lower version", deleting, gone(status(3, 11)), false, protocol.SourceActions{},
+			"of an earlier incarnation"},
+		{"gone while live", live, gone(status(3, 11)), false, protocol.SourceActions{Raise: true},
+			"a deletion from before a restart was carried out"},
 		{"late gone while live", live, gone(status(3, 10)), false, protocol.SourceActions{}, "of an earlier incarnation"},
-		{"gone of a lower version while live", live, gone(status(2, 11)), false, protocol.SourceActions{}, "the agent gets this one after it"},
-		{"gone of a lower version after a status", reported, gone(status(2, 11)), false, protocol.SourceActions{Raise: true}, "another process deleted it"},
-		{"late gone after a status", reported, gone(status(2, 10)), false, protocol.SourceActions{}, "of an earlier incarnation"},
-		{"unversioned", plain, status(0, 11), false, protocol.SourceActions{Accept: true, Confirmed: true}, "the sequence decides"},
-		{"unversioned, versioned before", plain, status(5, 11), false, protocol.SourceActions{Accept: true}, "there is no version to raise"},
-		{"unknown", protocol.SourceWork{}, status(3, 1), true, protocol.SourceActions{DeleteUnknown: true}, "the inventory is complete, so it shall go"},
-		{"unknown, incomplete", protocol.SourceWork{}, status(3, 1), false, protocol.SourceActions{}, "the work may be created again"},
+		{"gone of a lower version while live", live, gone(status(2, 11)), false, protocol.SourceActions{},
+			"the agent gets this one after it"},
+		{"gone of a lower version after a status", reported, gone(status(2, 11)), false, protocol.SourceActions{Raise: true},
+			"another process deleted it"},
+		{"late gone after a status", reported, gone(status(2, 10)), false, protocol.SourceActions{},
+			"of an earlier incarnation"},
+		{"unversioned", plain, status(0, 11), false, protocol.SourceActions{Accept: true, Confirmed: true},
+			"the sequence decides"},
+		{"unversioned, versioned before", plain, status(5, 11), false, protocol.SourceActions{Accept: true},
+			"there is no version to raise"},
+		{"unknown", protocol.SourceWork{}, status(3, 1), true, protocol.SourceActions{DeleteUnknown: true},
+			"the inventory is complete, so it shall go"},
+		{"unknown, incomplete", protocol.SourceWork{}, status(3, 1), false, protocol.SourceActions{},
+			"the work may be created again"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -191,7 +219,8 @@ func TestOnListEntryBundleUnknown(t *testing.T) {
 	}{
 		{"own list", own, true, protocol.SourceActions{DeleteUnknown: true}, "the topic names the source"},
 		{"own list, incomplete", own, false, protocol.SourceActions{}, "the work may be created again"},
-		{"list for all", entry, true, protocol.SourceActions{AskStatus: true}, "it may be another source's: its status goes to its own"},
+		{"list for all", entry, true, protocol.SourceActions{AskStatus: true},
+			"it may be another source's: its status goes to its own"},
 		{"list for all, incomplete", entry, false, protocol.SourceActions{}, "the work may be created again"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -235,8 +264,10 @@ func TestOnListEntryUnversioned(t *testing.T) {
 		want   protocol.SourceActions
 		reason string
 	}{
-		{"held", protocol.ListEntry{NoSource: true}, protocol.SourceActions{Send: true, Confirmed: true}, "it may have changed"},
-		{"held with a version", protocol.ListEntry{Version: v(5, ""), NoSource: true}, protocol.SourceActions{Send: true}, "there is no version to raise"},
+		{"held", protocol.ListEntry{NoSource: true}, protocol.SourceActions{Send: true, Confirmed: true},
+			"it may have changed"},
+		{"held with a version", protocol.ListEntry{Version: v(5, ""), NoSource: true}, protocol.SourceActions{Send: true},
+			"there is no version to raise"},
 		{"foreign", protocol.ListEntry{Foreign: true}, protocol.SourceActions{}, "another source's"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

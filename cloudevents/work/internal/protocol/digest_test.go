@@ -35,7 +35,8 @@ func TestDigest(t *testing.T) {
 		works := map[string]heldWork{}
 		for i := range rapid.IntRange(0, 50).Draw(t, "works") {
 			id := fmt.Sprintf("id-%d", i)
-			works[id] = heldWork{id, v(rapid.Int64Range(0, 9).Draw(t, "v"), rapid.SampledFrom([]string{"a", "b"}).Draw(t, "uid")), rapid.Int64Range(0, 9).Draw(t, "seq")}
+			works[id] = heldWork{id, v(rapid.Int64Range(0, 9).Draw(t, "v"),
+				rapid.SampledFrom([]string{"a", "b"}).Draw(t, "uid")), rapid.Int64Range(0, 9).Draw(t, "seq")}
 		}
 		own := digestOf(buckets, works)
 		if !own.Equal(digestOf(buckets, works)) {

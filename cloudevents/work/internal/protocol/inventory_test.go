@@ -31,7 +31,8 @@ func TestGap(t *testing.T) {
 		{"between two processes", older, 15, true, "given after a copy that the earlier one used"},
 		{"of an earlier process", older, 25, false, "the store had it when it was read again"},
 		{"above two processes", older, 31, true, "given after the store was copied"},
-		{"after a process that assigned no version", loaded.Next(12), 11, true, "the version that the agent showed is above the Store"},
+		{"after a process that assigned no version", loaded.Next(12), 11, true,
+			"the version that the agent showed is above the Store"},
 		{"unknown cluster", &protocol.Gap{}, 1, true, "the store never gave that cluster a version"},
 		{"question", &protocol.Gap{}, 0, false, "the agent does not hold the work"},
 	} {

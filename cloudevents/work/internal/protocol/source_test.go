@@ -19,7 +19,8 @@ var (
 	noon   = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	none   = protocol.SourceWork{}
 	live   = protocol.SourceWork{Phase: protocol.SourceActive, Version: v(10, "a"), Seq: 5, CreateV: 8, Time: noon}
-	doomed = protocol.SourceWork{Phase: protocol.SourceDeleting, Version: v(12, "a"), Seq: 5, CreateV: 8, DeleteV: 12, Time: noon}
+	doomed = protocol.SourceWork{Phase: protocol.SourceDeleting, Version: v(12, "a"), Seq: 5, CreateV: 8, DeleteV: 12,
+		Time: noon}
 )
 
 // TestOnStatus is the decision table of the source for statuses and gones.
@@ -43,19 +44,25 @@ func TestOnStatus(t *testing.T) {
 		{"next", live, status(v(10, "a"), 6), true, actions{Accept: true, Confirmed: true}, "in order"},
 		{"duplicate", live, status(v(10, "a"), 5), true, actions{Confirmed: true}, "the same status twice is one update"},
 		{"late", live, status(v(10, "a"), 4), true, actions{Confirmed: true}, "state moves only forward"},
-		{"of an earlier version", live, status(v(9, "a"), 6), true, actions{Accept: true}, "the agent has not seen the update yet"},
+		{"of an earlier version", live, status(v(9, "a"), 6), true, actions{Accept: true},
+			"the agent has not seen the update yet"},
 		{"of another incarnation", live, status(v(9, "b"), 6), true, actions{}, "never shown"},
-		{"greater V, same uid", live, status(v(11, "a"), 6), true, actions{Accept: true, Raise: true}, "this store was rolled back"},
-		{"greater V, other uid", live, status(v(11, "b"), 6), true, actions{Raise: true}, "behind: an earlier process used greater numbers"},
+		{"greater V, same uid", live, status(v(11, "a"), 6), true, actions{Accept: true, Raise: true},
+			"this store was rolled back"},
+		{"greater V, other uid", live, status(v(11, "b"), 6), true, actions{Raise: true},
+			"behind: an earlier process used greater numbers"},
 		{"equal V, other uid", live, status(v(10, "b"), 6), true, actions{Raise: true}, "behind"},
 		{"while deleting", doomed, status(v(10, "a"), 6), true, actions{Accept: true}, "the last words show too"},
 
 		{"gone, deleting", doomed, gone(v(12, "a")), true, actions{Finish: true}, "done"},
-		{"gone, deleting, of an earlier version", doomed, gone(v(11, "a")), true, actions{}, "a repeated or late gone of an earlier deletion: the agent answers this one"},
-		{"gone, deleting, of a later version", doomed, gone(v(13, "a")), true, actions{Finish: true}, "the agent carried out a later deletion of this work"},
+		{"gone, deleting, of an earlier version", doomed, gone(v(11, "a")), true, actions{},
+			"a repeated or late gone of an earlier deletion: the agent answers this one"},
+		{"gone, deleting, of a later version", doomed, gone(v(13, "a")), true, actions{Finish: true},
+			"the agent carried out a later deletion of this work"},
 		{"gone, deleting, other uid", doomed, gone(v(9, "b")), true, actions{}, "a late gone of an earlier incarnation"},
 		{"gone, deleting, other uid, ahead", doomed, gone(v(13, "b")), true, actions{Raise: true}, "behind"},
-		{"gone, live, uid equal", live, gone(v(10, "a")), true, actions{Raise: true}, "this store was rolled back to before the deletion"},
+		{"gone, live, uid equal", live, gone(v(10, "a")), true, actions{Raise: true},
+			"this store was rolled back to before the deletion"},
 		{"gone, live, other uid", live, gone(v(9, "b")), true, actions{}, "a late gone of an earlier incarnation"},
 		{"gone, live, other uid, ahead", live, gone(v(11, "b")), true, actions{Raise: true}, "behind"},
 	}
@@ -125,7 +132,8 @@ func TestOnListEntry(t *testing.T) {
 		{"foreign, known id", live, foreign, true, actions{}, "another source's"},
 		{"unknown", none, entry(v(1, "a"), 0), false, actions{}, "the inventory is not complete"},
 		{"unknown, complete", none, entry(v(1, "a"), 0), true, actions{DeleteUnknown: true}, "the work has no owner"},
-		{"unknown, strict", none, strict, true, actions{AskStatus: true}, "the work may be another source's: the status shows it"},
+		{"unknown, strict", none, strict, true, actions{AskStatus: true},
+			"the work may be another source's: the status shows it"},
 		{"unknown, strict, not complete", none, strict, false, actions{}, "the inventory is not complete"},
 		{"equal", live, entry(v(10, "a"), 5), true, actions{Confirmed: true}, "nothing to do"},
 		{"older", live, entry(v(9, "a"), 5), true, actions{Send: true}, "the agent missed an update"},
@@ -133,9 +141,12 @@ func TestOnListEntry(t *testing.T) {
 		{"newer", live, entry(v(11, "a"), 5), true, actions{Raise: true}, "behind"},
 		{"equal V, other uid", live, entry(v(10, "b"), 5), true, actions{Raise: true}, "behind"},
 		{"asked for, unknown", none, entry(v(0, ""), 0), true, actions{}, "the agent does not have the work"},
-		{"smaller sequence", live, entry(v(10, "a"), 4), true, actions{Confirmed: true, AskStatus: true}, "the agent lost its count: the request echoes ours"},
-		{"smaller sequence of another incarnation", live, entry(v(9, "b"), 4), true, actions{Send: true}, "a count of its own"},
-		{"greater sequence", live, entry(v(10, "a"), 6), true, actions{Confirmed: true, AskStatus: true}, "a status was missed"},
+		{"smaller sequence", live, entry(v(10, "a"), 4), true, actions{Confirmed: true, AskStatus: true},
+			"the agent lost its count: the request echoes ours"},
+		{"smaller sequence of another incarnation", live, entry(v(9, "b"), 4), true, actions{Send: true},
+			"a count of its own"},
+		{"greater sequence", live, entry(v(10, "a"), 6), true, actions{Confirmed: true, AskStatus: true},
+			"a status was missed"},
 		{"deleting", doomed, entry(v(10, "a"), 5), true, actions{Send: true}, "the agent missed the deletion"},
 		{"strict, equal", live, strict, true, actions{Confirmed: true}, "no uid to compare"},
 		{"strict, older", live, strictOld, true, actions{Send: true}, "the agent missed an update"},
@@ -170,8 +181,9 @@ func TestHorizon(t *testing.T) {
 		next   func(time.Time) int64
 		bounds protocol.Bounds
 	}{
-		"unix":      {func(at time.Time) int64 { return protocol.Next(0, at) }, protocol.BoundsAt(noon)},
-		"snowflake": {func(at time.Time) int64 { return protocol.NextSnowflake(0, at, 0) }, protocol.BundleBoundsAt(noon, 1<<31-1)},
+		"unix": {func(at time.Time) int64 { return protocol.Next(0, at) }, protocol.BoundsAt(noon)},
+		"snowflake": {func(at time.Time) int64 { return protocol.NextSnowflake(0, at, 0) },
+			protocol.BundleBoundsAt(noon, 1<<31-1)},
 	} {
 		if n := tc.next(noon.Add(day - time.Second)); n > tc.bounds.Sequence {
 			t.Errorf("%s: %d is beyond %d, and less than a day ahead", name, n, tc.bounds.Sequence)

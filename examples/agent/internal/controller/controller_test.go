@@ -72,7 +72,8 @@ func (c *cluster) Remove(_ context.Context, w *workv1.ManifestWork) (spoke.Remov
 	c.removed[w.Name]++
 	r := spoke.Removal{Done: c.removed[w.Name] > c.left, Changes: &appliedwork.ChangeSet{}}
 	if !r.Done {
-		r.Changes.Entries = []appliedwork.Change{{Key: appliedwork.Key{Kind: "ConfigMap", Name: "c"}, Action: appliedwork.ActionPending}}
+		r.Changes.Entries = []appliedwork.Change{{Key: appliedwork.Key{Kind: "ConfigMap", Name: "c"},
+			Action: appliedwork.ActionPending}}
 	}
 	return r, nil
 }
@@ -116,9 +117,11 @@ func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *
 			t.Fatal(err)
 		}
 		b := &bench{T: t, events: make(chan controller.Event, 1000), cluster: &cluster{
-			applied: map[string]int{}, served: map[string]int{}, removed: map[string]int{}, evicted: map[string]int{}, apply: func(*workv1.ManifestWork) spoke.Result { return spoke.Result{} },
+			applied: map[string]int{}, served: map[string]int{}, removed: map[string]int{}, evicted: map[string]int{},
+			apply: func(*workv1.ManifestWork) spoke.Result { return spoke.Result{} },
 		}}
-		o := controller.Options{ClusterName: "cluster1", Works: agent.Clientset(), Cluster: b.cluster, Watches: watches, PollInterval: time.Hour,
+		o := controller.Options{ClusterName: "cluster1", Works: agent.Clientset(), Cluster: b.cluster, Watches: watches,
+			PollInterval:  time.Hour,
 			DegradedAfter: time.Minute, Observe: func(e controller.Event) { b.events <- e }}
 		if change != nil {
 			change(&o, b.cluster)
@@ -200,7 +203,8 @@ func (b *bench) says(name, kind string, status metav1.ConditionStatus, text stri
 	if c == nil && status == "" {
 		return
 	}
-	if c == nil || c.Status != status || c.ObservedGeneration != w.Generation || !strings.Contains(c.Reason+" "+c.Message, text) {
+	if c == nil || c.Status != status || c.ObservedGeneration != w.Generation ||
+		!strings.Contains(c.Reason+" "+c.Message, text) {
 		b.Errorf("%s is %+v, want %s %q", kind, c, status, text)
 	}
 }
@@ -294,8 +298,14 @@ func TestRetry(t *testing.T) {
 // TestDegraded checks that a work becomes degraded by time alone.
 func TestDegraded(t *testing.T) {
 	unready := func(*workv1.ManifestWork) spoke.Result {
-		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "d", "namespace": "n"}}}
-		return spoke.Result{Outcomes: []spoke.Outcome{{Manifest: manifest.Manifest{Object: obj, Key: appliedwork.Key{Group: "apps", Kind: "Deployment", Namespace: "n", Name: "d"}}, Live: obj}}}
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": map[string]any{"name": "d", "namespace": "n"}}}
+		return spoke.Result{
+			Outcomes: []spoke.Outcome{
+				{Manifest: manifest.Manifest{Object: obj, Key: appliedwork.Key{Group: "apps", Kind: "Deployment", Namespace: "n",
+					Name: "d"}}, Live: obj},
+			},
+		}
 	}
 	run(t, func(_ *controller.Options, c *cluster) { c.apply = unready }, func(b *bench) {
 		b.create("w", nil)
@@ -312,8 +322,14 @@ func TestDegraded(t *testing.T) {
 // TestPoll checks that an object without a watch is polled.
 func TestPoll(t *testing.T) {
 	there := func(*workv1.ManifestWork) spoke.Result {
-		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "n"}}}
-		return spoke.Result{Outcomes: []spoke.Outcome{{Manifest: manifest.Manifest{Object: obj, Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}}, Live: obj}}}
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": "c", "namespace": "n"}}}
+		return spoke.Result{
+			Outcomes: []spoke.Outcome{
+				{Manifest: manifest.Manifest{Object: obj, Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}},
+					Live: obj},
+			},
+		}
 	}
 	run(t, func(o *controller.Options, c *cluster) { c.apply, o.PollInterval = there, time.Minute }, func(b *bench) {
 		b.create("w", nil)
@@ -331,16 +347,19 @@ func TestExpire(t *testing.T) {
 	run(t, nil, func(b *bench) {
 		ttl := int64(60)
 		finished := func(*workv1.ManifestWork) spoke.Result {
-			obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "namespace": "n"}, "status": map[string]any{"phase": "Succeeded"}}}
+			obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",
+				"metadata": map[string]any{"name": "p", "namespace": "n"}, "status": map[string]any{"phase": "Succeeded"}}}
 			m := manifest.Manifest{Object: obj, Key: appliedwork.Key{Kind: "Pod", Namespace: "n", Name: "p"}}
-			m.Config.ConditionRules = []workv1.ConditionRule{{Condition: workv1.ManifestComplete, Type: workv1.WellKnownConditionsType}}
+			m.Config.ConditionRules = []workv1.ConditionRule{{Condition: workv1.ManifestComplete,
+				Type: workv1.WellKnownConditionsType}}
 			return spoke.Result{Outcomes: []spoke.Outcome{{Manifest: m, Live: obj}}}
 		}
 		b.mu.Lock()
 		b.apply = finished
 		b.mu.Unlock()
 		b.create("w", func(w *workv1.ManifestWork) {
-			w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground, TTLSecondsAfterFinished: &ttl}
+			w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground,
+				TTLSecondsAfterFinished: &ttl}
 		})
 		b.says("w", workv1.WorkComplete, metav1.ConditionTrue, "")
 		time.Sleep(50 * time.Second)
@@ -351,7 +370,8 @@ func TestExpire(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		b.settle()
 		b.says("w", workv1.WorkAvailable, metav1.ConditionFalse, status.ReasonExpired)
-		if c := meta.FindStatusCondition(b.get("w").Status.ResourceStatus.Manifests[0].Conditions, workv1.ManifestAvailable); c.Status != metav1.ConditionFalse || c.Reason != status.ReasonExpired {
+		if c := meta.FindStatusCondition(b.get("w").Status.ResourceStatus.Manifests[0].Conditions,
+			workv1.ManifestAvailable); c.Status != metav1.ConditionFalse || c.Reason != status.ReasonExpired {
 			b.Errorf("the manifest is %+v", c)
 		}
 		version := b.get("w").ResourceVersion
@@ -384,7 +404,8 @@ func TestEvict(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			b.settle()
 			after := b.count(b.evicted, "lost")
-			if want := map[bool][2]int{true: {1, 2}, false: {0, 0}}[evicts]; before != want[0] || after != want[1] || b.count(b.evicted, "there") > 0 {
+			if want := map[bool][2]int{true: {1, 2}, false: {0, 0}}[evicts]; before != want[0] || after != want[1] ||
+				b.count(b.evicted, "there") > 0 {
 				b.Errorf("evicts %v: %d calls, then %d", evicts, before, after)
 			}
 		})
@@ -418,7 +439,8 @@ type unservedWorks struct {
 
 func (u unservedWorks) Get(_ context.Context, name string, _ metav1.GetOptions) (*workv1.ManifestWork, error) {
 	u.asked.Add(1)
-	return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", workv1.Resource("manifestworks"), name, "404 page not found", 0, true)
+	return nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "get", workv1.Resource("manifestworks"), name,
+		"404 page not found", 0, true)
 }
 
 // TestNotEvicted checks that a work is not evicted if the hub does not serve the API of works.

@@ -55,7 +55,8 @@ func TestLargeWorksShareMemory(t *testing.T) {
 			return func(w *workv1.ManifestWork) {
 				for i := range 3 {
 					var m workv1.Manifest
-					m.Raw = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d"},"x":[%s{}]}`, i, strings.Repeat("{},", objects))
+					m.Raw = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c%d"},"x":[%s{}]}`, i,
+						strings.Repeat("{},", objects))
 					w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, m)
 				}
 			}
@@ -79,7 +80,8 @@ func TestLargeWorksShareMemory(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		b.says("small", workv1.WorkApplied, metav1.ConditionTrue, "")
 		time.Sleep(time.Hour)
-		for _, name := range []string{"large0", fmt.Sprint("large", many-1), "middle0", fmt.Sprint("middle", many-1), "grows"} {
+		for _, name := range []string{"large0", fmt.Sprint("large", many-1), "middle0", fmt.Sprint("middle", many-1),
+			"grows"} {
 			b.says(name, workv1.WorkApplied, metav1.ConditionTrue, "")
 		}
 		c.mu.Lock()

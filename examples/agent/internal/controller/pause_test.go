@@ -55,7 +55,8 @@ func TestSlowRulesPauseWork(t *testing.T) {
 		change := func(name string, n int) {
 			w := b.get(name)
 			ttl := int64(n)
-			w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground, TTLSecondsAfterFinished: &ttl}
+			w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground,
+				TTLSecondsAfterFinished: &ttl}
 			if _, err := b.works.Update(b.Context(), w, metav1.UpdateOptions{}); err != nil && !apierrors.IsConflict(err) {
 				b.Fatal(err)
 			}
@@ -98,7 +99,8 @@ func TestContestedObject(t *testing.T) {
 	var theirs atomic.Bool
 	theirs.Store(true)
 	rival := func(*workv1.ManifestWork) spoke.Result {
-		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c", "namespace": "n"}}}
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap",
+			"metadata": map[string]any{"name": "c", "namespace": "n"}}}
 		m := manifest.Manifest{Object: obj, Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}}
 		return spoke.Result{Outcomes: []spoke.Outcome{{Manifest: m, Live: obj, Configured: theirs.Load()}}}
 	}
@@ -164,15 +166,18 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 		for name, want := range map[string]float64{
-			"spokewire_agent_works": 2, "spokewire_agent_manifests False AppliedManifestFailed": 1, "spokewire_agent_served_total applied": 2, "spokewire_agent_served_total removed": 1,
-			"spokewire_agent_work_conditions True Applied": 1, "spokewire_agent_work_conditions False Applied": 1, "workqueue_depth manifestworks": 0,
+			"spokewire_agent_works": 2, "spokewire_agent_manifests False AppliedManifestFailed": 1,
+			"spokewire_agent_served_total applied": 2, "spokewire_agent_served_total removed": 1,
+			"spokewire_agent_work_conditions True Applied": 1, "spokewire_agent_work_conditions False Applied": 1,
+			"workqueue_depth manifestworks": 0,
 		} {
 			if got, ok := values[name]; !ok || got != want {
 				b.Errorf("%s is %v, want %v", name, got, want)
 			}
 		}
 		for _, name := range []string{
-			"spokewire_agent_served_total failed", "spokewire_agent_apply_seconds", "workqueue_adds_total manifestworks", "workqueue_retries_total manifestworks",
+			"spokewire_agent_served_total failed", "spokewire_agent_apply_seconds", "workqueue_adds_total manifestworks",
+			"workqueue_retries_total manifestworks",
 			"workqueue_queue_duration_seconds manifestworks", "workqueue_work_duration_seconds manifestworks",
 		} {
 			if values[name] < 1 {
@@ -186,12 +191,14 @@ func TestMetrics(t *testing.T) {
 	}
 	for _, taken := range []string{"workqueue_depth", "spokewire_agent_works"} {
 		again := prometheus.NewRegistry()
-		again.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: taken, Help: "of somebody else", ConstLabels: prometheus.Labels{"name": "manifestworks"}}))
+		again.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: taken, Help: "of somebody else",
+			ConstLabels: prometheus.Labels{"name": "manifestworks"}}))
 		watches, err := controller.NewWatches(&rest.Config{Host: "http://127.0.0.1:1"}, 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = controller.New(controller.Options{ClusterName: "c", Works: agent.Clientset(), Cluster: &cluster{}, Watches: watches, PollInterval: time.Hour, DegradedAfter: time.Hour, Metrics: again})
+		_, err = controller.New(controller.Options{ClusterName: "c", Works: agent.Clientset(), Cluster: &cluster{},
+			Watches: watches, PollInterval: time.Hour, DegradedAfter: time.Hour, Metrics: again})
 		if err == nil {
 			t.Errorf("%s is registered twice", taken)
 		}

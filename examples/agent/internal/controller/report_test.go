@@ -49,7 +49,9 @@ type narrowWorks struct {
 	*atomic.Int64
 }
 
-func (n narrowWorks) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (*workv1.ManifestWork, error) {
+func (n narrowWorks) Patch(
+	ctx context.Context, name string, pt types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string,
+) (*workv1.ManifestWork, error) {
 	if strings.Contains(string(data), "AppliedManifestFailed") && n.Load() >= 0 {
 		n.Add(1)
 		return nil, apierrors.NewInternalError(errors.New("trying to send message larger than max"))
@@ -112,7 +114,8 @@ func (b *bench) counts(registry *prometheus.Registry, kind, is string) {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			if f.GetName() == "spokewire_agent_work_conditions" && labels["type"] == kind && labels["status"] == is && m.GetGauge().GetValue() == 1 {
+			if f.GetName() == "spokewire_agent_work_conditions" && labels["type"] == kind && labels["status"] == is &&
+				m.GetGauge().GetValue() == 1 {
 				return
 			}
 		}

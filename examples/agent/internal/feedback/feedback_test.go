@@ -37,23 +37,33 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 // status for.
 func TestWellKnown(t *testing.T) {
 	for kind, tt := range map[string]struct{ status, want string }{
-		"apps/v1 Deployment":                     {"{readyReplicas: 1, replicas: 2, availableReplicas: 3}", "ReadyReplicas=1 Replicas=2 AvailableReplicas=3"},
-		"apps/v1 StatefulSet":                    {"{readyReplicas: 1, replicas: 2}", "ReadyReplicas=1 Replicas=2"},
-		"apps/v1 ReplicaSet":                     {"{replicas: 2}", "Replicas=2"},
-		"apps/v1 DaemonSet":                      {"{numberReady: 1, desiredNumberScheduled: 2, numberAvailable: 3}", "NumberReady=1 DesiredNumberScheduled=2 NumberAvailable=3"},
-		"batch/v1 Job":                           {`{succeeded: 1, conditions: [{type: Complete, status: "True"}]}`, "JobComplete=True JobSucceeded=1"},
-		"batch/v1 CronJob":                       {"{lastScheduleTime: now}", "LastScheduleTime=now"},
-		"v1 Pod":                                 {`{phase: Running, conditions: [{type: Ready, status: "False"}]}`, "PodReady=False PodPhase=Running"},
-		"v1 Service":                             {"{loadBalancer: {ingress: [{ip: 192.0.2.1}, {ip: 192.0.2.2}]}}", "LoadBalancerIP=192.0.2.1"},
-		"networking.k8s.io/v1 Ingress":           {"{loadBalancer: {ingress: [{hostname: example.com}]}}", "LoadBalancerHostname=example.com"},
-		"v1 PersistentVolume":                    {"{phase: Bound}", "Phase=Bound"},
-		"v1 PersistentVolumeClaim":               {"{}", ""},
-		"policy/v1 PodDisruptionBudget":          {"{currentHealthy: 1, desiredHealthy: 2, disruptionsAllowed: 0}", "CurrentHealthy=1 DesiredHealthy=2 DisruptionsAllowed=0"},
-		"autoscaling/v2 HorizontalPodAutoscaler": {"{currentReplicas: 1, desiredReplicas: 2}", "CurrentReplicas=1 DesiredReplicas=2"},
+		"apps/v1 Deployment": {"{readyReplicas: 1, replicas: 2, availableReplicas: 3}",
+			"ReadyReplicas=1 Replicas=2 AvailableReplicas=3"},
+		"apps/v1 StatefulSet": {"{readyReplicas: 1, replicas: 2}", "ReadyReplicas=1 Replicas=2"},
+		"apps/v1 ReplicaSet":  {"{replicas: 2}", "Replicas=2"},
+		"apps/v1 DaemonSet": {"{numberReady: 1, desiredNumberScheduled: 2, numberAvailable: 3}",
+			"NumberReady=1 DesiredNumberScheduled=2 NumberAvailable=3"},
+		"batch/v1 Job": {`{succeeded: 1, conditions: [{type: Complete, status: "True"}]}`,
+			"JobComplete=True JobSucceeded=1"},
+		"batch/v1 CronJob": {"{lastScheduleTime: now}", "LastScheduleTime=now"},
+		"v1 Pod": {`{phase: Running, conditions: [{type: Ready, status: "False"}]}`,
+			"PodReady=False PodPhase=Running"},
+		"v1 Service": {"{loadBalancer: {ingress: [{ip: 192.0.2.1}, {ip: 192.0.2.2}]}}",
+			"LoadBalancerIP=192.0.2.1"},
+		"networking.k8s.io/v1 Ingress": {"{loadBalancer: {ingress: [{hostname: example.com}]}}",
+			"LoadBalancerHostname=example.com"},
+		"v1 PersistentVolume":      {"{phase: Bound}", "Phase=Bound"},
+		"v1 PersistentVolumeClaim": {"{}", ""},
+		"policy/v1 PodDisruptionBudget": {"{currentHealthy: 1, desiredHealthy: 2, disruptionsAllowed: 0}",
+			"CurrentHealthy=1 DesiredHealthy=2 DisruptionsAllowed=0"},
+		"autoscaling/v2 HorizontalPodAutoscaler": {"{currentReplicas: 1, desiredReplicas: 2}",
+			"CurrentReplicas=1 DesiredReplicas=2"},
 	} {
 		apiVersion, name, _ := strings.Cut(kind, " ")
-		obj := object(t, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}, status: %s}", apiVersion, name, tt.status))
-		values, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, obj, nil)
+		obj := object(t, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}, status: %s}", apiVersion, name,
+			tt.status))
+		values, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, obj,
+			nil)
 		if got := text(values); err != nil || got != tt.want {
 			t.Errorf("%s: %q, %v", kind, got, err)
 		}
@@ -63,12 +73,16 @@ func TestWellKnown(t *testing.T) {
 			continue // they have no status
 		}
 		obj := object(t, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}}", gvk.GroupVersion(), gvk.Kind))
-		if values, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, obj, nil); err != nil || len(values) > 0 {
+		if values, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
+			obj, nil); err != nil || len(values) > 0 {
 			t.Errorf("%s without a status: %v, %v", gvk, values, err)
 		}
 	}
-	for _, bad := range []string{"{apiVersion: v1, kind: Secret, metadata: {name: x}}", "{apiVersion: apps/v1beta1, kind: Deployment, metadata: {name: x}}", "{apiVersion: example.com/v1, kind: Deployment, metadata: {name: x}}"} {
-		if _, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, object(t, bad), nil); err == nil || !strings.Contains(err.Error(), "use JSONPaths") {
+	for _, bad := range []string{"{apiVersion: v1, kind: Secret, metadata: {name: x}}",
+		"{apiVersion: apps/v1beta1, kind: Deployment, metadata: {name: x}}",
+		"{apiVersion: example.com/v1, kind: Deployment, metadata: {name: x}}"} {
+		if _, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
+			object(t, bad), nil); err == nil || !strings.Contains(err.Error(), "use JSONPaths") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
@@ -118,7 +132,9 @@ func TestJSONPaths(t *testing.T) {
 		{"a path that does not fit", ".status.phase[0]", "", "", "index into a value that is not a list"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "v", Path: tt.path, Version: tt.version}, {Name: "always", Path: ".metadata.name"}}}}
+			rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+				JsonPaths: []workv1.JsonPath{{Name: "v", Path: tt.path, Version: tt.version},
+					{Name: "always", Path: ".metadata.name"}}}}
 			values, err := feedback.NewReader().Read(t.Context(), rules, obj, inVersion)
 			if got, want := text(values), strings.TrimPrefix(tt.want+" always=x", " "); got != want {
 				t.Errorf("%q, want %q", got, want)
@@ -134,15 +150,18 @@ func TestJSONPaths(t *testing.T) {
 // two values with one name is used.
 func TestBounds(t *testing.T) {
 	for n, fits := range map[int]bool{1024 - 10: true, 1024 - 9: false} {
-		raw, _ := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "X", "metadata": map[string]any{"name": "x"}, "status": map[string]any{"o": map[string]any{"text": strings.Repeat("é", n-1)}}})
-		rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "v", Path: ".status.o"}, {Name: "v", Path: ".metadata.name"}}}}
+		raw, _ := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "X", "metadata": map[string]any{"name": "x"},
+			"status": map[string]any{"o": map[string]any{"text": strings.Repeat("é", n-1)}}})
+		rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+			JsonPaths: []workv1.JsonPath{{Name: "v", Path: ".status.o"}, {Name: "v", Path: ".metadata.name"}}}}
 		values, err := feedback.NewReader().Read(t.Context(), rules, object(t, string(raw)), nil)
 		if (err == nil) != fits || len(values) != 1 || (values[0].Value.Type == workv1.JsonRaw) != fits {
 			t.Errorf("%d characters: %v, %.100v", n, err, values)
 		}
 	}
 	for _, bad := range []workv1.FeedbackRule{{Type: workv1.JSONPathsType}, {Type: "CEL"}} {
-		if _, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{bad}, object(t, "{apiVersion: v1, kind: X}"), nil); err == nil {
+		if _, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{bad},
+			object(t, "{apiVersion: v1, kind: X}"), nil); err == nil {
 			t.Errorf("%+v is no error", bad)
 		}
 	}
@@ -164,7 +183,8 @@ func TestCostlyPaths(t *testing.T) {
 		".spec.items[?(@..a)].a[?(@==1)]" + strings.Repeat("[0]", 9):   "",
 		".spec.items[?(@..a[?(@..a==@..a)])]..a[?(@..a==@..a)]":        "",
 	} {
-		rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "v", Path: path}, {Name: "name", Path: ".metadata.name"}}}}
+		rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+			JsonPaths: []workv1.JsonPath{{Name: "v", Path: path}, {Name: "name", Path: ".metadata.name"}}}}
 		start := time.Now()
 		values, err := feedback.NewReader().Read(t.Context(), rules, obj, nil)
 		if d := time.Since(start); d > 10*time.Second || text(values) != "name=x" {
@@ -179,11 +199,13 @@ func TestCostlyPaths(t *testing.T) {
 // TestLongText checks that a text that is too long for a status is reported as an error and left
 // out.
 func TestLongText(t *testing.T) {
-	rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "v", Path: ".data.text"}}}}
+	rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+		JsonPaths: []workv1.JsonPath{{Name: "v", Path: ".data.text"}}}}
 	for n, fits := range map[int]bool{16 << 10: true, 16<<10 + 1: false} {
 		obj := object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {text: "+strings.Repeat("é", n)+"}}")
 		values, err := feedback.NewReader().Read(t.Context(), rules, obj, nil)
-		if len(values) == 1 != fits || (err == nil) != fits || err != nil && !strings.Contains(err.Error(), "v: the text has 16385 characters") {
+		if len(values) == 1 != fits || (err == nil) != fits || err != nil &&
+			!strings.Contains(err.Error(), "v: the text has 16385 characters") {
 			t.Errorf("%d characters: %d values, %v", n, len(values), err)
 		}
 	}

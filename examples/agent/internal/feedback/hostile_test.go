@@ -25,7 +25,8 @@ func hostileObject() *unstructured.Unstructured {
 		deep = map[string]any{"a": deep}
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "X", "metadata": map[string]any{"name": "x"}, "x": strings.Repeat("a", 100_000), "l": list, "deep": deep, "status": map[string]any{"l": list},
+		"apiVersion": "v1", "kind": "X", "metadata": map[string]any{"name": "x"}, "x": strings.Repeat("a", 100_000),
+		"l": list, "deep": deep, "status": map[string]any{"l": list},
 	}}
 }
 
@@ -36,7 +37,8 @@ func read(t *testing.T, paths ...string) error {
 	}
 	ctx, _ := guard.WithBudget(t.Context())
 	var err error
-	hostiletest.Check(t, func() { _, err = feedback.NewReader().Read(ctx, []workv1.FeedbackRule{rule}, hostileObject(), nil) })
+	hostiletest.Check(t,
+		func() { _, err = feedback.NewReader().Read(ctx, []workv1.FeedbackRule{rule}, hostileObject(), nil) })
 	return err
 }
 
@@ -64,7 +66,8 @@ func TestHostilePaths(t *testing.T) {
 // FuzzJSONPath reads one path.
 func FuzzJSONPath(f *testing.F) {
 	for _, seed := range []string{
-		"", ".status.l", "{.l[*].name}", `..[?(@.name=="item1")].n`, ".l[0:10:2].l[-1]", ".l[0,1,'name']", "['x']", "{$}", "{@}", `.l[?(@.n>=1.5)]`, `.l[?(@.l[?(@=="x")])]`, "{range .l[*]}{.n}{end}", "....a",
+		"", ".status.l", "{.l[*].name}", `..[?(@.name=="item1")].n`, ".l[0:10:2].l[-1]", ".l[0,1,'name']", "['x']", "{$}",
+		"{@}", `.l[?(@.n>=1.5)]`, `.l[?(@.l[?(@=="x")])]`, "{range .l[*]}{.n}{end}", "....a",
 	} {
 		f.Add(seed)
 	}

@@ -30,7 +30,8 @@ func TestTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, b := guard.WithBudget(t.Context())
 		for range 7 {
-			if err := guard.Evaluate(ctx, 250*time.Millisecond, sleep(time.Hour)); err == nil || errors.Is(err, guard.ErrExceeded) || !strings.Contains(err.Error(), "longer than 250ms") {
+			if err := guard.Evaluate(ctx, 250*time.Millisecond, sleep(time.Hour)); err == nil ||
+				errors.Is(err, guard.ErrExceeded) || !strings.Contains(err.Error(), "longer than 250ms") {
 				t.Fatal(err)
 			}
 		}
@@ -45,7 +46,8 @@ func TestTime(t *testing.T) {
 		if !guard.Exceeded(ctx) || b.Spent() != guard.MaxTime {
 			t.Error(guard.Exceeded(ctx), b.Spent())
 		}
-		if other, _ := guard.WithBudget(t.Context()); guard.Exceeded(other) || guard.Evaluate(other, time.Second, sleep(0)) != nil {
+		if other, _ := guard.WithBudget(t.Context()); guard.Exceeded(other) ||
+			guard.Evaluate(other, time.Second, sleep(0)) != nil {
 			t.Error("the budget of one work is that of another")
 		}
 	})
@@ -68,12 +70,14 @@ func TestNumber(t *testing.T) {
 // cancellation exceeds the budget.
 func TestErrors(t *testing.T) {
 	wrong := errors.New("wrong")
-	if err := guard.Evaluate(t.Context(), time.Minute, func(context.Context) error { return wrong }); !errors.Is(err, wrong) {
+	if err := guard.Evaluate(t.Context(), time.Minute, func(context.Context) error { return wrong }); !errors.Is(err,
+		wrong) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := guard.Evaluate(ctx, time.Minute, func(ctx context.Context) error { return ctx.Err() }); !errors.Is(err, context.Canceled) || guard.Exceeded(ctx) {
+	if err := guard.Evaluate(ctx, time.Minute, func(ctx context.Context) error { return ctx.Err() }); !errors.Is(err,
+		context.Canceled) || guard.Exceeded(ctx) {
 		t.Error(err)
 	}
 }

@@ -54,15 +54,18 @@ func TestRefuses(t *testing.T) {
 	}{
 		{"no URL", hub.Broker{ClusterName: "c", MQTT: mqtt.Options{BrokerURL: "tcp://b"}}, "--broker: "},
 		{"no cluster", hub.Broker{MQTT: good}, "ClusterName"},
-		{"a source that is no level of a topic", hub.Broker{MQTT: good, ClusterName: "c", Sources: []string{"a/b"}}, "Sources[0]"},
-		{"a store without a folder", hub.Broker{MQTT: good, ClusterName: "c", Store: filepath.Join(t.TempDir(), "missing", "works.db")}, "--store: "},
+		{"a source that is no level of a topic", hub.Broker{MQTT: good, ClusterName: "c", Sources: []string{"a/b"}},
+			"Sources[0]"},
+		{"a store without a folder",
+			hub.Broker{MQTT: good, ClusterName: "c", Store: filepath.Join(t.TempDir(), "missing", "works.db")}, "--store: "},
 		{"a damaged store", hub.Broker{MQTT: good, ClusterName: "c", Store: damaged}, "remove the file"},
 	} {
 		if _, err := hub.OverBroker(tt.broker, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
-	if _, err := hub.OnAPIServer(filepath.Join(t.TempDir(), "missing")); err == nil || !strings.Contains(err.Error(), "--hub-kubeconfig: ") {
+	if _, err := hub.OnAPIServer(filepath.Join(t.TempDir(), "missing")); err == nil ||
+		!strings.Contains(err.Error(), "--hub-kubeconfig: ") {
 		t.Errorf("a kubeconfig that is not there: %v", err)
 	}
 }

@@ -26,19 +26,27 @@ func TestHostileExpressions(t *testing.T) {
 		{"empty", workv1.IgnoreField{JQPathExpressions: []string{""}}, `{}`, "empty expression"},
 		{"comment only", workv1.IgnoreField{JQPathExpressions: []string{"# .spec"}}, `{}`, "empty expression"},
 		{"empty parentheses", workv1.IgnoreField{JQPathExpressions: []string{"()"}}, `{}`, "unexpected"},
-		{"counted repeats", workv1.IgnoreField{JQPathExpressions: []string{`select(.x | test("((((a?){10}){10}){10}){1}((((a?){10}){10}){10}){1}b$"))`}}, `{"x":"` + strings.Repeat("a", 100_000) + `"}`, "regular expression"},
-		{"a large program", workv1.IgnoreField{JQPathExpressions: []string{`select(.x | test("(` + strings.Repeat("ab", 1500) + `){1000}"))`}}, `{"x":"a"}`, "regular expression"},
-		{"a long text", workv1.IgnoreField{JQPathExpressions: []string{`select(.x | test("(a?){100}b$"))`}}, `{"x":"` + strings.Repeat("a", 1_000_000) + `"}`, "regular expression"},
-		{"many tests", workv1.IgnoreField{JQPathExpressions: []string{`select(all(.x[]; test("(a?){100}b$") | not)) | .x`}}, `{"x":[` + strings.Repeat(`"`+strings.Repeat("a", 1000)+`",`, 10_000) + `""]}`, ""},
+		{"counted repeats", workv1.IgnoreField{
+			JQPathExpressions: []string{`select(.x | test("((((a?){10}){10}){10}){1}((((a?){10}){10}){10}){1}b$"))`},
+		}, `{"x":"` + strings.Repeat("a", 100_000) + `"}`, "regular expression"},
+		{"a large program", workv1.IgnoreField{JQPathExpressions: []string{`select(.x | test("(` +
+			strings.Repeat("ab", 1500) + `){1000}"))`}}, `{"x":"a"}`, "regular expression"},
+		{"a long text", workv1.IgnoreField{JQPathExpressions: []string{`select(.x | test("(a?){100}b$"))`}},
+			`{"x":"` + strings.Repeat("a", 1_000_000) + `"}`, "regular expression"},
+		{"many tests", workv1.IgnoreField{JQPathExpressions: []string{`select(all(.x[]; test("(a?){100}b$") | not)) | .x`}},
+			`{"x":[` + strings.Repeat(`"`+strings.Repeat("a", 1000)+`",`, 10_000) + `""]}`, ""},
 		{"a deep object, JSON path", workv1.IgnoreField{JSONPaths: []string{"..a"}}, `{"x":` + deep + `}`, "steps"},
 		{"a deep object, jq", workv1.IgnoreField{JQPathExpressions: []string{".x | ..|.a?"}}, `{"x":` + deep + `}`, ""},
-		{"a long JSON path", workv1.IgnoreField{JSONPaths: []string{strings.Repeat(".a", 500_000)}}, `{}`, "bytes are more than"},
+		{"a long JSON path", workv1.IgnoreField{JSONPaths: []string{strings.Repeat(".a", 500_000)}}, `{}`,
+			"bytes are more than"},
 		{"a deep JSON path", workv1.IgnoreField{JSONPaths: []string{strings.Repeat("[?(@.a", 600)}}, `{}`, ""},
-		{"a deep pointer", workv1.IgnoreField{JSONPointers: []string{"/x" + strings.Repeat("/a", 5000)}}, `{"x":` + deep + `}`, ""},
+		{"a deep pointer", workv1.IgnoreField{JSONPointers: []string{"/x" + strings.Repeat("/a", 5000)}}, `{"x":` + deep +
+			`}`, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			obj := &unstructured.Unstructured{}
-			if err := obj.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},` + tt.object[1:])); err != nil && tt.object != "{}" {
+			if err := obj.UnmarshalJSON([]byte(`{"apiVersion":"v1","kind":"X","metadata":{"name":"x"},` +
+				tt.object[1:])); err != nil && tt.object != "{}" {
 				t.Fatal(err)
 			}
 			if tt.object == "{}" {
@@ -96,7 +104,8 @@ func FuzzIgnoreFields(f *testing.F) {
 	m := parseText(manifest)
 	l := parseText(live)
 	f.Fuzz(func(t *testing.T, jsonPath, pointer, jq string) {
-		for _, field := range []workv1.IgnoreField{{JSONPaths: []string{jsonPath}}, {JSONPointers: []string{pointer}}, {JQPathExpressions: []string{jq}}} {
+		for _, field := range []workv1.IgnoreField{{JSONPaths: []string{jsonPath}}, {JSONPointers: []string{pointer}},
+			{JQPathExpressions: []string{jq}}} {
 			hostiletest.Check(t, func() { _, _ = find(t, m, l, field) })
 		}
 	})
@@ -105,8 +114,10 @@ func FuzzIgnoreFields(f *testing.F) {
 // FuzzJQ evaluates expressions on an object with long texts, long lists and many levels.
 func FuzzJQ(f *testing.F) {
 	for _, seed := range []string{
-		"", "#", ".x", ".. | .a?", manyTimes, `select(.x | test("((a?){100}){10}b$"))`, `.l[] | select(contains("a"))`, `.l[1:][0]`, `if .x > 1 then .. else .l[-1] end`,
-		`select(all(.l[]; ascii_upcase | ltrimstr("A") | length > 1e1000))`, `select(. == .)`, `-(.l[0])`, `.["x"], ."x"?`, `limit(1e9; ..)`, `last(.l[])`,
+		"", "#", ".x", ".. | .a?", manyTimes, `select(.x | test("((a?){100}){10}b$"))`, `.l[] | select(contains("a"))`,
+		`.l[1:][0]`, `if .x > 1 then .. else .l[-1] end`,
+		`select(all(.l[]; ascii_upcase | ltrimstr("A") | length > 1e1000))`, `select(. == .)`, `-(.l[0])`, `.["x"], ."x"?`,
+		`limit(1e9; ..)`, `last(.l[])`,
 	} {
 		f.Add(seed)
 	}

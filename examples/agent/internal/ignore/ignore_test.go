@@ -64,7 +64,9 @@ func parseText(text string) *unstructured.Unstructured {
 }
 
 // find returns the options that one rule results in.
-func find(t *testing.T, m, live *unstructured.Unstructured, field workv1.IgnoreField) (appliedwork.ObjectOptions, error) {
+func find(
+	t *testing.T, m, live *unstructured.Unstructured, field workv1.IgnoreField,
+) (appliedwork.ObjectOptions, error) {
 	t.Helper()
 	var options appliedwork.ObjectOptions
 	err := ignore.Find(t.Context(), m, live, []workv1.IgnoreField{field}, &options)
@@ -81,13 +83,20 @@ func TestFind(t *testing.T) {
 	}{
 		{"a JSON path", workv1.IgnoreField{JSONPaths: []string{".spec.replicas"}}, []string{"/spec/replicas"}},
 		{"braces", workv1.IgnoreField{JSONPaths: []string{"{$.spec.replicas}"}}, []string{"/spec/replicas"}},
-		{"a pointer", workv1.IgnoreField{JSONPointers: []string{"/spec/replicas", "/spec/nothing"}}, []string{"/spec/replicas", "/spec/nothing"}},
-		{"escapes", workv1.IgnoreField{JQPathExpressions: []string{".metadata.labels[]"}}, []string{"/metadata/labels/a~1b", "/metadata/labels/c~0d"}},
+		{"a pointer", workv1.IgnoreField{JSONPointers: []string{"/spec/replicas", "/spec/nothing"}},
+			[]string{"/spec/replicas", "/spec/nothing"}},
+		{"escapes", workv1.IgnoreField{JQPathExpressions: []string{".metadata.labels[]"}},
+			[]string{"/metadata/labels/a~1b", "/metadata/labels/c~0d"}},
 		{"jq", workv1.IgnoreField{JQPathExpressions: []string{".spec | .replicas, .nothing"}}, []string{"/spec/replicas"}},
-		{"an item by a JSON path", workv1.IgnoreField{JSONPaths: []string{`.spec.template.spec.containers[?(@.name=="web")].image`}}, []string{container + "/1/image"}},
-		{"an item by jq", workv1.IgnoreField{JQPathExpressions: []string{`.spec.template.spec.containers[] | select(.name == "log") | .image`}}, []string{container + "/0/image"}},
+		{"an item by a JSON path",
+			workv1.IgnoreField{JSONPaths: []string{`.spec.template.spec.containers[?(@.name=="web")].image`}},
+			[]string{container + "/1/image"}},
+		{"an item by jq", workv1.IgnoreField{JQPathExpressions: []string{
+			`.spec.template.spec.containers[] | select(.name == "log") | .image`,
+		}}, []string{container + "/0/image"}},
 		{"the last item", workv1.IgnoreField{JQPathExpressions: []string{".spec.args[-1]"}}, []string{"/spec/args/2"}},
-		{"nothing", workv1.IgnoreField{JSONPaths: []string{".spec.nothing.at.all"}, JQPathExpressions: []string{".spec.nothing"}}, nil},
+		{"nothing", workv1.IgnoreField{JSONPaths: []string{".spec.nothing.at.all"},
+			JQPathExpressions: []string{".spec.nothing"}}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := parse(t, manifest)
@@ -112,11 +121,15 @@ func TestFind(t *testing.T) {
 // TestFieldRemovedFromManifest checks that expressions find fields of the live object that the manifest no
 // longer has. List items may have other positions there.
 func TestFieldRemovedFromManifest(t *testing.T) {
-	m := parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {spec: {containers: [{name: web}]}}}}")
-	rule := workv1.IgnoreField{JSONPaths: []string{".spec.replicas", `.spec.template.spec.containers[?(@.name=="web")].image`, "..time"}, JQPathExpressions: []string{".metadata.labels", ".spec.template"}}
+	m := parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {template: {spec: {containers: "+
+		"[{name: web}]}}}}")
+	rule := workv1.IgnoreField{JSONPaths: []string{".spec.replicas",
+		`.spec.template.spec.containers[?(@.name=="web")].image`, "..time"},
+		JQPathExpressions: []string{".metadata.labels", ".spec.template"}}
 	for condition, want := range map[workv1.IgnoreFieldsCondition]appliedwork.ObjectOptions{
-		workv1.IgnoreFieldsConditionOnSpokePresent: {IgnoreFields: []string{"/spec/template", "/spec/replicas", "/metadata/labels"}},
-		workv1.IgnoreFieldsConditionOnSpokeChange:  {IgnoreChangedFields: []string{"/spec/template"}},
+		workv1.IgnoreFieldsConditionOnSpokePresent: {IgnoreFields: []string{"/spec/template", "/spec/replicas",
+			"/metadata/labels"}},
+		workv1.IgnoreFieldsConditionOnSpokeChange: {IgnoreChangedFields: []string{"/spec/template"}},
 	} {
 		rule.Condition = condition
 		if needs := ignore.NeedsLive([]workv1.IgnoreField{rule}); needs != (condition == workv1.IgnoreFieldsConditionOnSpokePresent) {
@@ -141,24 +154,34 @@ func TestJQ(t *testing.T) {
 		return err
 	}
 	for _, good := range []string{
-		".spec.replicas", `.metadata.labels["a/b"]`, ".spec.args[]", ".spec.args[-1]", ".spec?.nothing[]?", ".spec | (.replicas, .args[0])",
+		".spec.replicas", `.metadata.labels["a/b"]`, ".spec.args[]", ".spec.args[-1]", ".spec?.nothing[]?",
+		".spec | (.replicas, .args[0])",
 		`.spec.template.spec.containers[] | select(.name == "web" and (.image | startswith("web:"))) | .image`, "..|.image?",
-		`.spec.template.spec.containers[] | select(any(.ports[]?; .containerPort >= 80)) | .image`, ".spec.nothing // .spec.replicas",
-		`.spec | if .replicas > 1 then .replicas else .args end`, `first(.spec.template.spec.containers[] | select(.image | contains("web")))`,
-		`.spec.template.spec.containers[] | select(.image | test("^(web|log):[0-9]+$")) | .image`, `.spec | select(has("replicas")) | .replicas`, "limit(1; .spec.args[])",
+		`.spec.template.spec.containers[] | select(any(.ports[]?; .containerPort >= 80)) | .image`,
+		".spec.nothing // .spec.replicas",
+		`.spec | if .replicas > 1 then .replicas else .args end`,
+		`first(.spec.template.spec.containers[] | select(.image | contains("web")))`,
+		`.spec.template.spec.containers[] | select(.image | test("^(web|log):[0-9]+$")) | .image`,
+		`.spec | select(has("replicas")) | .replicas`, "limit(1; .spec.args[])",
 	} {
 		if err := apply(good); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
 	for _, bad := range []string{
-		`.spec | select("x" * 2147483646 == "")`, `select(reduce range(60) as $i ("x"; . + .) == "")`, "select([range(1e12)] == [])", "select([limit(1e12; repeat(1))] == [])",
-		`select("\(.)\(.)" == "")`, "select(tojson|tojson|tojson == 1)", "def f: f; f", ".. as $x | .spec", ".spec |= 1", "@base64", "[..]", "{a: .}", "input", "env", "$ENV",
-		"getpath([\"spec\"])", "to_entries", "try .spec", "label $x | break $x", "foreach .[] as $x (0; 1)", ".spec.args[(range(9))]", "paths", "recurse(.[])",
-		"select(contains(.))", `select(.spec.args | contains(["x"]))`, "select(test(.spec.name))", `.spec["\(1)"]`, strings.Repeat(".spec|", 700) + ".",
+		`.spec | select("x" * 2147483646 == "")`, `select(reduce range(60) as $i ("x"; . + .) == "")`,
+		"select([range(1e12)] == [])", "select([limit(1e12; repeat(1))] == [])",
+		`select("\(.)\(.)" == "")`, "select(tojson|tojson|tojson == 1)", "def f: f; f", ".. as $x | .spec", ".spec |= 1",
+		"@base64", "[..]", "{a: .}", "input", "env", "$ENV",
+		"getpath([\"spec\"])", "to_entries", "try .spec", "label $x | break $x", "foreach .[] as $x (0; 1)",
+		".spec.args[(range(9))]", "paths", "recurse(.[])",
+		"select(contains(.))", `select(.spec.args | contains(["x"]))`, "select(test(.spec.name))", `.spec["\(1)"]`,
+		strings.Repeat(".spec|", 700) + ".",
 		"if [1] then . else . end", "-(.a + 1)", "select(1 + 1)", "limit([1]; .spec)",
 	} {
-		if err := apply(bad); err == nil || !strings.Contains(err.Error(), "not allowed") && !strings.Contains(err.Error(), "bytes are more than the limit of 4096") && !strings.Contains(err.Error(), "unexpected") {
+		if err := apply(bad); err == nil || !strings.Contains(err.Error(), "not allowed") &&
+			!strings.Contains(err.Error(), "bytes are more than the limit of 4096") &&
+			!strings.Contains(err.Error(), "unexpected") {
 			t.Errorf("%.60s: %v", bad, err)
 		}
 	}
@@ -172,23 +195,29 @@ func TestErrors(t *testing.T) {
 		field      workv1.IgnoreField
 		want       string
 	}{
-		{"a condition", "condition", workv1.IgnoreField{Condition: "Always", JSONPaths: []string{".spec"}}, `"Always" is unknown: write OnSpokePresent or OnSpokeChange`},
+		{"a condition", "condition", workv1.IgnoreField{Condition: "Always", JSONPaths: []string{".spec"}},
+			`"Always" is unknown: write OnSpokePresent or OnSpokeChange`},
 		{"a JSON path", ".spec[", workv1.IgnoreField{JSONPaths: []string{".spec["}}, "unterminated array"},
 		{"two", ".a}{.b", workv1.IgnoreField{JSONPaths: []string{".a}{.b"}}, "not a single path"},
 		{"a text", "{'x'}", workv1.IgnoreField{JSONPaths: []string{"{'x'}"}}, "not supported in a path"},
 		{"the whole", "{$}", workv1.IgnoreField{JSONPaths: []string{"{$}"}}, "CreateOnly"},
 		{"the whole by pointer", "", workv1.IgnoreField{JSONPointers: []string{""}}, "CreateOnly"},
-		{"the name", "/metadata/name", workv1.IgnoreField{JSONPointers: []string{"/metadata/name"}}, "the name or the namespace"},
+		{"the name", "/metadata/name", workv1.IgnoreField{JSONPointers: []string{"/metadata/name"}},
+			"the name or the namespace"},
 		{"the kind", ".kind", workv1.IgnoreField{JQPathExpressions: []string{".kind"}}, "apiVersion or kind"},
 		{"a relative pointer", "spec", workv1.IgnoreField{JSONPointers: []string{"spec"}}, "begin with /"},
 		{"an escape", "/a~2", workv1.IgnoreField{JSONPointers: []string{"/a~2"}}, "~0"},
-		{"an escape below what is not there", "/nothing/a~2", workv1.IgnoreField{JSONPointers: []string{"/nothing/a~2"}}, "~0"},
+		{"an escape below what is not there", "/nothing/a~2", workv1.IgnoreField{JSONPointers: []string{"/nothing/a~2"}},
+			"~0"},
 		{"an index", "/spec/args/-", workv1.IgnoreField{JSONPointers: []string{"/spec/args/-"}}, "index of a list item"},
 		{"jq that is none", ".a |", workv1.IgnoreField{JQPathExpressions: []string{".a |"}}, "unexpected"},
-		{"jq that is no path", "1 + 1", workv1.IgnoreField{JQPathExpressions: []string{"1 + 1"}}, "operator + is not allowed"},
+		{"jq that is no path", "1 + 1", workv1.IgnoreField{JQPathExpressions: []string{"1 + 1"}},
+			"operator + is not allowed"},
 		{"jq that is another value", "true", workv1.IgnoreField{JQPathExpressions: []string{"true"}}, "invalid path"},
-		{"jq that fails", `error("no")`, workv1.IgnoreField{JQPathExpressions: []string{`error("no")`}}, "error/1 is not allowed"},
-		{"jq that takes too long", manyTimes, workv1.IgnoreField{JQPathExpressions: []string{manyTimes}}, "longer than 250ms"},
+		{"jq that fails", `error("no")`, workv1.IgnoreField{JQPathExpressions: []string{`error("no")`}},
+			"error/1 is not allowed"},
+		{"jq that takes too long", manyTimes, workv1.IgnoreField{JQPathExpressions: []string{manyTimes}},
+			"longer than 250ms"},
 		{"jq with a slice", ".spec.args[1:]", workv1.IgnoreField{JQPathExpressions: []string{".spec.args[1:]"}}, "slices"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -240,7 +269,8 @@ func TestJSONPath(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			m := parse(t, object)
-			got, err := find(t, m, m, workv1.IgnoreField{Condition: workv1.IgnoreFieldsConditionOnSpokePresent, JSONPaths: []string{path}})
+			got, err := find(t, m, m, workv1.IgnoreField{Condition: workv1.IgnoreFieldsConditionOnSpokePresent,
+				JSONPaths: []string{path}})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -131,10 +131,13 @@ func TestMemory(t *testing.T) {
 		decoded int
 		want    string
 	}{
-		"objects":  {[]string{object("a", `{"":0}`, 4<<20), object("b", "0", 10)}, 1, "not decoded: it has so many small parts that it would take more than 67108864 bytes of memory: make the manifest simpler"},
-		"nested":   {[]string{object("a", nested, 4<<20), object("b", "0", 10)}, 1, "not decoded: it has so many small parts"},
-		"large":    {[]string{object("a", strconv.Quote(strings.Repeat("a", 4<<20)), 5<<20)}, 1, ""},
-		"together": {append(together, object("b", "0", 10)), 15, "not decoded: all manifests of the work would take more than 201326592 bytes of memory together: split the work"},
+		"objects": {[]string{object("a", `{"":0}`, 4<<20), object("b", "0", 10)}, 1,
+			"not decoded: it has so many small parts that it would take more than 67108864 bytes of memory: make the manifest simpler"},
+		"nested": {[]string{object("a", nested, 4<<20), object("b", "0", 10)}, 1,
+			"not decoded: it has so many small parts"},
+		"large": {[]string{object("a", strconv.Quote(strings.Repeat("a", 4<<20)), 5<<20)}, 1, ""},
+		"together": {append(together, object("b", "0", 10)), 15,
+			"not decoded: all manifests of the work would take more than 201326592 bytes of memory together: split the work"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := workOf(tt.texts...)
@@ -190,7 +193,8 @@ func TestManyPatterns(t *testing.T) {
 			t.Errorf("namespace %s: it took %v", namespace, took)
 		}
 		for _, m := range manifests {
-			if refused := m.Err != nil && strings.Contains(m.Err.Error(), "7000 configurations of the work have wildcards"); refused != (namespace == "*") {
+			if refused := m.Err != nil &&
+				strings.Contains(m.Err.Error(), "7000 configurations of the work have wildcards"); refused != (namespace == "*") {
 				t.Fatalf("namespace %s: %v", namespace, m.Err)
 			}
 			if m.Err == nil && m.Strategy() != workv1.UpdateStrategyTypeReadOnly {

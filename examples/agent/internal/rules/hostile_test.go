@@ -73,9 +73,11 @@ func TestHostileExpressions(t *testing.T) {
 		"many errors":         strings.Repeat("a.b+", 4000) + "c",
 		"garbage":             strings.Repeat("$", 16000),
 		"garbage in lines":    strings.Repeat("$\n", 8000),
-		"unwrapped lists":     "[lists.range(20000).map(i, optional.of(i))].all(l, lists.range(20000).map(i, optional.unwrap(l)).size() == 0)",
-		"optional macros":     "object.?x" + strings.Repeat(".optMap(v, v)", 60) + ".hasValue() == false",
-		"time zones":          "lists.range(10000).exists(i, timestamp('2026-01-01T00:00:00Z').getHours('America/New_York') == 25)",
+		"unwrapped lists": "[lists.range(20000).map(i, optional.of(i))].all(l, lists.range(20000).map(i, " +
+			"optional.unwrap(l)).size() == 0)",
+		"optional macros": "object.?x" + strings.Repeat(".optMap(v, v)", 60) + ".hasValue() == false",
+		"time zones": "lists.range(10000).exists(i, " +
+			"timestamp('2026-01-01T00:00:00Z').getHours('America/New_York') == 25)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var message string
@@ -133,11 +135,16 @@ func TestCompiledBytes(t *testing.T) {
 // FuzzCEL evaluates expressions on an object with long texts, long lists and many levels.
 func FuzzCEL(f *testing.F) {
 	for _, seed := range []string{
-		"", "object.x.matches('(a?){100}b$')", "object.l.sort() == object.l", "[object.l].map(x, x + x).map(x, x + x).all(x, x == x)", "lists.range(1000).map(i, [i, {i: i}]).size() > 0",
-		"object.?deep.?a.orValue(1) == 1", "object.x.replace('a', object.x) != ''", "object.x.split('').join('b').reverse() == ''", "'%s %d'.format([object, 1]) == ''",
-		"object.l.distinct().flatten().slice(1, 2).size() == 1", "sets.intersects(object.l, object.l)", "math.greatest([1, 2]) == 2", "optional.of(object).optMap(x, x.l).hasValue()",
-		"object.l.sortBy(x, x).exists(x, x.indexOf('m') > 0 || x.charAt(0) == 'i')", "timestamp('2026-01-01T00:00:00Z').getHours('Asia/Tokyo') > 1", "object.deep == object.deep",
-		"{'a': 1}.map(k, k).exists(k, k in object)", "strings.quote(object.x).upperAscii().substring(1).trim() == ''", "has(object.x) ? object.x < 'b' : 1 / 0 == 1",
+		"", "object.x.matches('(a?){100}b$')", "object.l.sort() == object.l",
+		"[object.l].map(x, x + x).map(x, x + x).all(x, x == x)", "lists.range(1000).map(i, [i, {i: i}]).size() > 0",
+		"object.?deep.?a.orValue(1) == 1", "object.x.replace('a', object.x) != ''",
+		"object.x.split('').join('b').reverse() == ''", "'%s %d'.format([object, 1]) == ''",
+		"object.l.distinct().flatten().slice(1, 2).size() == 1", "sets.intersects(object.l, object.l)",
+		"math.greatest([1, 2]) == 2", "optional.of(object).optMap(x, x.l).hasValue()",
+		"object.l.sortBy(x, x).exists(x, x.indexOf('m') > 0 || x.charAt(0) == 'i')",
+		"timestamp('2026-01-01T00:00:00Z').getHours('Asia/Tokyo') > 1", "object.deep == object.deep",
+		"{'a': 1}.map(k, k).exists(k, k in object)", "strings.quote(object.x).upperAscii().substring(1).trim() == ''",
+		"has(object.x) ? object.x < 'b' : 1 / 0 == 1",
 	} {
 		f.Add(seed)
 	}
@@ -145,7 +152,8 @@ func FuzzCEL(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "X", "metadata": map[string]any{"name": "x"}}}
+	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "X",
+		"metadata": map[string]any{"name": "x"}}}
 	list, deep := []any{}, map[string]any{}
 	for i := range 2000 {
 		list = append(list, fmt.Sprint("item", i))

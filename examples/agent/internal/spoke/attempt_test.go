@@ -45,7 +45,8 @@ func records(t *testing.T) *httptest.Server {
 			works[sent.Name], record = sent, sent
 		case record == nil:
 			w.WriteHeader(http.StatusNotFound)
-			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"details":{"name":"x"}}`))
+			_, _ = w.Write([]byte(
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"details":{"name":"x"}}`))
 			return
 		case r.Method == http.MethodPatch:
 			if record.Annotations == nil {
@@ -66,7 +67,8 @@ func records(t *testing.T) *httptest.Server {
 func TestWorkThatEndsAgentIsPostponed(t *testing.T) {
 	server := records(t)
 	start := func() *spoke.Cluster {
-		c, err := spoke.New(spoke.Options{Config: &rest.Config{Host: server.URL}, Hub: "hub", Origin: spoke.Origin{Address: "https://hub"}})
+		c, err := spoke.New(spoke.Options{Config: &rest.Config{Host: server.URL}, Hub: "hub",
+			Origin: spoke.Origin{Address: "https://hub"}})
 		if err != nil {
 			t.Fatal(err)
 		}

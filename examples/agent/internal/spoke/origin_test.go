@@ -24,16 +24,21 @@ func TestOwnHub(t *testing.T) {
 		mine           bool
 	}{
 		{"nobody's", "", spoke.Origin{Address: "https://a"}, nil, true},
-		{"with settings alone", `{"deleteOption":{"propagationPolicy":"Orphan"}}`, spoke.Origin{Address: "https://a"}, nil, true},
+		{"with settings alone", `{"deleteOption":{"propagationPolicy":"Orphan"}}`, spoke.Origin{Address: "https://a"}, nil,
+			true},
 		{"ours", `{"hub":{"address":"https://a"}}`, spoke.Origin{Address: "https://a"}, nil, true},
 		{"another's", `{"hub":{"address":"https://b"}}`, spoke.Origin{Address: "https://a"}, nil, false},
-		{"ours of before", `{"hub":{"address":"https://b"}}`, spoke.Origin{Address: "https://a"}, []string{"https://c", "https://b"}, true},
-		{"one source more", `{"hub":{"address":"mqtt://a","sources":["x"]}}`, spoke.Origin{Address: "mqtt://a", Sources: []string{"y", "x"}}, nil, true},
+		{"ours of before", `{"hub":{"address":"https://b"}}`, spoke.Origin{Address: "https://a"},
+			[]string{"https://c", "https://b"}, true},
+		{"one source more", `{"hub":{"address":"mqtt://a","sources":["x"]}}`,
+			spoke.Origin{Address: "mqtt://a", Sources: []string{"y", "x"}}, nil, true},
 		{"all sources", `{"hub":{"address":"mqtt://a","sources":["x"]}}`, spoke.Origin{Address: "mqtt://a"}, nil, true},
-		{"another source", `{"hub":{"address":"mqtt://a","sources":["x"]}}`, spoke.Origin{Address: "mqtt://a", Sources: []string{"y"}}, nil, false},
+		{"another source", `{"hub":{"address":"mqtt://a","sources":["x"]}}`,
+			spoke.Origin{Address: "mqtt://a", Sources: []string{"y"}}, nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c, err := spoke.New(spoke.Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}, Hub: "hub", Origin: tt.origin, FormerAddresses: tt.former})
+			c, err := spoke.New(spoke.Options{Config: &rest.Config{Host: "https://127.0.0.1:1"}, Hub: "hub", Origin: tt.origin,
+				FormerAddresses: tt.former})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +46,8 @@ func TestOwnHub(t *testing.T) {
 			record.Name, record.Annotations = "r", map[string]string{"spokewire.github.io/work-agent": tt.recorded}
 			err = c.Mine(record)
 			var foreign *spoke.ForeignError
-			if (err == nil) != tt.mine || err != nil && (!errors.As(err, &foreign) || !strings.Contains(err.Error(), "--hub-was "+foreign.Other.Address)) {
+			if (err == nil) != tt.mine || err != nil &&
+				(!errors.As(err, &foreign) || !strings.Contains(err.Error(), "--hub-was "+foreign.Other.Address)) {
 				t.Errorf("%v", err)
 			}
 		})

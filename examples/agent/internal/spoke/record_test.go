@@ -32,7 +32,8 @@ func TestRemoveOfAnotherHub(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			record := &v1alpha1.AppliedWork{}
 			record.APIVersion, record.Kind = v1alpha1.GroupVersion.String(), "AppliedWork"
-			record.Name, record.UID, record.Annotations = "r", "r1", map[string]string{"spokewire.github.io/work-agent": tt.recorded}
+			record.Name, record.UID, record.Annotations = "r", "r1",
+				map[string]string{"spokewire.github.io/work-agent": tt.recorded}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method != http.MethodGet {
 					t.Errorf("%s %s", r.Method, r.URL)
@@ -43,7 +44,8 @@ func TestRemoveOfAnotherHub(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			c, err := spoke.New(spoke.Options{Config: &rest.Config{Host: server.URL}, Hub: "hub", Origin: spoke.Origin{Address: "https://now"}})
+			c, err := spoke.New(spoke.Options{Config: &rest.Config{Host: server.URL}, Hub: "hub",
+				Origin: spoke.Origin{Address: "https://now"}})
 			if err != nil {
 				t.Fatal(err)
 			}

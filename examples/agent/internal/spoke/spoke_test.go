@@ -27,7 +27,8 @@ import (
 
 func executor(namespace, name string) *workv1.ManifestWorkExecutor {
 	return &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
-		Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: namespace, Name: name},
+		Type:           workv1.ExecutorSubjectTypeServiceAccount,
+		ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: namespace, Name: name},
 	}}
 }
 
@@ -55,7 +56,8 @@ func TestUserOf(t *testing.T) {
 // TestConflict checks that the error of a conflict names the possible changes to the work.
 func TestConflict(t *testing.T) {
 	err := spoke.Explain(fmt.Errorf("apply: %w", &appliedwork.OwnershipConflictError{
-		Key: appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"}, Fields: []string{`conflict with "kubectl": .data.a`},
+		Key:    appliedwork.Key{Kind: "ConfigMap", Namespace: "n", Name: "c"},
+		Fields: []string{`conflict with "kubectl": .data.a`},
 	}))
 	const want = `ConfigMap n/c: other managers own fields of the manifest (conflict with "kubectl": .data.a): remove the fields, or set updateStrategy.serverSideApply.force in its manifestConfigs`
 	if conflict := (*appliedwork.OwnershipConflictError)(nil); err.Error() != want || !errors.As(err, &conflict) {
@@ -79,7 +81,8 @@ func TestIdentities(t *testing.T) {
 		return id
 	}
 	agent, first := identity(nil), identity(executor("n", "a"))
-	if agent == first || identity(nil) != agent || identity(executor("n", "a")) != first || identity(executor("n", "b")) == first {
+	if agent == first || identity(nil) != agent || identity(executor("n", "a")) != first ||
+		identity(executor("n", "b")) == first {
 		t.Error("identities are mixed up")
 	}
 	for i := range 200 {
@@ -186,7 +189,9 @@ func TestPolicies(t *testing.T) {
 	}
 	selective := &workv1.DeleteOption{
 		PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan,
-		SelectivelyOrphan: &workv1.SelectivelyOrphan{OrphaningRules: []workv1.OrphaningRule{{Resource: "configmaps", Namespace: "n", Name: "a"}}},
+		SelectivelyOrphan: &workv1.SelectivelyOrphan{
+			OrphaningRules: []workv1.OrphaningRule{{Resource: "configmaps", Namespace: "n", Name: "a"}},
+		},
 	}
 	for _, tt := range []struct {
 		name   string
@@ -194,10 +199,13 @@ func TestPolicies(t *testing.T) {
 		want   string // of a, b and a read-only object
 	}{
 		{"none", nil, "Delete Delete Orphan"},
-		{"foreground", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground}, "Delete Delete Orphan"},
+		{"foreground", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground},
+			"Delete Delete Orphan"},
 		{"orphan", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}, "Orphan Orphan Orphan"},
 		{"selective", selective, "Orphan Delete Orphan"},
-		{"selective without rules", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan}, "Delete Delete Orphan"},
+		{"selective without rules",
+			&workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan},
+			"Delete Delete Orphan"},
 	} {
 		p, err := spoke.Policies(tt.option, appliedwork.KeyOf(entry("read")))
 		if err != nil {
@@ -208,7 +216,8 @@ func TestPolicies(t *testing.T) {
 		}
 	}
 	// An unknown policy is an error: Orphan may be meant.
-	if _, err := spoke.Policies(&workv1.DeleteOption{PropagationPolicy: "orphan"}); err == nil || !strings.Contains(err.Error(), `propagationPolicy "orphan" is unknown`) {
+	if _, err := spoke.Policies(&workv1.DeleteOption{PropagationPolicy: "orphan"}); err == nil ||
+		!strings.Contains(err.Error(), `propagationPolicy "orphan" is unknown`) {
 		t.Error(err)
 	}
 }
@@ -224,7 +233,8 @@ func TestTemporaryErrors(t *testing.T) {
 		return c.Install(t.Context())
 	}
 	answers := func(code int) error {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) }))
+		server := httptest.NewServer(
+			http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", code) }))
 		return fails(server, &rest.Config{Host: server.URL})
 	}
 	gone := httptest.NewServer(nil)

@@ -23,7 +23,8 @@ func TestPanicDegradesManifest(t *testing.T) {
 	b := builder(t)
 	for name, change := range map[string]func(*spoke.Outcome){
 		"rules": func(o *spoke.Outcome) {
-			o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "a", Version: "v9", Path: ".a"}}}}
+			o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+				JsonPaths: []workv1.JsonPath{{Name: "a", Version: "v9", Path: ".a"}}}}
 			o.InVersion = func(context.Context, string) (*unstructured.Unstructured, error) { panic("secret") }
 		},
 		"manifest": func(o *spoke.Outcome) { o.Err = &guard.PanicError{Doing: "preparing the manifest"} },
@@ -31,7 +32,8 @@ func TestPanicDegradesManifest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 			next, _ := b.Next(t.Context(), w, result(outcome("bad", change), outcome("good", nil)), start)
-			if c := meta.FindStatusCondition(next.Conditions, workv1.WorkDegraded); c == nil || c.Status != metav1.ConditionTrue || c.Message != "1 of 2 resources are degraded" {
+			if c := meta.FindStatusCondition(next.Conditions, workv1.WorkDegraded); c == nil ||
+				c.Status != metav1.ConditionTrue || c.Message != "1 of 2 resources are degraded" {
 				t.Errorf("the work is %+v", c)
 			}
 			for i, want := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {

@@ -27,7 +27,8 @@ import (
 func ruled(conditions ...string) func(*spoke.Outcome) {
 	return func(o *spoke.Outcome) {
 		for _, c := range conditions {
-			o.Config.ConditionRules = append(o.Config.ConditionRules, workv1.ConditionRule{Condition: c, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"true"}})
+			o.Config.ConditionRules = append(o.Config.ConditionRules,
+				workv1.ConditionRule{Condition: c, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"true"}})
 		}
 	}
 }
@@ -36,7 +37,8 @@ func ruled(conditions ...string) func(*spoke.Outcome) {
 // or could not be applied.
 func TestRulesWithoutObject(t *testing.T) {
 	b := builder(t)
-	all := ruled("Ready", workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestProgressing, workv1.ManifestDegraded)
+	all := ruled("Ready", workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestProgressing,
+		workv1.ManifestDegraded)
 	for _, tt := range []struct {
 		name   string
 		change func(*spoke.Outcome)
@@ -44,7 +46,8 @@ func TestRulesWithoutObject(t *testing.T) {
 	}{
 		{"there", nil, []metav1.ConditionStatus{"True", "True", "True"}},
 		{"gone", func(o *spoke.Outcome) { o.Live = nil }, []metav1.ConditionStatus{"Unknown", "True", "False"}},
-		{"not to be read", func(o *spoke.Outcome) { o.Live, o.ReadErr = nil, errors.New("no") }, []metav1.ConditionStatus{"Unknown", "True", "Unknown"}},
+		{"not to be read", func(o *spoke.Outcome) { o.Live, o.ReadErr = nil, errors.New("no") },
+			[]metav1.ConditionStatus{"Unknown", "True", "Unknown"}},
 		{"refused", func(o *spoke.Outcome) { o.Err = errors.New("no") }, []metav1.ConditionStatus{"True", "False", "True"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -81,7 +84,8 @@ func TestUnusableRule(t *testing.T) {
 		return w.Status.ResourceStatus.Manifests[0].Conditions
 	}
 	conditions := serve(ruled("job done", "", "example.com/Ready", strings.Repeat("x", 317), "Done"))
-	for kind, want := range map[string]bool{"job done": false, "": false, strings.Repeat("x", 317): false, "example.com/Ready": true, "Done": true} {
+	for kind, want := range map[string]bool{"job done": false, "": false, strings.Repeat("x", 317): false,
+		"example.com/Ready": true, "Done": true} {
 		if got := meta.FindStatusCondition(conditions, kind); (got != nil) != want {
 			t.Errorf("%.20q: %+v", kind, got)
 		}
@@ -99,7 +103,8 @@ func TestUnusableRule(t *testing.T) {
 // while the result does not.
 func TestSameTwice(t *testing.T) {
 	b, w := builder(t), &workv1.ManifestWork{}
-	r := result(outcome("a", nil), outcome("a", func(o *spoke.Outcome) { o.Err = errors.New("it is the same object as manifest 0") }))
+	r := result(outcome("a", nil),
+		outcome("a", func(o *spoke.Outcome) { o.Err = errors.New("it is the same object as manifest 0") }))
 	w.Status, _ = b.Next(t.Context(), w, r, start)
 	if again, _ := b.Next(t.Context(), w, r, start.Add(time.Second)); !cmp.Equal(again, w.Status) {
 		t.Errorf("nothing has changed: %s", cmp.Diff(w.Status, again))
@@ -135,24 +140,29 @@ func TestRulesWithinLimits(t *testing.T) {
 		}
 		w.Status, _ = b.Next(ctx, w, result(outcome("a", func(o *spoke.Outcome) {
 			ruled("First", "Second")(o)
-			o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "name", Path: ".metadata.name"}}}}
+			o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+				JsonPaths: []workv1.JsonPath{{Name: "name", Path: ".metadata.name"}}}}
 		})), start)
 	}
 	serve(guard.MaxRules - 2)
 	conditions := w.Status.ResourceStatus.Manifests[0].Conditions
 	first, second := meta.FindStatusCondition(conditions, "First"), meta.FindStatusCondition(conditions, "Second")
-	if first.Status != "True" || second.Status != "Unknown" || second.Reason != workv1.ConditionRuleInvalid || !strings.Contains(second.Message, "make them fewer or simpler") {
+	if first.Status != "True" || second.Status != "Unknown" || second.Reason != workv1.ConditionRuleInvalid ||
+		!strings.Contains(second.Message, "make them fewer or simpler") {
 		t.Errorf("%+v, %+v", first, second)
 	}
-	if c := meta.FindStatusCondition(w.Status.Conditions, status.RulesWithinLimits); c == nil || c.Status != "False" || !strings.Contains(c.Message, "split the work") {
+	if c := meta.FindStatusCondition(w.Status.Conditions, status.RulesWithinLimits); c == nil || c.Status != "False" ||
+		!strings.Contains(c.Message, "split the work") {
 		t.Errorf("%+v", c)
 	}
 	serve(guard.MaxRules)
-	if c := meta.FindStatusCondition(w.Status.ResourceStatus.Manifests[0].Conditions, status.StatusFeedbackSynced); c.Status != "False" || !strings.Contains(c.Message, "make them fewer or simpler") {
+	if c := meta.FindStatusCondition(w.Status.ResourceStatus.Manifests[0].Conditions,
+		status.StatusFeedbackSynced); c.Status != "False" || !strings.Contains(c.Message, "make them fewer or simpler") {
 		t.Errorf("%+v", c)
 	}
 	serve(0)
-	if c := meta.FindStatusCondition(w.Status.Conditions, status.RulesWithinLimits); c != nil || !meta.IsStatusConditionTrue(w.Status.ResourceStatus.Manifests[0].Conditions, "Second") {
+	if c := meta.FindStatusCondition(w.Status.Conditions, status.RulesWithinLimits); c != nil ||
+		!meta.IsStatusConditionTrue(w.Status.ResourceStatus.Manifests[0].Conditions, "Second") {
 		t.Errorf("%+v", w.Status)
 	}
 }
@@ -200,8 +210,10 @@ func TestManyRules(t *testing.T) {
 	over := outcome("a", func(o *spoke.Outcome) {
 		id := workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "n", Name: "a"}
 		options := []workv1.ManifestConfigOption{{
-			ResourceIdentifier: id, FeedbackRules: slices.Repeat([]workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, guard.MaxRules+1),
-			ConditionRules: []workv1.ConditionRule{{Condition: workv1.ManifestComplete, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"true"}}},
+			ResourceIdentifier: id, FeedbackRules: slices.Repeat([]workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
+				guard.MaxRules+1),
+			ConditionRules: []workv1.ConditionRule{{Condition: workv1.ManifestComplete, Type: workv1.CelConditionExpressionsType,
+				CelExpressions: []string{"true"}}},
 		}}
 		for i := range guard.MaxRules + 1 {
 			options[0].ConditionRules = append(options[0].ConditionRules, workv1.ConditionRule{Condition: fmt.Sprint("C", i)})
@@ -214,11 +226,13 @@ func TestManyRules(t *testing.T) {
 	}
 	conditions := w.Status.ResourceStatus.Manifests[0].Conditions
 	for _, kind := range []string{status.StatusFeedbackSynced, status.ConditionRulesUsable} {
-		if c := meta.FindStatusCondition(conditions, kind); c == nil || c.Status != "False" || c.Reason != status.ReasonLimitExceeded || !strings.Contains(c.Message, "more than 10000 rules") {
+		if c := meta.FindStatusCondition(conditions, kind); c == nil || c.Status != "False" ||
+			c.Reason != status.ReasonLimitExceeded || !strings.Contains(c.Message, "more than 10000 rules") {
 			t.Errorf("%s: %+v", kind, c)
 		}
 	}
-	if len(conditions) > 10 || !meta.IsStatusConditionTrue(conditions, workv1.ManifestComplete) || !meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkComplete) {
+	if len(conditions) > 10 || !meta.IsStatusConditionTrue(conditions, workv1.ManifestComplete) ||
+		!meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkComplete) {
 		t.Errorf("%d conditions: %+v", len(conditions), w.Status.Conditions)
 	}
 }

@@ -33,14 +33,16 @@ const degradedAfter = time.Minute
 // change.
 func outcome(name string, change func(*spoke.Outcome)) spoke.Outcome {
 	o := spoke.Outcome{Manifest: manifest.Manifest{
-		Object:     &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": name, "namespace": "n"}}},
+		Object: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment",
+			"metadata": map[string]any{"name": name, "namespace": "n"}}},
 		Key:        appliedwork.Key{Group: "apps", Kind: "Deployment", Namespace: "n", Name: name},
 		Resource:   schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
 		Namespaced: true, Served: true,
 	}}
 	o.Live = o.Object.DeepCopy()
 	o.Live.Object["spec"] = map[string]any{"replicas": int64(1)}
-	o.Live.Object["status"] = map[string]any{"replicas": int64(1), "updatedReplicas": int64(1), "availableReplicas": int64(1), "readyReplicas": int64(1)}
+	o.Live.Object["status"] = map[string]any{"replicas": int64(1), "updatedReplicas": int64(1),
+		"availableReplicas": int64(1), "readyReplicas": int64(1)}
 	if change != nil {
 		change(&o)
 	}
@@ -81,29 +83,55 @@ func TestConditions(t *testing.T) {
 		change         func(*spoke.Outcome)
 		manifest, work string
 	}{
-		{"as desired", nil, "Applied=True(AppliedManifestComplete) Available=True(ResourceAvailable)" + synced + " Progressing=False(Completed) Degraded=False(AsDesired)",
-			"Applied=True(AppliedManifestWorkComplete) Available=True(ResourcesAvailable) Progressing=False(Completed) Degraded=False(AsDesired)"},
-		{"not healthy yet", unready, "Applied=True(AppliedManifestComplete) Available=True(ResourceAvailable)" + synced + " Progressing=True(NotHealthy) Degraded=False(NotHealthy)",
-			"Applied=True(AppliedManifestWorkComplete) Available=True(ResourcesAvailable) Progressing=True(Applying) Degraded=False(AsDesired)"},
-		{"refused", func(o *spoke.Outcome) { o.Err, o.Live = errors.New("no"), nil }, "Applied=False(AppliedManifestFailed) Available=False(ResourceNotAvailable) Progressing=True(Failed) Degraded=False(Failed)",
-			"Applied=False(AppliedManifestWorkFailed) Available=False(ResourcesNotAvailable) Progressing=True(Failed) Degraded=False(AsDesired)"},
-		{"a conflict", func(o *spoke.Outcome) { o.Err = &appliedwork.OwnershipConflictError{Key: o.Key} }, "Applied=False(ApplyConflict) Available=True(ResourceAvailable)" + synced + " Progressing=True(Failed) Degraded=False(Failed)",
-			"Applied=False(AppliedManifestWorkFailed) Available=True(ResourcesAvailable) Progressing=True(Failed) Degraded=False(AsDesired)"},
-		{"a path", func(o *spoke.Outcome) { o.Err = &ignore.Error{Path: "x", Err: errors.New("no")} }, "Applied=False(AppliedManifestSSAIgnoreFieldError) Available=True(ResourceAvailable)" + synced + " Progressing=True(Failed) Degraded=False(Failed)",
-			"Applied=False(AppliedManifestWorkFailed) Available=True(ResourcesAvailable) Progressing=True(Failed) Degraded=False(AsDesired)"},
-		{"going first", func(o *spoke.Outcome) { o.Err, o.Pending = errors.New("it is being deleted"), true }, "Applied=False(AppliedManifestFailed) Available=True(ResourceAvailable)" + synced + " Progressing=True(Applying) Degraded=False(Applying)",
-			"Applied=False(AppliedManifestWorkFailed) Available=True(ResourcesAvailable) Progressing=True(Applying) Degraded=False(AsDesired)"},
-		{"not to be read", func(o *spoke.Outcome) { o.Live, o.ReadErr = nil, forbidden }, "Applied=True(AppliedManifestComplete) Available=Unknown(FetchingResourceFailed) Progressing=True(Applying) Degraded=False(Applying)",
-			"Applied=True(AppliedManifestWorkComplete) Available=Unknown(ResourcesStatusUnknown) Progressing=True(Applying) Degraded=False(AsDesired)"},
-		{"not known", func(o *spoke.Outcome) { o.Live, o.Err, o.Resource.Resource = nil, errors.New("no"), "" }, "Applied=False(AppliedManifestFailed) Available=Unknown(IncompletedResourceMeta) Progressing=True(Failed) Degraded=False(Failed)",
-			"Applied=False(AppliedManifestWorkFailed) Available=Unknown(ResourcesStatusUnknown) Progressing=True(Failed) Degraded=False(AsDesired)"},
+		{"as desired", nil, "Applied=True(AppliedManifestComplete) Available=True(ResourceAvailable)" + synced +
+			" Progressing=False(Completed) Degraded=False(AsDesired)",
+			"Applied=True(AppliedManifestWorkComplete) Available=True(ResourcesAvailable) Progressing=False(Completed) " +
+				"Degraded=False(AsDesired)"},
+		{"not healthy yet", unready, "Applied=True(AppliedManifestComplete) Available=True(ResourceAvailable)" + synced +
+			" Progressing=True(NotHealthy) Degraded=False(NotHealthy)",
+			"Applied=True(AppliedManifestWorkComplete) Available=True(ResourcesAvailable) Progressing=True(Applying) " +
+				"Degraded=False(AsDesired)"},
+		{"refused", func(o *spoke.Outcome) { o.Err, o.Live = errors.New("no"), nil },
+			"Applied=False(AppliedManifestFailed) Available=False(ResourceNotAvailable) Progressing=True(Failed) " +
+				"Degraded=False(Failed)",
+			"Applied=False(AppliedManifestWorkFailed) Available=False(ResourcesNotAvailable) Progressing=True(Failed) " +
+				"Degraded=False(AsDesired)"},
+		{"a conflict", func(o *spoke.Outcome) { o.Err = &appliedwork.OwnershipConflictError{Key: o.Key} },
+			"Applied=False(ApplyConflict) Available=True(ResourceAvailable)" + synced +
+				" Progressing=True(Failed) Degraded=False(Failed)",
+			"Applied=False(AppliedManifestWorkFailed) Available=True(ResourcesAvailable) Progressing=True(Failed) " +
+				"Degraded=False(AsDesired)"},
+		{"a path", func(o *spoke.Outcome) { o.Err = &ignore.Error{Path: "x", Err: errors.New("no")} },
+			"Applied=False(AppliedManifestSSAIgnoreFieldError) Available=True(ResourceAvailable)" + synced +
+				" Progressing=True(Failed) Degraded=False(Failed)",
+			"Applied=False(AppliedManifestWorkFailed) Available=True(ResourcesAvailable) Progressing=True(Failed) " +
+				"Degraded=False(AsDesired)"},
+		{"going first", func(o *spoke.Outcome) { o.Err, o.Pending = errors.New("it is being deleted"), true },
+			"Applied=False(AppliedManifestFailed) Available=True(ResourceAvailable)" + synced +
+				" Progressing=True(Applying) Degraded=False(Applying)",
+			"Applied=False(AppliedManifestWorkFailed) Available=True(ResourcesAvailable) Progressing=True(Applying) " +
+				"Degraded=False(AsDesired)"},
+		{"not to be read", func(o *spoke.Outcome) { o.Live, o.ReadErr = nil, forbidden },
+			"Applied=True(AppliedManifestComplete) Available=Unknown(FetchingResourceFailed) Progressing=True(Applying) " +
+				"Degraded=False(Applying)",
+			"Applied=True(AppliedManifestWorkComplete) Available=Unknown(ResourcesStatusUnknown) Progressing=True(Applying) " +
+				"Degraded=False(AsDesired)"},
+		{"not known", func(o *spoke.Outcome) { o.Live, o.Err, o.Resource.Resource = nil, errors.New("no"), "" },
+			"Applied=False(AppliedManifestFailed) Available=Unknown(IncompletedResourceMeta) Progressing=True(Failed) " +
+				"Degraded=False(Failed)",
+			"Applied=False(AppliedManifestWorkFailed) Available=Unknown(ResourcesStatusUnknown) Progressing=True(Failed) " +
+				"Degraded=False(AsDesired)"},
 		{"rules in place of ours", func(o *spoke.Outcome) {
 			unready(o)
 			for _, kind := range []string{workv1.ManifestProgressing, workv1.ManifestDegraded, workv1.ManifestAvailable} {
-				o.Config.ConditionRules = append(o.Config.ConditionRules, workv1.ConditionRule{Condition: kind, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"false"}})
+				o.Config.ConditionRules = append(o.Config.ConditionRules, workv1.ConditionRule{Condition: kind,
+					Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"false"}})
 			}
-		}, "Applied=True(AppliedManifestComplete)" + synced + " Progressing=False(ConditionRuleEvaluated) Degraded=False(ConditionRuleEvaluated) Available=False(ConditionRuleEvaluated)",
-			"Applied=True(AppliedManifestWorkComplete) Available=False(ResourcesNotAvailable) Progressing=False(Completed) Degraded=False(AsDesired)"},
+		}, "Applied=True(AppliedManifestComplete)" + synced +
+			" Progressing=False(ConditionRuleEvaluated) Degraded=False(ConditionRuleEvaluated) " +
+			"Available=False(ConditionRuleEvaluated)",
+			"Applied=True(AppliedManifestWorkComplete) Available=False(ResourcesNotAvailable) Progressing=False(Completed) " +
+				"Degraded=False(AsDesired)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 3}}
@@ -150,7 +178,8 @@ func TestFailedJob(t *testing.T) {
 		}
 	}
 	failed := func(status string) any {
-		return map[string]any{"type": "Failed", "status": status, "reason": "BackoffLimitExceeded", "message": "Job has reached the specified backoff limit"}
+		return map[string]any{"type": "Failed", "status": status, "reason": "BackoffLimitExceeded",
+			"message": "Job has reached the specified backoff limit"}
 	}
 	const message = "BackoffLimitExceeded: Job has reached the specified backoff limit"
 	for _, tt := range []struct {
@@ -159,10 +188,12 @@ func TestFailedJob(t *testing.T) {
 		want   string
 		reason string
 	}{
-		{"it has failed", job(map[string]any{"type": "FailureTarget", "status": "True"}, failed("True")), "Progressing=True(ObjectFailed) Degraded=True(ObjectFailed)", message},
+		{"it has failed", job(map[string]any{"type": "FailureTarget", "status": "True"}, failed("True")),
+			"Progressing=True(ObjectFailed) Degraded=True(ObjectFailed)", message},
 		{"it has not", job(failed("False")), "Degraded=False", ""},
 		{"it says nothing", job("Failed"), "Degraded=False", ""},
-		{"it is not applied", func(o *spoke.Outcome) { job(failed("True"))(o); o.Err = errors.New("no") }, "Progressing=True(Failed) Degraded=False(Failed)", ""},
+		{"it is not applied", func(o *spoke.Outcome) { job(failed("True"))(o); o.Err = errors.New("no") },
+			"Progressing=True(Failed) Degraded=False(Failed)", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			next, _ := builder(t).Next(t.Context(), &workv1.ManifestWork{}, result(outcome("x", tt.change)), start)
@@ -184,7 +215,8 @@ func TestFailedJob(t *testing.T) {
 // its object changes or is deleted.
 func TestComplete(t *testing.T) {
 	b := builder(t)
-	rule := workv1.ConditionRule{Condition: workv1.ManifestComplete, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"object.status.readyReplicas == 1"}}
+	rule := workv1.ConditionRule{Condition: workv1.ManifestComplete, Type: workv1.CelConditionExpressionsType,
+		CelExpressions: []string{"object.status.readyReplicas == 1"}}
 	withRule := func(o *spoke.Outcome) { o.Config.ConditionRules = []workv1.ConditionRule{rule} }
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
 	serve := func(now time.Time, outcomes ...spoke.Outcome) {
@@ -211,7 +243,8 @@ func TestComplete(t *testing.T) {
 	}
 	serve(start, outcome("a", withRule), outcome("b", unready), outcome("c", nil))
 	complete("False", start)
-	if got := []bool{kept(w, "a", withRule), kept(w, "b", withRule), kept(w, "c", nil)}; !cmp.Equal(got, []bool{true, false, false}) {
+	if got := []bool{kept(w, "a", withRule), kept(w, "b", withRule), kept(w, "c", nil)}; !cmp.Equal(got,
+		[]bool{true, false, false}) {
 		t.Errorf("kept %v", got)
 	}
 	// The object of a was deleted. b becomes complete, and so does the work.
@@ -245,7 +278,8 @@ func TestComplete(t *testing.T) {
 func TestCompleteInPart(t *testing.T) {
 	b := builder(t)
 	done := func(o *spoke.Outcome) {
-		o.Config.ConditionRules = []workv1.ConditionRule{{Condition: workv1.ManifestComplete, Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"true"}}}
+		o.Config.ConditionRules = []workv1.ConditionRule{{Condition: workv1.ManifestComplete,
+			Type: workv1.CelConditionExpressionsType, CelExpressions: []string{"true"}}}
 	}
 	refused := func(o *spoke.Outcome) { o.Err, o.Live = errors.New("no"), nil }
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
@@ -287,12 +321,17 @@ func TestMessages(t *testing.T) {
 		name, condition, want string
 		result                *spoke.Result
 	}{
-		{"one", workv1.WorkApplied, "Failed to apply manifest work: manifest 1, Deployment.apps n/b: no no", result(outcome("a", nil), outcome("b", failed))},
-		{"two", workv1.WorkApplied, "Failed to apply manifest work: 2 of 3 manifests, the first being manifest 0, Deployment.apps n/a: no no", result(outcome("a", failed), outcome("b", failed), outcome("c", nil))},
-		{"one that could not be decoded", workv1.WorkApplied, "manifest 0: no", result(outcome("a", func(o *spoke.Outcome) { failed(o); o.Object, o.Key, o.Live = nil, appliedwork.Key{}, nil }))},
+		{"one", workv1.WorkApplied, "Failed to apply manifest work: manifest 1, Deployment.apps n/b: no no",
+			result(outcome("a", nil), outcome("b", failed))},
+		{"two", workv1.WorkApplied,
+			"Failed to apply manifest work: 2 of 3 manifests, the first being manifest 0, Deployment.apps n/a: no no",
+			result(outcome("a", failed), outcome("b", failed), outcome("c", nil))},
+		{"one that could not be decoded", workv1.WorkApplied, "manifest 0: no",
+			result(outcome("a", func(o *spoke.Outcome) { failed(o); o.Object, o.Key, o.Live = nil, appliedwork.Key{}, nil }))},
 		{"all", workv1.WorkApplied, "Failed to apply manifest work: away", &spoke.Result{Err: errors.New("away")}},
 		{"none", workv1.WorkAvailable, "There are no resources", result()},
-		{"leaving", workv1.WorkProgressing, "1 resources that were removed from the work are being deleted", &spoke.Result{Leaving: make([]spoke.Target, 1)}},
+		{"leaving", workv1.WorkProgressing, "1 resources that were removed from the work are being deleted",
+			&spoke.Result{Leaving: make([]spoke.Target, 1)}},
 		{"held", workv1.WorkProgressing, "still exist: in use", &spoke.Result{PruneErr: errors.New("in use")}},
 	} {
 		next, _ := builder(t).Next(t.Context(), w, tt.result, start)

@@ -27,12 +27,15 @@ func TestTrouble(t *testing.T) {
 		status     metav1.ConditionStatus
 		change     func(*workv1.ManifestWork, *spoke.Result)
 	}{
-		{status.DeleteOptionUsable, "ttlSecondsAfterFinished is -1: must be 0 or more", "False", func(w *workv1.ManifestWork, _ *spoke.Result) {
-			ttl := int64(-1)
-			w.Spec.DeleteOption = &workv1.DeleteOption{TTLSecondsAfterFinished: &ttl}
-		}},
-		{status.ObjectsWatched, "ConfigMap, Secret: grant it watch", "False", func(_ *workv1.ManifestWork, r *spoke.Result) { r.Unwatched = []string{"ConfigMap", "Secret"} }},
-		{status.Contested, "1 of 1 resources are changed by others", "True", func(_ *workv1.ManifestWork, r *spoke.Result) { r.Outcomes[0].Contested = true }},
+		{status.DeleteOptionUsable, "ttlSecondsAfterFinished is -1: must be 0 or more", "False",
+			func(w *workv1.ManifestWork, _ *spoke.Result) {
+				ttl := int64(-1)
+				w.Spec.DeleteOption = &workv1.DeleteOption{TTLSecondsAfterFinished: &ttl}
+			}},
+		{status.ObjectsWatched, "ConfigMap, Secret: grant it watch", "False",
+			func(_ *workv1.ManifestWork, r *spoke.Result) { r.Unwatched = []string{"ConfigMap", "Secret"} }},
+		{status.Contested, "1 of 1 resources are changed by others", "True",
+			func(_ *workv1.ManifestWork, r *spoke.Result) { r.Outcomes[0].Contested = true }},
 	} {
 		t.Run(tt.kind, func(t *testing.T) {
 			w := &workv1.ManifestWork{}
@@ -55,14 +58,16 @@ func TestTrouble(t *testing.T) {
 				t.Error(diff)
 			}
 			c := meta.FindStatusCondition(w.Status.Conditions, tt.kind)
-			if c == nil || c.Status != tt.status || !strings.Contains(c.Message, tt.want) || !c.LastTransitionTime.Time.Equal(start.Add(time.Minute)) {
+			if c == nil || c.Status != tt.status || !strings.Contains(c.Message, tt.want) ||
+				!c.LastTransitionTime.Time.Equal(start.Add(time.Minute)) {
 				t.Errorf("%+v", c)
 			}
 			if is := meta.IsStatusConditionTrue(w.Status.ResourceStatus.Manifests[0].Conditions, status.Contested); is != (tt.kind == status.Contested) {
 				t.Errorf("the manifest is contested: %v", is)
 			}
 			serve(nil, start.Add(3*time.Minute))
-			if c := meta.FindStatusCondition(w.Status.Conditions, tt.kind); c != nil || meta.FindStatusCondition(w.Status.ResourceStatus.Manifests[0].Conditions, status.Contested) != nil {
+			if c := meta.FindStatusCondition(w.Status.Conditions, tt.kind); c != nil ||
+				meta.FindStatusCondition(w.Status.ResourceStatus.Manifests[0].Conditions, status.Contested) != nil {
 				t.Errorf("%+v", c)
 			}
 		})
@@ -78,7 +83,8 @@ func TestPorts(t *testing.T) {
 		return next
 	}
 	for _, texts := range [][2]string{
-		{"read tcp 127.0.0.1:54321->10.0.0.1:443: connection reset by peer", "read tcp 127.0.0.1:54322->10.0.0.1:443: connection reset by peer"},
+		{"read tcp 127.0.0.1:54321->10.0.0.1:443: connection reset by peer",
+			"read tcp 127.0.0.1:54322->10.0.0.1:443: connection reset by peer"},
 		{"write tcp [::1]:54321->[2001:db8::1]:443: broken pipe", "write tcp [::1]:1->[2001:db8::1]:443: broken pipe"},
 	} {
 		w.Status = serve(texts[0])
@@ -86,7 +92,8 @@ func TestPorts(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied); !strings.Contains(c.Message, "write tcp [2001:db8::1]:443: broken pipe") {
+	if c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied); !strings.Contains(c.Message,
+		"write tcp [2001:db8::1]:443: broken pipe") {
 		t.Error(c.Message)
 	}
 }
@@ -96,11 +103,14 @@ func TestPorts(t *testing.T) {
 func TestScrapeType(t *testing.T) {
 	w := &workv1.ManifestWork{}
 	w.Status, _ = builder(t).Next(t.Context(), w, result(outcome("a", func(o *spoke.Outcome) {
-		o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "name", Path: ".metadata.name"}}}}
+		o.Config.FeedbackRules = []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+			JsonPaths: []workv1.JsonPath{{Name: "name", Path: ".metadata.name"}}}}
 		o.Config.BadScrapeType = "Push"
 	})), start)
 	m := w.Status.ResourceStatus.Manifests[0]
-	if c := meta.FindStatusCondition(m.Conditions, status.StatusFeedbackSynced); c.Status != "False" || !strings.Contains(c.Message, `feedbackScrapeType "Push" is unknown: write Watch or Poll`) || len(m.StatusFeedbacks.Values) != 1 {
+	if c := meta.FindStatusCondition(m.Conditions, status.StatusFeedbackSynced); c.Status != "False" ||
+		!strings.Contains(c.Message, `feedbackScrapeType "Push" is unknown: write Watch or Poll`) ||
+		len(m.StatusFeedbacks.Values) != 1 {
 		t.Errorf("%+v, %+v", c, m.StatusFeedbacks)
 	}
 }

@@ -19,13 +19,15 @@ import (
 
 func TestText(t *testing.T) {
 	r := report.Report{
-		Machine:  report.Machine{System: "linux/amd64", CPUs: 2, Go: "go1.26"},
-		Settings: report.Settings{Broker: "mqtt://b:1", Profile: "ManifestWork", Binary: true, Agents: 1000, Works: 1234567, Size: 2048},
+		Machine: report.Machine{System: "linux/amd64", CPUs: 2, Go: "go1.26"},
+		Settings: report.Settings{Broker: "mqtt://b:1", Profile: "ManifestWork", Binary: true, Agents: 1000, Works: 1234567,
+			Size: 2048},
 		Phases: []report.Phase{{
-			Name: "create", Unit: "round trips", Count: 1234567, Seconds: 2.5, PerSecond: 4000.4, CPUMicros: 120.4, AllocatedBytes: 3 << 20,
-			Latency: &report.Latency{P50: 0.25, P90: 99.94, P99: 100, P999: 2500, Max: 61000},
-			Wire:    &report.Wire{Sent: 5 << 30, Received: 12},
-			Events:  map[string]report.Traffic{"spec": {Events: 7, Bytes: 1 << 10, Largest: 1023}, "status": {}},
+			Name: "create", Unit: "round trips", Count: 1234567, Seconds: 2.5, PerSecond: 4000.4, CPUMicros: 120.4,
+			AllocatedBytes: 3 << 20,
+			Latency:        &report.Latency{P50: 0.25, P90: 99.94, P99: 100, P999: 2500, Max: 61000},
+			Wire:           &report.Wire{Sent: 5 << 30, Received: 12},
+			Events:         map[string]report.Traffic{"spec": {Events: 7, Bytes: 1 << 10, Largest: 1023}, "status": {}},
 		}},
 		PerAgent: report.Share(measure.Memory{Heap: 100 << 10, Stack: 4 << 10}, 2),
 	}
@@ -57,11 +59,13 @@ func TestDraw(t *testing.T) {
 		many[i] = float64(i)
 	}
 	for name, phases := range map[string][]report.Phase{
-		"nothing":         nil,
-		"only one value":  {{Name: "floor", Series: []float64{1}}},
-		"no time at all":  {{Name: "create", Latency: &report.Latency{}, Series: []float64{0, 0}, StepSeconds: 0.1}},
-		"all the same":    {{Name: "paced", Latency: &report.Latency{P50: 1, P90: 1, P99: 1, P999: 1, Max: 1}, Series: []float64{5, 5}, StepSeconds: 0.1}},
-		"much":            {{Name: "create", Latency: latency, Series: many, StepSeconds: 0.1}, {Name: "update", Latency: latency}},
+		"nothing":        nil,
+		"only one value": {{Name: "floor", Series: []float64{1}}},
+		"no time at all": {{Name: "create", Latency: &report.Latency{}, Series: []float64{0, 0}, StepSeconds: 0.1}},
+		"all the same": {{Name: "paced", Latency: &report.Latency{P50: 1, P90: 1, P99: 1, P999: 1, Max: 1},
+			Series: []float64{5, 5}, StepSeconds: 0.1}},
+		"much": {{Name: "create", Latency: latency, Series: many, StepSeconds: 0.1},
+			{Name: "update", Latency: latency}},
 		"an unknown part": {{Name: "other", Latency: latency}},
 	} {
 		t.Run(name, func(t *testing.T) {

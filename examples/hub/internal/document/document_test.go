@@ -29,36 +29,58 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no name", head + "kind: Cluster\n", "metadata.name", "required"},
 		{"a name that no namespace can have", head + "kind: Cluster\nmetadata: {name: A/b}\n", "metadata.name", "lower case"},
 		{"an unknown field", head + "kind: Cluster\nmetadata: {name: a, lables: {}}\n", "metadata.lables", "unknown field"},
-		{"an unknown field within a list", strings.Replace(part, "template", "tmplate", 1), "spec.parts[0].manifests[0].tmplate", "unknown field"},
+		{"an unknown field within a list", strings.Replace(part, "template", "tmplate", 1),
+			"spec.parts[0].manifests[0].tmplate", "unknown field"},
 		{"fields have one spelling", head + "kind: Cluster\nmetadata: {Name: a}\n", "metadata.Name", "unknown field"},
-		{"a value of another type", head + "kind: Cluster\nmetadata: {name: 7}\n", "metadata.name", "must be a string, not a number"},
-		{"a name that YAML takes for something else", head + "kind: Cluster\nmetadata: {name: y}\n", "metadata.name", "must be a string, not a bool: put it in quotes"},
-		{"a label of another type", head + "kind: Cluster\nmetadata: {name: a, labels: {a: b, region: 1}}\n", "metadata.labels.region", "must be a string, not a number"},
-		{"a label with a prefix", head + "kind: Cluster\nmetadata: {name: a, labels: {example.com/n: {a: b}}}\n", "metadata.labels[example.com/n]", "must not be an object"},
-		{"another type within a list", strings.Replace(part, "template: x", "template: x}, {template: [y]", 1), "spec.parts[0].manifests[1].template", "must not be an array"},
-		{"a list of another type", strings.Replace(part, "[{template: x}]", "x", 1), "spec.parts[0].manifests", "must not be a string"},
-		{"a time of another type", part + "    dependsOn: [{part: a, wait: {a: 1}}]\n", "spec.parts", "must not be an object"},
-		{"a text that is no time", part + "    dependsOn: [{part: a, wait: soon}]\n", "spec.parts[0].dependsOn[0].wait", "must be a duration"},
+		{"a value of another type", head + "kind: Cluster\nmetadata: {name: 7}\n", "metadata.name",
+			"must be a string, not a number"},
+		{"a name that YAML takes for something else", head + "kind: Cluster\nmetadata: {name: y}\n", "metadata.name",
+			"must be a string, not a bool: put it in quotes"},
+		{"a label of another type", head + "kind: Cluster\nmetadata: {name: a, labels: {a: b, region: 1}}\n",
+			"metadata.labels.region", "must be a string, not a number"},
+		{"a label with a prefix", head + "kind: Cluster\nmetadata: {name: a, labels: {example.com/n: {a: b}}}\n",
+			"metadata.labels[example.com/n]", "must not be an object"},
+		{"another type within a list", strings.Replace(part, "template: x", "template: x}, {template: [y]", 1),
+			"spec.parts[0].manifests[1].template", "must not be an array"},
+		{"a list of another type", strings.Replace(part, "[{template: x}]", "x", 1), "spec.parts[0].manifests",
+			"must not be a string"},
+		{"a time of another type", part + "    dependsOn: [{part: a, wait: {a: 1}}]\n", "spec.parts",
+			"must not be an object"},
+		{"a text that is no time", part + "    dependsOn: [{part: a, wait: soon}]\n", "spec.parts[0].dependsOn[0].wait",
+			"must be a duration"},
 		{"a kind of another type", head + "kind: [Cluster]\n", "kind", "must not be an array"},
 		{"a label that is none", head + "kind: Cluster\nmetadata: {name: a, labels: {'a b': c}}\n", "metadata.labels", "a b"},
-		{"an application of nothing", head + "kind: Application\nmetadata: {name: a}\nspec: {}\n", "spec.parts", "at least one"},
+		{"an application of nothing", head + "kind: Application\nmetadata: {name: a}\nspec: {}\n", "spec.parts",
+			"at least one"},
 		{"two parts of a name", part + "  - name: a\n    manifests: [{template: x}]\n", "spec.parts[1].name", "Duplicate"},
 		{"an unknown part", part + "    dependsOn: [{part: b}]\n", "spec.parts[0].dependsOn[0].part", "Not found"},
-		{"an unknown condition", part + "    dependsOn: [{part: a, condition: Done}]\n", "spec.parts[0].dependsOn[0].condition", `"Deployed", "Ready"`},
-		{"parts that wait for each other", part + "    dependsOn: [{part: b}]\n  - name: b\n    dependsOn: [{part: a}]\n    manifests: [{template: x}]\n",
+		{"an unknown condition", part + "    dependsOn: [{part: a, condition: Done}]\n",
+			"spec.parts[0].dependsOn[0].condition", `"Deployed", "Ready"`},
+		{"parts that wait for each other",
+			part + "    dependsOn: [{part: b}]\n  - name: b\n    dependsOn: [{part: a}]\n    manifests: [{template: x}]\n",
 			"spec.parts[0].dependsOn", "a for b for a"},
-		{"a hook that there is not", strings.Replace(part, "template", "hook: now, template", 1), "spec.parts[0].manifests[0].hook", "pre-install"},
-		{"an empty template", strings.Replace(part, "template: x", "template: ' '", 1), "spec.parts[0].manifests[0].template", "Required"},
-		{"a placement of nothing", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [], clusters: {selector: {}}}\n", "spec.applications", "Required"},
-		{"a placement nowhere", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [b], clusters: {}}\n", "spec.clusters", "must have names or a selector"},
-		{"a selector that is none", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [b], clusters: {selector: {matchExpressions: [{key: a, operator: Is}]}}}\n",
+		{"a hook that there is not", strings.Replace(part, "template", "hook: now, template", 1),
+			"spec.parts[0].manifests[0].hook", "pre-install"},
+		{"an empty template", strings.Replace(part, "template: x", "template: ' '", 1), "spec.parts[0].manifests[0].template",
+			"Required"},
+		{"a placement of nothing",
+			head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [], clusters: {selector: {}}}\n",
+			"spec.applications", "Required"},
+		{"a placement nowhere", head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [b], clusters: {}}\n",
+			"spec.clusters", "must have names or a selector"},
+		{"a selector that is none",
+			head + "kind: Placement\nmetadata: {name: a}\nspec: {applications: [b], clusters: {selector: {matchExpressions: " +
+				"[{key: a, operator: Is}]}}}\n",
 			"spec.clusters.selector.matchExpressions[0].operator", "not a valid selector operator"},
-		{"a webhook without a server", "apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterWebhookConfiguration\nmetadata: {name: a}\nwebhooks: [{name: a.b.c}]\n",
+		{"a webhook without a server",
+			"apiVersion: config.karmada.io/v1alpha1\nkind: ResourceInterpreterWebhookConfiguration\nmetadata: {name: " +
+				"a}\nwebhooks: [{name: a.b.c}]\n",
 			"webhooks[0].", ""},
 		{"too large", head + "# " + strings.Repeat("x", document.MaxBytes), "", "bytes"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
-			_, err := document.Decode([]byte("# nothing\n---\n"+head+"kind: Cluster\nmetadata: {name: first}\n---\n"+tt.text), "some.yaml")
+			_, err := document.Decode([]byte("# nothing\n---\n"+head+"kind: Cluster\nmetadata: {name: first}\n---\n"+tt.text),
+				"some.yaml")
 			var wrong *document.Error
 			if !errors.As(err, &wrong) || wrong.Where != "some.yaml, document 2" || !strings.HasPrefix(wrong.Field, tt.field) ||
 				tt.field == "" && wrong.Field != "" || !strings.Contains(wrong.Problem, tt.problem) {
@@ -100,7 +122,8 @@ func TestPlacement(t *testing.T) {
 		"selector: {matchExpressions: [{key: region, operator: Exists}]}":                 "c1 c2",
 		"selector: {matchExpressions: [{key: region, operator: NotIn, values: [north]}]}": "c2 c3",
 	} {
-		set, err := document.NewSet(decode(t, fleet+"---\n"+head+"kind: Placement\nmetadata: {name: p}\nspec: {applications: [shop], clusters: {"+clusters+"}}\n")...)
+		set, err := document.NewSet(decode(t, fleet+"---\n"+head+
+			"kind: Placement\nmetadata: {name: p}\nspec: {applications: [shop], clusters: {"+clusters+"}}\n")...)
 		if err == nil {
 			err = set.Validate()
 		}
@@ -122,7 +145,8 @@ func TestValidate(t *testing.T) {
 		"applications: [shop, stop], clusters: {selector: {}}": `some.yaml, document 5: spec.applications[1]: there is no Application "stop"`,
 		"applications: [shop], clusters: {names: [c1, c9]}":    `some.yaml, document 5: spec.clusters.names[1]: there is no Cluster "c9"`,
 	} {
-		set, err := document.NewSet(decode(t, fleet+"---\n"+head+"kind: Placement\nmetadata: {name: p}\nspec: {"+spec+"}\n")...)
+		set, err := document.NewSet(decode(t, fleet+"---\n"+head+"kind: Placement\nmetadata: {name: p}\nspec: {"+spec+
+			"}\n")...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,12 +166,14 @@ func TestSet(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, err := document.DecodeOne([]byte(head + "kind: Cluster\nmetadata: {name: c4}\n"))
-	if err != nil || d.WithName(document.ClusterKind, "c4") != nil || d.WithName(document.ClusterKind, "c5") == nil || d.WithName(document.PlacementKind, "c4") == nil {
+	if err != nil || d.WithName(document.ClusterKind, "c4") != nil || d.WithName(document.ClusterKind, "c5") == nil ||
+		d.WithName(document.PlacementKind, "c4") == nil {
 		t.Fatalf("%+v, %v", d, err)
 	}
 	more := set.With(d)
 	less := more.Without(document.Key{Kind: document.ClusterKind, Name: "c1"})
-	if set.Len() != 4 || more.Len() != 5 || less.Len() != 4 || less.Document(document.ClusterKind, "c1") != nil || set.Document(document.ClusterKind, "c4") != nil {
+	if set.Len() != 4 || more.Len() != 5 || less.Len() != 4 || less.Document(document.ClusterKind, "c1") != nil ||
+		set.Document(document.ClusterKind, "c4") != nil {
 		t.Errorf("%d, %d, %d", set.Len(), more.Len(), less.Len())
 	}
 	for _, text := range []string{"", fleet, head + "kind: Cluster\nmetadata: {name: A}\n"} {
@@ -197,18 +223,24 @@ func TestDecodeBoundsMemory(t *testing.T) {
 	}
 	list := func(n int, element string) string { return "[" + strings.Repeat(element+",", n-1) + element + "]" }
 	for _, tt := range []struct{ name, text, problem string }{
-		{"rules", kind(document.InterpretingKind, `"webhooks":[{"rules":`+list(101_000, "{}")+`}]}`), "must have at most 100000 fields and elements"},
+		{"rules", kind(document.InterpretingKind, `"webhooks":[{"rules":`+list(101_000, "{}")+`}]}`),
+			"must have at most 100000 fields and elements"},
 		{"fewer rules", kind(document.InterpretingKind, `"webhooks":[{"rules":`+list(49_000, "{}")+`}]}`), "qualified name"},
 		{"webhooks", kind(document.InterpretingKind, `"webhooks":`+list(49_000, "{}")+`}`), "Too many: 49000"},
 		{"parts", kind(document.ApplicationKind, `"spec":{"parts":`+list(101_000, "{}")+`}}`), "at most 100000"},
 		{"fewer parts", kind(document.ApplicationKind, `"spec":{"parts":`+list(49_000, "{}")+`}}`), "RFC 1123 label"},
-		{"manifests", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":`+list(49_000, `{"template":""}`)+`}]}}`), "the template of the objects"},
-		{"dependencies", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":[{"template":"a"}],"dependsOn":`+list(49_000, `{"part":"b"}`)+`}]}}`), "Duplicate"},
+		{"manifests", kind(document.ApplicationKind, `"spec":{"parts":[{"name":"a","manifests":`+
+			list(49_000, `{"template":""}`)+`}]}}`), "the template of the objects"},
+		{"dependencies", kind(document.ApplicationKind,
+			`"spec":{"parts":[{"name":"a","manifests":[{"template":"a"}],"dependsOn":`+list(49_000, `{"part":"b"}`)+`}]}}`),
+			"Duplicate"},
 		{"requirements", selector + list(101_000, "{}") + "}}}}", "at most 100000"},
 		{"fewer requirements", selector + list(49_000, "{}") + "}}}}", "not a valid selector operator"},
 		{"values", selector + `[{"key":"a","operator":"In","values":` + list(99_000, `"!"`) + "}]}}}}", "a valid label must"},
-		{"labels", strings.Replace(kind(document.ClusterKind, ""), `"a"},`, `"a","labels":{`+wrong.String()[1:]+"}}}", 1), "a valid label must"},
-		{"a large placement", kind(document.PlacementKind, `"spec":{"applications":["a"],"clusters":{"names":["a"`+names.String()+`]}}}`), ""},
+		{"labels", strings.Replace(kind(document.ClusterKind, ""), `"a"},`, `"a","labels":{`+wrong.String()[1:]+"}}}", 1),
+			"a valid label must"},
+		{"a large placement", kind(document.PlacementKind, `"spec":{"applications":["a"],"clusters":{"names":["a"`+
+			names.String()+`]}}}`), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			parsing, _ := alloctest.Cost(func() {
@@ -221,7 +253,8 @@ func TestDecodeBoundsMemory(t *testing.T) {
 			if tt.problem == "" && err != nil || tt.problem != "" && (err == nil || !strings.Contains(err.Error(), tt.problem)) {
 				t.Errorf("%.200v, want %q", err, tt.problem)
 			}
-			if t.Logf("allocated %d MiB, %d of them to parse %d bytes", allocated>>20, parsing>>20, len(tt.text)); allocated > parsing+48<<20 || took > 30*time.Second {
+			if t.Logf("allocated %d MiB, %d of them to parse %d bytes", allocated>>20, parsing>>20,
+				len(tt.text)); allocated > parsing+48<<20 || took > 30*time.Second {
 				t.Errorf("allocated %d MiB in %s, and %d MiB to parse it", allocated>>20, took, parsing>>20)
 			}
 		})

@@ -144,8 +144,10 @@ func (p *Part) check(path *field.Path) field.ErrorList {
 			errs = append(errs, field.Duplicate(at.Child("part"), d.Part))
 		}
 		seen[d.Part] = true
-		if d.Condition != "" && d.Condition != string(appcontext.OpStatusDeployed) && d.Condition != string(appcontext.OpStatusReady) {
-			errs = append(errs, field.NotSupported(at.Child("condition"), d.Condition, []appcontext.OpStatus{appcontext.OpStatusDeployed, appcontext.OpStatusReady}))
+		if d.Condition != "" && d.Condition != string(appcontext.OpStatusDeployed) &&
+			d.Condition != string(appcontext.OpStatusReady) {
+			errs = append(errs, field.NotSupported(at.Child("condition"), d.Condition,
+				[]appcontext.OpStatus{appcontext.OpStatusDeployed, appcontext.OpStatusReady}))
 		}
 		switch wait, err := d.Delay(); {
 		case err != nil:

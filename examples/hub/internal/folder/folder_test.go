@@ -52,7 +52,8 @@ func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "b.yaml"), cluster("b1")+"---\n"+cluster("b2"))
 	write(t, filepath.Join(dir, "a.YML"), cluster("a"))
-	write(t, filepath.Join(dir, "c.json"), `{"apiVersion": "hub.spokewire.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}`)
+	write(t, filepath.Join(dir, "c.json"),
+		`{"apiVersion": "hub.spokewire.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "c"}}`)
 	write(t, filepath.Join(dir, "README.md"), "no document")
 	write(t, filepath.Join(dir, ".d.yaml"), "no document")
 	write(t, filepath.Join(dir, "more.yaml", "e.yaml"), "no document")
@@ -60,7 +61,8 @@ func TestRead(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	write(t, filepath.Join(dir, "z.yaml"), cluster("z")+"---\n"+cluster("a"))
-	if got := names(t, dir); got != filepath.Join(dir, "z.yaml")+", document 2: metadata.name: another Cluster a is in "+filepath.Join(dir, "a.YML")+", document 1" {
+	if got := names(t, dir); got != filepath.Join(dir, "z.yaml")+", document 2: metadata.name: another Cluster a is in "+
+		filepath.Join(dir, "a.YML")+", document 1" {
 		t.Errorf("%s", got)
 	}
 	write(t, filepath.Join(dir, "z.yaml"), "")

@@ -116,7 +116,8 @@ func TestChangeWithoutEvent(t *testing.T) {
 }
 
 func TestWatchRefuses(t *testing.T) {
-	if _, err := folder.Watch(filepath.Join(t.TempDir(), "nowhere"), folder.Options{}); err == nil || !strings.Contains(err.Error(), "nowhere") {
+	if _, err := folder.Watch(filepath.Join(t.TempDir(), "nowhere"), folder.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("%v", err)
 	}
 }

@@ -22,7 +22,9 @@ import (
 func large(deploymentStatus string) (manifests, statuses []string) {
 	manifests, statuses = []string{deployment}, []string{deploymentStatus}
 	for i := range 64 {
-		manifests = append(manifests, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d","namespace":"x"},"data":{"a":%q}}`, i, strings.Repeat("0123456789abcdef", 1<<10)))
+		manifests = append(manifests,
+			fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m%d","namespace":"x"},"data":{"a":%q}}`, i,
+				strings.Repeat("0123456789abcdef", 1<<10)))
 		statuses = append(statuses, "applied")
 	}
 	return manifests, statuses
@@ -65,7 +67,8 @@ func BenchmarkStatus(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() {
-		ended <- f.tracker.Watching("c1", &watched{}).(connector.StatusWatcher).WatchStatus(ctx, func() { told <- struct{}{} })
+		ended <- f.tracker.Watching("c1", &watched{}).(connector.StatusWatcher).WatchStatus(ctx,
+			func() { told <- struct{}{} })
 	}()
 	defer func() {
 		cancel()
@@ -80,7 +83,8 @@ func BenchmarkStatus(b *testing.B) {
 	}
 	i := 0
 	next := func() {
-		if _, err := f.works.WorkV1().ManifestWorks("c1").Update(b.Context(), works[i%2], metav1.UpdateOptions{}); err != nil {
+		if _, err := f.works.WorkV1().ManifestWorks("c1").Update(b.Context(), works[i%2],
+			metav1.UpdateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 		<-told

@@ -92,17 +92,19 @@ func newFixture(t testing.TB) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.webhooks.Close)
-	err = f.webhooks.SetConfigurations(caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{{
-		ObjectMeta: metav1.ObjectMeta{Name: "pools"},
-		Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
-			Name: "health.pools.example.com", InterpreterContextVersions: []string{"v1alpha1"},
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new(server.URL + "/pools"), CABundle: ca},
-			Rules: []v1alpha1.KindRuleWithOperations{{
-				Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationInterpretHealth},
-				KindRule:   v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Kinds: []string{"Pool"}},
+	err = f.webhooks.SetConfigurations(
+		caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{{
+			ObjectMeta: metav1.ObjectMeta{Name: "pools"},
+			Webhooks: []v1alpha1.ResourceInterpreterWebhook{{
+				Name: "health.pools.example.com", InterpreterContextVersions: []string{"v1alpha1"},
+				ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: new(server.URL + "/pools"), CABundle: ca},
+				Rules: []v1alpha1.KindRuleWithOperations{{
+					Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationInterpretHealth},
+					KindRule: v1alpha1.KindRule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"},
+						Kinds: []string{"Pool"}},
+				}},
 			}},
-		}},
-	}}})
+		}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +128,11 @@ func newFixture(t testing.TB) *fixture {
 // empty status is not reported.
 func (f *fixture) put(name string, manifests, statuses []string) *workv1.ManifestWork {
 	f.t.Helper()
-	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "c1", Labels: map[string]string{manifestwork.LabelManager: "hub"}}}
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "c1",
+		Labels: map[string]string{manifestwork.LabelManager: "hub"}}}
 	for i, m := range manifests {
-		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
+			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})
 		if statuses[i] == "" {
 			continue
 		}
@@ -136,17 +140,21 @@ func (f *fixture) put(name string, manifests, statuses []string) *workv1.Manifes
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		c := workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Ordinal: int32(i), Group: o.Group, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}}
+		c := workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Ordinal: int32(i), Group: o.Group,
+			Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}}
 		applied := metav1.ConditionTrue
 		if statuses[i] == "refused" {
 			applied = metav1.ConditionFalse
 		}
 		c.Conditions = []metav1.Condition{{Type: workv1.ManifestApplied, Status: applied, Reason: "Because", Message: "so"}}
 		if strings.HasPrefix(statuses[i], "{") {
-			c.StatusFeedbacks.Values = []workv1.FeedbackValue{{Name: "status", Value: workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &statuses[i]}}}
+			c.StatusFeedbacks.Values = []workv1.FeedbackValue{
+				{Name: "status", Value: workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &statuses[i]}},
+			}
 		}
 		if f.generation > 0 {
-			c.StatusFeedbacks.Values = append(c.StatusFeedbacks.Values, workv1.FeedbackValue{Name: "Generation", Value: workv1.FieldValue{Type: workv1.Integer, Integer: new(f.generation)}})
+			c.StatusFeedbacks.Values = append(c.StatusFeedbacks.Values, workv1.FeedbackValue{Name: "Generation",
+				Value: workv1.FieldValue{Type: workv1.Integer, Integer: new(f.generation)}})
 		}
 		w.Status.ResourceStatus.Manifests = append(w.Status.ResourceStatus.Manifests, c)
 	}
@@ -170,7 +178,8 @@ func (f *fixture) is(want string) {
 				all = append(all, v.Object.Name+" "+string(v.Health)+" "+v.Message)
 			}
 		}
-		if got = strings.Join(all, "; "); strings.ReplaceAll(got, " ;", ";") == want || strings.TrimSuffix(strings.ReplaceAll(got, " ;", ";"), " ") == want {
+		if got = strings.Join(all, "; "); strings.ReplaceAll(got, " ;", ";") == want ||
+			strings.TrimSuffix(strings.ReplaceAll(got, " ;", ";"), " ") == want {
 			return
 		}
 	}
@@ -181,7 +190,8 @@ func TestHealth(t *testing.T) {
 	f := newFixture(t)
 	all := []string{deployment, pool, configMap}
 	f.put("w", all, []string{"", "", ""})
-	f.is("web Unknown its agent has not reported it yet; p Unknown its agent has not reported it yet; m Unknown its agent has not reported it yet")
+	f.is("web Unknown its agent has not reported it yet; p Unknown its agent has not reported it yet; m Unknown its " +
+		"agent has not reported it yet")
 	f.put("w", all, []string{"applied", "applied", "applied"})
 	f.is("web Unknown its agent has not reported its status; p Unhealthy; m Applied")
 	f.put("w", all, []string{`{"replicas":1,"updatedReplicas":1}`, `{"full":false}`, "refused"})
@@ -223,7 +233,8 @@ func TestLongStatus(t *testing.T) {
 	f := newFixture(t)
 	w := f.put("w", []string{widget}, []string{"applied"})
 	f.is("w Applied")
-	for _, test := range []struct{ ready, synced, want string }{{"True", "True", "Healthy"}, {"False", "True", "Unhealthy"}, {"True", "False", "Healthy"}} {
+	for _, test := range []struct{ ready, synced, want string }{{"True", "True", "Healthy"},
+		{"False", "True", "Unhealthy"}, {"True", "False", "Healthy"}} {
 		w = w.DeepCopy()
 		w.Status.ResourceStatus.Manifests[0].StatusFeedbacks.Values = []workv1.FeedbackValue{
 			{Name: "Ready", Value: workv1.FieldValue{Type: workv1.String, String: &test.ready}},
@@ -292,12 +303,14 @@ func TestState(t *testing.T) {
 	check(w, 1, true, "")
 	w = f.put("w", all, []string{`{"full":true}`, "applied"})
 	check(w, 0, true, "")
-	w = f.put("w", []string{rollout, widget, deployment}, []string{`{"phase":"Progressing"}`, `{"conditions":[{"type":"Ready","status":"False"}]}`, `{"replicas":1}`})
+	w = f.put("w", []string{rollout, widget, deployment},
+		[]string{`{"phase":"Progressing"}`, `{"conditions":[{"type":"Ready","status":"False"}]}`, `{"replicas":1}`})
 	check(w, 0, false, "its interpreter reports that it is unhealthy")
 	check(w, 1, false, "its interpreter reports that it is unhealthy")
 	check(w, 2, true, "") // the connector decides about built-in kinds
-	w = f.put("w", []string{rollout, widget, pod}, []string{`{"phase":"Healthy"}`, `{"conditions":[{"type":"Ready","status":"True"}]}`,
-		`{"phase":"Succeeded","conditions":[{"type":"Ready","status":"False"}]}`})
+	w = f.put("w", []string{rollout, widget, pod},
+		[]string{`{"phase":"Healthy"}`, `{"conditions":[{"type":"Ready","status":"True"}]}`,
+			`{"phase":"Succeeded","conditions":[{"type":"Ready","status":"False"}]}`})
 	check(w, 0, true, "")
 	check(w, 1, true, "")
 	check(w, 2, true, "")
@@ -326,11 +339,15 @@ func (*watched) WatchStatus(ctx context.Context, _ func()) error {
 // rules of the connector.
 func TestConfig(t *testing.T) {
 	for o, want := range map[appcontext.Object]string{
-		{Kind: "ConfigMap", Name: "a"}:                                    "",
-		{Group: "rbac.authorization.k8s.io", Kind: "Role", Name: "a"}:     "",
-		{Kind: "Service", Namespace: "x", Name: "a"}:                      "services x Watch status=.status Generation=.metadata.generation",
-		{Group: "example.com", Kind: "Policy", Namespace: "x", Name: "a"}: `policies x Watch status=.status Ready=.status.conditions[?(@.type=="Ready")].status`,
-		{Group: "apps", Kind: "Deployment", Namespace: "x", Name: "a"}:    "deployments x Watch UpdatedReplicas=.status.updatedReplicas AvailableReplicas=.status.availableReplicas status=.status observedGeneration=.status.observedGeneration",
+		{Kind: "ConfigMap", Name: "a"}:                                "",
+		{Group: "rbac.authorization.k8s.io", Kind: "Role", Name: "a"}: "",
+		{Kind: "Service", Namespace: "x",
+			Name: "a"}: "services x Watch status=.status Generation=.metadata.generation",
+		{Group: "example.com", Kind: "Policy", Namespace: "x",
+			Name: "a"}: `policies x Watch status=.status Ready=.status.conditions[?(@.type=="Ready")].status`,
+		{Group: "apps", Kind: "Deployment", Namespace: "x",
+			Name: "a"}: "deployments x Watch UpdatedReplicas=.status.updatedReplicas " +
+			"AvailableReplicas=.status.availableReplicas status=.status observedGeneration=.status.observedGeneration",
 	} {
 		config := health.Config(o)
 		got := ""

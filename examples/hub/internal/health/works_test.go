@@ -17,7 +17,8 @@ import (
 func TestProgress(t *testing.T) {
 	const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
 	condition := func(kind string, status metav1.ConditionStatus, generation int64) metav1.Condition {
-		return metav1.Condition{Type: kind, Status: status, ObservedGeneration: generation, Reason: kind + string(status), Message: "so"}
+		return metav1.Condition{Type: kind, Status: status, ObservedGeneration: generation, Reason: kind + string(status),
+			Message: "so"}
 	}
 	refused := []health.Verdict{{Health: health.Healthy}, {Health: health.NotApplied, Message: "no room"}}
 	refused[1].Object.Kind, refused[1].Object.Namespace, refused[1].Object.Name = "ConfigMap", "x", "a"
@@ -27,20 +28,27 @@ func TestProgress(t *testing.T) {
 		want       health.Progress
 		message    string
 	}{
-		"nothing was said":    {nil, nil, health.Waiting, ""},
-		"of before":           {[]metav1.Condition{condition(workv1.WorkApplied, yes, 2)}, nil, health.Waiting, ""},
-		"refused before":      {[]metav1.Condition{condition(workv1.WorkApplied, no, 2)}, nil, health.Waiting, ""},
-		"applied":             {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3)}, nil, health.Current, ""},
-		"not even the newest": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3)}, func(w *health.Work) { w.Behind = true }, health.Waiting, ""},
+		"nothing was said": {nil, nil, health.Waiting, ""},
+		"of before":        {[]metav1.Condition{condition(workv1.WorkApplied, yes, 2)}, nil, health.Waiting, ""},
+		"refused before":   {[]metav1.Condition{condition(workv1.WorkApplied, no, 2)}, nil, health.Waiting, ""},
+		"applied":          {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3)}, nil, health.Current, ""},
+		"not even the newest": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3)},
+			func(w *health.Work) { w.Behind = true }, health.Waiting, ""},
 		"being deleted": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3)}, func(w *health.Work) {
 			w.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 		}, health.Waiting, ""},
-		"refused":             {[]metav1.Condition{condition(workv1.WorkApplied, no, 3)}, nil, health.Refused, "AppliedFalse: so"},
-		"an object refused":   {[]metav1.Condition{condition(workv1.WorkApplied, no, 3)}, func(w *health.Work) { w.Objects = refused }, health.Refused, "ConfigMap x/a: no room"},
-		"degraded":            {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3), condition(workv1.WorkDegraded, yes, 3)}, nil, health.Degraded, "DegradedTrue: so"},
-		"degraded before":     {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3), condition(workv1.WorkDegraded, yes, 2)}, nil, health.Current, ""},
-		"degraded no more":    {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3), condition(workv1.WorkDegraded, no, 3)}, nil, health.Current, ""},
-		"refused as degraded": {[]metav1.Condition{condition(workv1.WorkApplied, no, 3), condition(workv1.WorkDegraded, yes, 3)}, nil, health.Refused, "AppliedFalse: so"},
+		"refused": {[]metav1.Condition{condition(workv1.WorkApplied, no, 3)}, nil, health.Refused,
+			"AppliedFalse: so"},
+		"an object refused": {[]metav1.Condition{condition(workv1.WorkApplied, no, 3)},
+			func(w *health.Work) { w.Objects = refused }, health.Refused, "ConfigMap x/a: no room"},
+		"degraded": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3),
+			condition(workv1.WorkDegraded, yes, 3)}, nil, health.Degraded, "DegradedTrue: so"},
+		"degraded before": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3),
+			condition(workv1.WorkDegraded, yes, 2)}, nil, health.Current, ""},
+		"degraded no more": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3),
+			condition(workv1.WorkDegraded, no, 3)}, nil, health.Current, ""},
+		"refused as degraded": {[]metav1.Condition{condition(workv1.WorkApplied, no, 3),
+			condition(workv1.WorkDegraded, yes, 3)}, nil, health.Refused, "AppliedFalse: so"},
 	} {
 		w := health.Work{ManifestWork: &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 3}}}
 		w.Status.Conditions = tt.conditions

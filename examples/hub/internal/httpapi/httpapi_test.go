@@ -31,7 +31,8 @@ func TestSlowBody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- httpserve.Serve(ctx, listener, httpserve.Options{Handler: httpapi.New(httpapi.Options{}), BodyTimeout: 50 * time.Millisecond})
+		ended <- httpserve.Serve(ctx, listener, httpserve.Options{Handler: httpapi.New(httpapi.Options{}),
+			BodyTimeout: 50 * time.Millisecond})
 	}()
 	defer func() {
 		cancel()

@@ -130,8 +130,9 @@ func newFixture(t *testing.T) *fixture {
 func fixtureOf(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{
-		t: t, store: &shaky{Store: memstore.New(memstore.Options{})}, bus: memory.New(), works: filepath.Join(t.TempDir(), "works.db"),
-		beat: time.Minute, clusters: map[string]*agenttest.Cluster{}, objects: &objects{watched: map[string]bool{}},
+		t: t, store: &shaky{Store: memstore.New(memstore.Options{})}, bus: memory.New(),
+		works: filepath.Join(t.TempDir(), "works.db"),
+		beat:  time.Minute, clusters: map[string]*agenttest.Cluster{}, objects: &objects{watched: map[string]bool{}},
 	}
 	for _, name := range []string{"c1", "c2"} {
 		f.clusters[name] = agenttest.NewCluster()
@@ -143,7 +144,8 @@ func fixtureOf(t *testing.T) *fixture {
 // agent runs the agent of a cluster until stop is called or the test ends.
 func (f *fixture) agent(name string) (stop func()) {
 	f.t.Helper()
-	a, err := work.NewAgent(f.bus.Transport(), work.AgentOptions{ClusterName: name, Sources: []string{"hub"}, InitialSyncTimeout: 100 * time.Millisecond})
+	a, err := work.NewAgent(f.bus.Transport(), work.AgentOptions{ClusterName: name, Sources: []string{"hub"},
+		InitialSyncTimeout: 100 * time.Millisecond})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -182,11 +184,13 @@ func (f *fixture) start() {
 	webhooks, err := caller.New(caller.Options{AllowedHosts: []string{"127.0.0.1"}})
 	must(err)
 	clusters, err := spokes.Open(spokes.Options{
-		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Interpreter: webhooks, Native: native.New(), Kinds: kinds.New(), Changed: func() { f.WorksChanged() },
+		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Interpreter: webhooks, Native: native.New(),
+		Kinds: kinds.New(), Changed: func() { f.WorksChanged() },
 	})
 	must(err)
 	engine, err := rsync.New(f.store.Store, clusters, rsync.Options{
-		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond}, ProbeInterval: 10 * time.Millisecond,
+		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond},
+		ProbeInterval: 10 * time.Millisecond,
 	})
 	must(err)
 	say := func(format string, args ...any) { f.t.Logf(format, args...) }
@@ -194,8 +198,11 @@ func (f *fixture) start() {
 	settled := make(chan struct{})
 	f.settled = settled
 	f.Hub = hub.New(hub.Options{
-		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects, Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check), LastReport: clusters.LastReport, Beat: f.beat,
-		Settled: func(context.Context) error { close(settled); return nil }, Forget: func(context.Context, string) error { return nil }, Log: say, Changed: func() {},
+		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects,
+		Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check),
+		LastReport: clusters.LastReport, Beat: f.beat,
+		Settled: func(context.Context) error { close(settled); return nil },
+		Forget:  func(context.Context, string) error { return nil }, Log: say, Changed: func() {},
 	})
 	f.stop = f.run(clusters.Start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)
 	select {
@@ -219,7 +226,8 @@ func (f *fixture) put(ctx context.Context, text string) error {
 // shop puts an application with a ConfigMap that has the value of the Secret, and places it on c1.
 func (f *fixture) shop() {
 	f.t.Helper()
-	for _, text := range []string{shop("{{ fromSecret `n` `s` `k` }}"), "kind: Cluster\nmetadata: {name: c1}\n", everywhere} {
+	for _, text := range []string{shop("{{ fromSecret `n` `s` `k` }}"), "kind: Cluster\nmetadata: {name: c1}\n",
+		everywhere} {
 		if err := f.put(f.t.Context(), text); err != nil {
 			f.t.Fatal(err)
 		}
@@ -228,7 +236,8 @@ func (f *fixture) shop() {
 
 func shop(value string) string {
 	return "kind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: main\n    manifests:\n" +
-		"    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}, data: {v: \"" + value + "\"}}\n"
+		"    - template: |\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}, data: {v: \"" +
+		value + "\"}}\n"
 }
 
 const everywhere = "kind: Placement\nmetadata: {name: p}\nspec: {applications: [shop], clusters: {selector: {}}}\n"
@@ -306,7 +315,8 @@ func TestValueMakesInvalidYAML(t *testing.T) {
 func TestValueMakesInvalidObject(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
-	labelled := strings.Replace(shop("{{ fromSecret `n` `s` `k` }}"), "namespace: x", "namespace: x, labels: {l: \"{{ fromSecret `n` `s` `k` }}\"}", 1)
+	labelled := strings.Replace(shop("{{ fromSecret `n` `s` `k` }}"), "namespace: x",
+		"namespace: x, labels: {l: \"{{ fromSecret `n` `s` `k` }}\"}", 1)
 	for _, text := range []string{labelled, "kind: Cluster\nmetadata: {name: c1}\n", everywhere} {
 		if err := f.put(t.Context(), text); err != nil {
 			t.Fatal(err)
@@ -317,7 +327,8 @@ func TestValueMakesInvalidObject(t *testing.T) {
 	if err := f.Changed(t.Context(), "shop", "the Secret has changed"); err != nil {
 		t.Fatal(err)
 	}
-	f.is("Held up", "spec.parts[0].manifests[0].template: for the cluster c1: ConfigMap x/a: metadata.labels: FieldValueInvalid (the details may contain values of Secrets")
+	f.is("Held up", "spec.parts[0].manifests[0].template: for the cluster c1: ConfigMap x/a: metadata.labels: "+
+		"FieldValueInvalid (the details may contain values of Secrets")
 	if state := fmt.Sprint(f.State()); strings.Contains(state, "cr3t") {
 		t.Errorf("the value shows: %s", state)
 	}
@@ -367,7 +378,8 @@ func TestConcurrentReads(t *testing.T) {
 	for i := range runtime.GOMAXPROCS(0) + 2 {
 		name := fmt.Sprintf("shop%d", i)
 		names = append(names, name)
-		must(strings.NewReplacer("name: shop", "name: "+name, "name: a,", "name: "+name+",").Replace(shop("{{ fromSecret `n` `s` `k` }}")))
+		must(strings.NewReplacer("name: shop", "name: "+name, "name: a,", "name: "+name+",").Replace(
+			shop("{{ fromSecret `n` `s` `k` }}")))
 	}
 	must(strings.Replace(everywhere, "shop", strings.Join(names, ", "), 1))
 	all := &barrier{many: len(names), all: make(chan struct{})}
@@ -389,7 +401,8 @@ func TestDisconnectedClient(t *testing.T) {
 	f.has("c1", "one")
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
-	if err := f.put(gone, "kind: Cluster\nmetadata: {name: c2}\n"); !errors.Is(err, context.Canceled) || f.Documents().Document(document.ClusterKind, "c2") != nil {
+	if err := f.put(gone, "kind: Cluster\nmetadata: {name: c2}\n"); !errors.Is(err, context.Canceled) ||
+		f.Documents().Document(document.ClusterKind, "c2") != nil {
 		t.Errorf("a change of somebody who is gone: %v", err)
 	}
 	ctx, hangUp := context.WithCancel(t.Context())
@@ -417,7 +430,8 @@ func TestValueChangesWhileDocumentsAreRefused(t *testing.T) {
 		t.Error("it is not refused")
 	}
 	f.has("c1", "two")
-	other := strings.NewReplacer("name: shop", "name: other", "{{ fromSecret", "{{ if }}{{ fromSecret").Replace(shop("{{ fromSecret `n` `s` `k` }}"))
+	other := strings.NewReplacer("name: shop", "name: other", "{{ fromSecret", "{{ if }}{{ fromSecret").Replace(
+		shop("{{ fromSecret `n` `s` `k` }}"))
 	if err := f.put(t.Context(), other); err == nil {
 		t.Error("it is not refused")
 	}

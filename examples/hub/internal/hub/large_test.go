@@ -17,7 +17,8 @@ import (
 
 // parts returns an application with a number of objects.
 func parts(name, value string, objects int) string {
-	out := "kind: Application\nmetadata: {name: " + name + "}\nspec:\n  parts:\n  - name: main\n    manifests:\n    - template: |\n"
+	out := "kind: Application\nmetadata: {name: " + name +
+		"}\nspec:\n  parts:\n  - name: main\n    manifests:\n    - template: |\n"
 	for i := range objects {
 		out += fmt.Sprintf(
 			"        ---\n        {apiVersion: v1, kind: ConfigMap, metadata: {name: %s-%d, namespace: x}, data: {v: %q}}\n",

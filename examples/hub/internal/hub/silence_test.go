@@ -25,7 +25,9 @@ func TestSilentAgent(t *testing.T) {
 	f.has("c1", "one")
 	var c page.Cluster
 	var p page.Placement
-	for end := time.Now().Add(patience); c.Status.Word != "Silent" || !strings.Contains(c.Status.Reason, "last reported: Current") || p.Status.Word != "Applied"; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); c.Status.Word != "Silent" ||
+		!strings.Contains(c.Status.Reason, "last reported: Current") ||
+		p.Status.Word != "Applied"; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%+v, %+v", c, p)
 		}
@@ -51,7 +53,8 @@ func TestMetrics(t *testing.T) {
 	check := func(state string) {
 		t.Helper()
 		metertest.Expect(t, registry, map[string]float64{
-			"spokewire_hub_applications state=" + state: 1, "spokewire_hub_clusters state=Current": 1, "spokewire_hub_documents_refused": 0,
+			"spokewire_hub_applications state=" + state: 1, "spokewire_hub_clusters state=Current": 1,
+			"spokewire_hub_documents_refused": 0,
 		})
 	}
 	check("Deployed")
@@ -60,7 +63,8 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("Held up")
-	if at := metertest.Values(t, registry)["spokewire_hub_documents_accepted_timestamp_seconds"]; time.Since(time.UnixMilli(int64(at*1000))).Abs() > time.Hour {
+	if at := metertest.Values(t, registry)["spokewire_hub_documents_accepted_timestamp_seconds"]; time.Since(
+		time.UnixMilli(int64(at*1000))).Abs() > time.Hour {
 		t.Errorf("accepted at %v", at)
 	}
 	metertest.Lint(t, registry)

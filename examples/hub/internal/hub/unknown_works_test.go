@@ -23,7 +23,8 @@ func TestUnknownWorksStayWhileHeldUp(t *testing.T) {
 	f.objects.set("", nil)
 	f.start()
 	f.is("Held up", "Secret n/s, key k: not found")
-	if reason := f.State().Applications[0].Status.Reason; strings.Contains(reason, "\n") || strings.Count(reason, "not found") != 1 {
+	if reason := f.State().Applications[0].Status.Reason; strings.Contains(reason, "\n") ||
+		strings.Count(reason, "not found") != 1 {
 		t.Errorf("the reason is not a sentence: %q", reason)
 	}
 	select {

@@ -29,7 +29,8 @@ var (
 )
 
 func object(kind, name, version string, fields map[string]any) *unstructured.Unstructured {
-	content := map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"namespace": "ns", "name": name, "resourceVersion": version}}
+	content := map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"namespace": "ns", "name": name,
+		"resourceVersion": version}}
 	for k, v := range fields {
 		content[k] = v
 	}
@@ -40,13 +41,15 @@ func TestObjects(t *testing.T) {
 	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{secrets: "SecretList", configMaps: "ConfigMapList"},
 		object("Secret", "s", "1", map[string]any{"data": map[string]any{"k": "dmFsdWU=", "broken": "?"}}),
-		object("ConfigMap", "m", "1", map[string]any{"data": map[string]any{"k": "text"}, "binaryData": map[string]any{"b": "dmFsdWU="}}))
+		object("ConfigMap", "m", "1",
+			map[string]any{"data": map[string]any{"k": "text"}, "binaryData": map[string]any{"b": "dmFsdWU="}}))
 	mapper := readable()
 	causes := make(chan string, 10)
-	o, err := watch(dynamicwatcher.Options{Dynamic: client, Mapper: mapper}, mapper, func(_ context.Context, application, cause string) error {
-		causes <- application + ": " + cause
-		return nil
-	})
+	o, err := watch(dynamicwatcher.Options{Dynamic: client, Mapper: mapper}, mapper,
+		func(_ context.Context, application, cause string) error {
+			causes <- application + ": " + cause
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +83,8 @@ func TestObjects(t *testing.T) {
 			return err
 		})
 		var missing *render.MissingError
-		if tt.problem == "" && err != nil || tt.problem != "" && (!errors.As(err, &missing) || !strings.Contains(missing.Problem, tt.problem)) {
+		if tt.problem == "" && err != nil || tt.problem != "" &&
+			(!errors.As(err, &missing) || !strings.Contains(missing.Problem, tt.problem)) {
 			t.Errorf("%s: %v, want %q", tt.ref, err, tt.problem)
 		}
 	}
@@ -132,7 +136,8 @@ func TestNone(t *testing.T) {
 		_, err := objects.Value(render.Ref{Kind: "Secret", Namespace: "a", Name: "b", Key: "c"})
 		return err
 	})
-	if err == nil || !strings.Contains(err.Error(), "Secret a/b, key c cannot be read: the hub has no --kubeconfig") || errors.As(err, new(*render.MissingError)) {
+	if err == nil || !strings.Contains(err.Error(), "Secret a/b, key c cannot be read: the hub has no --kubeconfig") ||
+		errors.As(err, new(*render.MissingError)) {
 		t.Errorf("%v", err)
 	}
 	if o.Mapper() != nil || o.Start(t.Context()) != nil || o.Forget("shop") != nil {

@@ -77,10 +77,11 @@ func TestUnreachableCluster(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() { _ = server.Serve(p) })
 		told := make(chan string, 1)
-		o, err := open(&rest.Config{Host: "http://cluster", Dial: p.dial}, nil, func(_ context.Context, application, _ string) error {
-			told <- application
-			return nil
-		})
+		o, err := open(&rest.Config{Host: "http://cluster", Dial: p.dial}, nil,
+			func(_ context.Context, application, _ string) error {
+				told <- application
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

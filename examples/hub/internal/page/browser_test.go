@@ -69,7 +69,8 @@ func TestBrowser(t *testing.T) {
 		b.change(func(s *page.State) {
 			s.Clusters[0].Status.Word = "Back again"
 			s.Works[0].Objects[0].Health = page.Status{Tone: page.Good, Word: "Recovered"}
-			s.Works = append(s.Works, page.Work{Cluster: "cluster1", Name: "a-first"}, page.Work{Cluster: "cluster9", Name: "z-last"})
+			s.Works = append(s.Works, page.Work{Cluster: "cluster1", Name: "a-first"},
+				page.Work{Cluster: "cluster9", Name: "z-last"})
 			s.Input.Error = ""
 		})
 		b.Until(`document.getElementById("clusters/cluster2").innerText.includes("Back again")`)
@@ -103,7 +104,8 @@ func TestBrowser(t *testing.T) {
 			t.Errorf("shown: %v", got)
 		}
 		b.change(func(s *page.State) {
-			s.Works = append(s.Works, page.Work{Cluster: "cluster2", Name: "failed-job"}, page.Work{Cluster: "cluster2", Name: "other"})
+			s.Works = append(s.Works, page.Work{Cluster: "cluster2", Name: "failed-job"},
+				page.Work{Cluster: "cluster2", Name: "other"})
 		})
 		b.Until(`document.getElementById("matches").textContent === "2 of 9 rows"`)
 		// The address contains the filter, so a link to it shows the same rows, also when only the
@@ -158,7 +160,8 @@ func TestBrowser(t *testing.T) {
 
 	t.Run("long reasons", func(t *testing.T) {
 		state := small()
-		for _, s := range []*page.Status{&state.Clusters[0].Status, &state.Applications[0].Status, &state.Applications[0].Placements[0].Status} {
+		for _, s := range []*page.Status{&state.Clusters[0].Status, &state.Applications[0].Status,
+			&state.Applications[0].Placements[0].Status} {
 			s.Reason = strings.Repeat("for the cluster cluster1: what it says is long; ", 30) + strings.Repeat("x", 300)
 		}
 		state.Clusters[1].Labels = map[string]string{"example.com/" + strings.Repeat("x", 63): strings.Repeat("y", 63)}
@@ -184,7 +187,8 @@ func TestBrowser(t *testing.T) {
 		b := browse(t, browser, small())
 		for _, width := range []int{1400, 390} { // as tables and as cards
 			b.Resize(width, 900)
-			for role, want := range map[string]int{"heading": 6, "table": 4, "columnheader": 18, "rowheader": 7, "row": 11, "status": 2} {
+			for role, want := range map[string]int{"heading": 6, "table": 4, "columnheader": 18, "rowheader": 7, "row": 11,
+				"status": 2} {
 				if got := b.Accessible(role); len(got) != want || slices.Contains(got, "") && role != "status" && role != "row" {
 					t.Errorf("%d pixels wide: %d of role %s, want %d with names: %q", width, len(got), role, want, got)
 				}
@@ -220,7 +224,8 @@ func TestBrowser(t *testing.T) {
 		if got := value[string](b, `document.getElementById("matches").textContent`); got != "1 of 1401 rows" {
 			t.Errorf("filtered: %q", got)
 		}
-		t.Logf("a key of the filter takes %.0f ms", value[float64](b, `(() => { const before = performance.now(); document.getElementById("filter").dispatchEvent(new Event("input")); return performance.now() - before })()`))
+		t.Logf("a key of the filter takes %.0f ms",
+			value[float64](b, `(() => { const before = performance.now(); document.getElementById("filter").dispatchEvent(new Event("input")); return performance.now() - before })()`))
 		b.quiet()
 	})
 }

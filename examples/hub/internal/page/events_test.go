@@ -295,7 +295,8 @@ func TestCatchUp(t *testing.T) {
 		time.Sleep(time.Second)
 
 		c := follow(t, client, version).change()
-		if want := []string{"works.summary", "clusters/cluster2"}; c.Reset || !slices.Equal(c.ids(), want) || len(c.Gone) != 1 {
+		if want := []string{"works.summary", "clusters/cluster2"}; c.Reset || !slices.Equal(c.ids(), want) ||
+			len(c.Gone) != 1 {
 			t.Errorf("missed: set %v, gone %v, reset %v", c.ids(), c.Gone, c.Reset)
 		}
 
@@ -311,7 +312,8 @@ func TestCatchUp(t *testing.T) {
 			t.Errorf("event %q after the last one was seen, want only a beat: the header is newer than the address", name)
 		}
 
-		for _, unknown := range []string{"", "OTHER.3", "nonsense", version + "x", "." + version, strings.Split(version, ".")[0] + ".99999"} {
+		for _, unknown := range []string{"", "OTHER.3", "nonsense", version + "x", "." + version,
+			strings.Split(version, ".")[0] + ".99999"} {
 			c := follow(t, client, unknown).change()
 			if !c.Reset || len(c.Set) != 5+6 || c.Gone != nil {
 				t.Errorf("version %q: reset %v with %d elements, gone %v", unknown, c.Reset, len(c.Set), c.Gone)
@@ -331,7 +333,8 @@ func TestDeletedRowsAreBounded(t *testing.T) {
 		p.Changed()
 		time.Sleep(time.Second)
 		c := follow(t, client, version).change()
-		if !c.Reset || c.Gone != nil || slices.ContainsFunc(c.ids(), func(id string) bool { return strings.HasPrefix(id, "works/") }) {
+		if !c.Reset || c.Gone != nil ||
+			slices.ContainsFunc(c.ids(), func(id string) bool { return strings.HasPrefix(id, "works/") }) {
 			t.Errorf("reset %v, %d gone, set %v", c.Reset, len(c.Gone), c.ids())
 		}
 	})

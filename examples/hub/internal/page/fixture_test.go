@@ -76,10 +76,13 @@ func get(p http.Handler, path string, headers ...string) *httptest.ResponseRecor
 // small returns a state with each kind of element.
 func small() page.State {
 	return page.State{
-		Input: page.Input{Origin: "directory /etc/hub", Taken: noon, Error: "apps/shop.yaml: document 2: spec.placement: cluster \"mars\" is unknown"},
+		Input: page.Input{Origin: "directory /etc/hub", Taken: noon,
+			Error: "apps/shop.yaml: document 2: spec.placement: cluster \"mars\" is unknown"},
 		Clusters: []page.Cluster{
-			{Name: "cluster2", Status: page.Status{Tone: page.Bad, Word: "Silent", Reason: "no agent has answered", Since: noon}},
-			{Name: "cluster1", Labels: map[string]string{"region": "eu", "env": "prod"}, Status: page.Status{Tone: page.Good, Word: "Served"}},
+			{Name: "cluster2", Status: page.Status{Tone: page.Bad, Word: "Silent", Reason: "no agent has answered",
+				Since: noon}},
+			{Name: "cluster1", Labels: map[string]string{"region": "eu", "env": "prod"},
+				Status: page.Status{Tone: page.Good, Word: "Served"}},
 		},
 		Applications: []page.Application{{
 			Name: "shop", Revision: "7c1f", Status: page.Status{Tone: page.Busy, Word: "Rolling out", Reason: "1 of 2 clusters"},
@@ -88,7 +91,8 @@ func small() page.State {
 			}},
 			Placements: []page.Placement{
 				{Cluster: "cluster1", Revision: "7c1f", Status: page.Status{Tone: page.Good, Word: "Ready"}},
-				{Cluster: "cluster2", Revision: "19aa", Status: page.Status{Tone: page.Bad, Word: "Failed", Reason: "Deployment web: image not found"}},
+				{Cluster: "cluster2", Revision: "19aa",
+					Status: page.Status{Tone: page.Bad, Word: "Failed", Reason: "Deployment web: image not found"}},
 			},
 		}},
 		Works: []page.Work{{
@@ -100,7 +104,8 @@ func small() page.State {
 				{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Done"},
 			},
 			Objects: []page.Object{
-				{Kind: "Deployment", Namespace: "shop", Name: "web", Health: page.Status{Tone: page.Bad, Word: "Unhealthy", Reason: "1 of 3 replicas", Since: noon}},
+				{Kind: "Deployment", Namespace: "shop", Name: "web",
+					Health: page.Status{Tone: page.Bad, Word: "Unhealthy", Reason: "1 of 3 replicas", Since: noon}},
 				{Kind: "Namespace", Name: "shop", Health: page.Status{Tone: page.Good, Word: "Healthy"}},
 			},
 		}, {Cluster: "cluster2", Name: "shop-web", Application: "shop"}},
@@ -113,16 +118,20 @@ func large(clusters, works int) page.State {
 	app := page.Application{Name: "shop", Revision: "7c1f", Status: page.Status{Tone: page.Good, Word: "Ready"}}
 	for i := range clusters {
 		name := fmt.Sprintf("cluster%d", i)
-		s.Clusters = append(s.Clusters, page.Cluster{Name: name, Labels: map[string]string{"region": "eu"}, Status: page.Status{Tone: page.Good, Word: "Served", Since: noon}})
-		app.Placements = append(app.Placements, page.Placement{Cluster: name, Revision: "7c1f", Status: page.Status{Tone: page.Good, Word: "Ready"}})
+		s.Clusters = append(s.Clusters, page.Cluster{Name: name, Labels: map[string]string{"region": "eu"},
+			Status: page.Status{Tone: page.Good, Word: "Served", Since: noon}})
+		app.Placements = append(app.Placements,
+			page.Placement{Cluster: name, Revision: "7c1f", Status: page.Status{Tone: page.Good, Word: "Ready"}})
 	}
 	s.Applications = []page.Application{app}
 	for i := range works {
 		s.Works = append(s.Works, page.Work{
 			Cluster: fmt.Sprintf("cluster%d", i%clusters), Name: fmt.Sprintf("shop-%d", i), Application: "shop",
 			Conditions: []metav1.Condition{
-				{Type: "Applied", Status: metav1.ConditionTrue, Reason: "AppliedManifestComplete", Message: "all manifests are applied"},
-				{Type: "Available", Status: metav1.ConditionTrue, Reason: "ResourcesAvailable", Message: "all resources are available"},
+				{Type: "Applied", Status: metav1.ConditionTrue, Reason: "AppliedManifestComplete",
+					Message: "all manifests are applied"},
+				{Type: "Available", Status: metav1.ConditionTrue, Reason: "ResourcesAvailable",
+					Message: "all resources are available"},
 			},
 			Objects: []page.Object{
 				{Kind: "Deployment", Namespace: "shop", Name: "web", Health: page.Status{Tone: page.Good, Word: "Healthy"}},

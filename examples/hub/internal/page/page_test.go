@@ -79,7 +79,8 @@ func TestFilter(t *testing.T) {
 			}
 		})
 	}
-	if answer := get(p, "/?q="+strings.Repeat("x", 257)); answer.Code != http.StatusBadRequest || !strings.Contains(answer.Body.String(), "256") {
+	if answer := get(p, "/?q="+strings.Repeat("x", 257)); answer.Code != http.StatusBadRequest ||
+		!strings.Contains(answer.Body.String(), "256") {
 		t.Errorf("a filter of 257 bytes: %d %s", answer.Code, answer.Body)
 	}
 }
@@ -115,7 +116,8 @@ func TestHostileText(t *testing.T) {
 	}
 	want := tags("harmless")
 	for _, text := range []string{
-		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `</table></body>`, `<!--`, `]]>`,
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`, `</table></body>`, `<!--`,
+		`]]>`,
 		`javascript:alert(1)`, `{{.Title}}`, "a\nb\rc\x00d", "\u2028\u202e", "\xff\xfe", `..//../%2f`, `&lt;b&gt;`,
 	} {
 		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
@@ -148,14 +150,17 @@ func TestBounds(t *testing.T) {
 func TestHeaders(t *testing.T) {
 	p := newPage(t, &hub{}, page.Options{})
 	for path, contentType := range map[string]string{
-		"/": "text/html; charset=utf-8", "/page.css": "text/css; charset=utf-8", "/page.js": "text/javascript; charset=utf-8", "/icon.svg": "image/svg+xml",
+		"/": "text/html; charset=utf-8", "/page.css": "text/css; charset=utf-8", "/page.js": "text/javascript; charset=utf-8",
+		"/icon.svg": "image/svg+xml",
 	} {
 		answer := get(p, path)
 		h := answer.Header()
-		if answer.Code != http.StatusOK || h.Get("Content-Type") != contentType || h.Get("X-Content-Type-Options") != "nosniff" {
+		if answer.Code != http.StatusOK || h.Get("Content-Type") != contentType ||
+			h.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %v", path, answer.Code, h)
 		}
-		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
+		if csp := h.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") ||
+			strings.Contains(csp, "unsafe") {
 			t.Errorf("%s: policy %q", path, csp)
 		}
 		if strings.Contains(answer.Body.String(), "://") && path != "/icon.svg" {

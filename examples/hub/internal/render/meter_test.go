@@ -33,15 +33,19 @@ func TestLimits(t *testing.T) {
 		round                  time.Duration // duration of a call of tick
 	}{
 		{"few steps", "{{ range 90000 }}{{ end }}...", "", 0},
-		{"many steps", "x\n\n{{ range 100000 }}{{ end }}", "bad.yaml, document 1: t: for the cluster c: line 3: more than 1000000 steps on a cluster", 0},
+		{"many steps", "x\n\n{{ range 100000 }}{{ end }}",
+			"bad.yaml, document 1: t: for the cluster c: line 3: more than 1000000 steps on a cluster", 0},
 		{"in time", "{{ range 3 }}{{ tick }}{{ end }}", "", 3 * time.Second},
-		{"too long", "x\n{{ range 4 }}{{ tick }}{{ end }}", "bad.yaml, document 1: t: for the cluster c: line 2: more than 10s on a cluster", 4 * time.Second},
+		{"too long", "x\n{{ range 4 }}{{ tick }}{{ end }}",
+			"bad.yaml, document 1: t: for the cluster c: line 2: more than 10s on a cluster", 4 * time.Second},
 		{"reading", `{{ fromSecret "n" "s" "k" }}{{ range 3 }}{{ tick }}{{ end }}`, "", 3 * time.Second},
-		{"reading and too long", `{{ fromSecret "n" "s" "k" }}{{ range 4 }}{{ tick }}{{ end }}`, "line 1: more than 10s", 4 * time.Second},
+		{"reading and too long", `{{ fromSecret "n" "s" "k" }}{{ range 4 }}{{ tick }}{{ end }}`, "line 1: more than 10s",
+			4 * time.Second},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			c := clocktesting.NewFakePassiveClock(time.Now())
-			r := &renderer{where: "bad.yaml, document 1", objects: slow{c}, values: map[string]string{}, meter: meter{clock: c, all: together}}
+			r := &renderer{where: "bad.yaml, document 1", objects: slow{c}, values: map[string]string{},
+				meter: meter{clock: c, all: together}}
 			functions := r.functions()
 			functions["tick"] = func() string {
 				c.SetTime(c.Now().Add(tt.round))

@@ -47,11 +47,14 @@ const secret = "Secret ns/s, key k"
 
 func application(t *testing.T, template string) *document.Document {
 	t.Helper()
-	text := "apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: a\n    manifests:\n    - template: |\n"
+	text := "apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - " +
+		"name: a\n    manifests:\n    - template: |\n"
 	for line := range strings.Lines(template) {
 		text += "        " + line
 	}
-	d, err := document.DecodeOne([]byte(text + "\n  - name: b\n    dependsOn: [{part: a, wait: 2s}]\n    manifests: [{hook: pre-install, template: '{}'}]\n"))
+	d, err := document.DecodeOne(
+		[]byte(text + "\n  - name: b\n    dependsOn: [{part: a, wait: 2s}]\n    manifests: [{hook: pre-install, template: " +
+			"'{}'}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,14 +78,15 @@ func configMap(data string) string {
 
 func TestRender(t *testing.T) {
 	for template, want := range map[string]string{
-		configMap("{{ .Cluster.Name }}"):                                                                                       `{"v":"c1"}`,
-		configMap("{{ .Cluster.Labels.region }}"):                                                                              `{"v":"north"}`,
-		configMap(`{{ index .Cluster.Labels "example.com/tier" | quote }}`):                                                    `{"v":"1"}`,
-		configMap("{{ .Application }}"):                                                                                        `{"v":"shop"}`,
-		configMap(`{{ fromSecret "ns" "s" "k" | quote }}`):                                                                     `{"v":"it's: \"a\"\nsecret"}`,
-		configMap(`{{ fromSecret "ns" "s" "k" | base64 }}`):                                                                    `{"v":"aXQnczogImEiCnNlY3JldA=="}`,
-		configMap(`{{ fromConfigMap "ns" "s" "k" }}`):                                                                          `{"v":"plain"}`,
-		configMap("x") + "---\n{{ if false }}" + configMap("y") + "{{ end }}\n---\n":                                           `{"v":"x"}`,
+		configMap("{{ .Cluster.Name }}"):                                    `{"v":"c1"}`,
+		configMap("{{ .Cluster.Labels.region }}"):                           `{"v":"north"}`,
+		configMap(`{{ index .Cluster.Labels "example.com/tier" | quote }}`): `{"v":"1"}`,
+		configMap("{{ .Application }}"):                                     `{"v":"shop"}`,
+		configMap(`{{ fromSecret "ns" "s" "k" | quote }}`):                  `{"v":"it's: \"a\"\nsecret"}`,
+		configMap(`{{ fromSecret "ns" "s" "k" | base64 }}`):                 `{"v":"aXQnczogImEiCnNlY3JldA=="}`,
+		configMap(`{{ fromConfigMap "ns" "s" "k" }}`):                       `{"v":"plain"}`,
+		configMap("x") + "---\n{{ if false }}" + configMap("y") +
+			"{{ end }}\n---\n": `{"v":"x"}`,
 		configMap("{{ indent 1000000000000 `a` }}"):                                                                            `{"v":"a"}`,
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  v: |\n    {{ \"a\\nb\" | indent 4 }}\n":                `{"v":"a\nb\n"}`,
 		configMap("x{{ range 3 }}{{ . }}{{ end }}"):                                                                            `{"v":"x012"}`,
@@ -92,7 +96,8 @@ func TestRender(t *testing.T) {
 		configMap(`{{ printf "%-3s|%5.2f|%d" "a" 1.5 7 | quote }}`):                                                            `{"v":"a  | 1.50|7"}`,
 		configMap(`{{ print "a" 1 | quote }}{{- /* no text */ -}}`):                                                            `{"v":"a1"}`,
 	} {
-		r, err := render.Render(application(t, template), clusters(t, "c1"), objects{secret: "it's: \"a\"\nsecret", "ConfigMap ns/s, key k": "plain"}, nil)
+		r, err := render.Render(application(t, template), clusters(t, "c1"),
+			objects{secret: "it's: \"a\"\nsecret", "ConfigMap ns/s, key k": "plain"}, nil)
 		if err != nil {
 			t.Errorf("%s: %v", template, err)
 			continue
@@ -123,25 +128,35 @@ func TestRenderRefuses(t *testing.T) {
 		{"without end", `{{ range 1000000 }}{{ printf "%1000d" 1 }}{{ end }}`, "bytes of output"},
 		{"a loop that makes nothing", "a: b\n{{ range 1000000000000 }}{{ end }}", "for the cluster c1: line 2: more than"},
 		{"a loop that goes on", "{{ range 1000000000000 }}{{ continue }}{{ end }}", "line 1: more than"},
-		{"a loop in a loop", "{{ range 10000 }}{{ if 1 }}{{ with 1 }}{{ range 10000 }}{{ end }}{{ end }}{{ end }}{{ end }}", "line 1: more than"},
+		{"a loop in a loop", "{{ range 10000 }}{{ if 1 }}{{ with 1 }}{{ range 10000 }}{{ end }}{{ end }}{{ end }}{{ end }}",
+			"line 1: more than"},
 		{"a template of itself", "{{ define `t` }}{{ template `t` }}{{ end }}\n{{ template `t` }}", "line 1: more than"},
-		{"two of itself", "{{ define `t` }}{{ if lt (len .) 60 }}{{ template `t` (print . 1) }}{{ template `t` (print . 1) }}{{ end }}{{ end }}\n{{ template `t` `` }}", "line 1: more than"},
+		{"two of itself", "{{ define `t` }}{{ if lt (len .) 60 }}{{ template `t` (print . 1) }}{{ template `t` (print . 1) " +
+			"}}{{ end }}{{ end }}\n{{ template `t` `` }}", "line 1: more than"},
 		{"work in texts", "{{ $x := printf `%999999d` 1 }}{{ range 1000 }}{{ $y := print $x }}{{ end }}", "more than"},
 		{"the step of ours", "{{ step 1 1 }}", `function "step" not defined`},
 		{"a wide indent", "{{ indent 2000000000 `a\nb` }}", "error calling indent: more than 1048576 bytes of output"},
-		{"a wide indent of lines", "{{ $x := `\n\n` }}{{ range 9 }}{{ $x = print $x $x }}{{ end }}{{ indent 2000 $x }}", "error calling indent: more than"},
-		{"a text that doubles", "{{ $x := `12345678` }}{{ range 60 }}{{ $x = print $x $x }}{{ end }}", "error calling print: more than 1048576 bytes of output"},
-		{"a quote that doubles", "{{ $x := `\"` }}{{ range 60 }}{{ $x = quote $x }}{{ end }}", "error calling quote: more than"},
-		{"base64 that grows", "{{ $x := `12345678` }}{{ range 100 }}{{ $x = base64 $x }}{{ end }}", "error calling base64: more than"},
-		{"a verb that doubles", "{{ $x := `12345678` }}{{ range 60 }}{{ $x = printf `%[1]s%[1]s` $x }}{{ end }}", "error calling printf: more than"},
-		{"a wide verb", "{{ $x := printf `" + strings.Repeat("%999999d", 100) + "` 1 }}", "error calling printf: the result may have more than"},
-		{"a width from outside", "{{ $x := printf `" + strings.Repeat("%[1]*[1]d", 100) + "` 1000000 }}", "error calling printf: the result may have more than"},
+		{"a wide indent of lines", "{{ $x := `\n\n` }}{{ range 9 }}{{ $x = print $x $x }}{{ end }}{{ indent 2000 $x }}",
+			"error calling indent: more than"},
+		{"a text that doubles", "{{ $x := `12345678` }}{{ range 60 }}{{ $x = print $x $x }}{{ end }}",
+			"error calling print: more than 1048576 bytes of output"},
+		{"a quote that doubles", "{{ $x := `\"` }}{{ range 60 }}{{ $x = quote $x }}{{ end }}",
+			"error calling quote: more than"},
+		{"base64 that grows", "{{ $x := `12345678` }}{{ range 100 }}{{ $x = base64 $x }}{{ end }}",
+			"error calling base64: more than"},
+		{"a verb that doubles", "{{ $x := `12345678` }}{{ range 60 }}{{ $x = printf `%[1]s%[1]s` $x }}{{ end }}",
+			"error calling printf: more than"},
+		{"a wide verb", "{{ $x := printf `" + strings.Repeat("%999999d", 100) + "` 1 }}",
+			"error calling printf: the result may have more than"},
+		{"a width from outside", "{{ $x := printf `" + strings.Repeat("%[1]*[1]d", 100) + "` 1000000 }}",
+			"error calling printf: the result may have more than"},
 		{"html", "{{ $x := printf `%999999d` 1 }}{{ $y := html $x $x }}", "error calling html: more than"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			_, err := render.Render(application(t, tt.template), clusters(t, "c1"), objects{secret: "s3cr3t"}, nil)
 			var wrong *document.Error
-			if !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Field, "spec.parts") || !strings.Contains(err.Error()+"$", tt.problem) || errors.As(err, new(*render.MissingError)) {
+			if !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Field, "spec.parts") ||
+				!strings.Contains(err.Error()+"$", tt.problem) || errors.As(err, new(*render.MissingError)) {
 				t.Errorf("%v, want %q", err, tt.problem)
 			}
 			if strings.Contains(fmt.Sprint(err), "s3cr3t") {
@@ -168,7 +183,9 @@ b: [{{ range 9000 }}*a,{{ end }}]
 	runtime.ReadMemStats(&before)
 	_, err := render.Render(application(t, template), clusters(t, "c1"), objects{}, nil)
 	runtime.ReadMemStats(&after)
-	if err == nil || !strings.Contains(err.Error(), "spec.parts[0].manifests[0].template: for the cluster c1: the document has more than 3145728 bytes with its aliases replaced") {
+	if err == nil || !strings.Contains(err.Error(),
+		"spec.parts[0].manifests[0].template: for the cluster c1: the document has more than 3145728 bytes with its "+
+			"aliases replaced") {
 		t.Errorf("%.200v", err)
 	}
 	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 64<<20 {
@@ -183,7 +200,8 @@ func TestManyClusters(t *testing.T) {
 	for i := range 200 {
 		names = append(names, fmt.Sprint("c", i))
 	}
-	template := configMap(`"{{ printf "%100000d" 1 }}"`) + "a: &a \"{{ printf `%100000d` 1 }}\"\nb: [{{ range 28 }}*a,{{ end }}]\n"
+	template := configMap(`"{{ printf "%100000d" 1 }}"`) +
+		"a: &a \"{{ printf `%100000d` 1 }}\"\nb: [{{ range 28 }}*a,{{ end }}]\n"
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	_, err := render.Render(application(t, template), clusters(t, names...), objects{}, nil)
@@ -200,11 +218,13 @@ func TestMissing(t *testing.T) {
 	d := application(t, configMap(`{{ fromSecret "ns" "s" "k" }}`))
 	_, err := render.Render(d, clusters(t, "c1"), objects{}, nil)
 	var missing *render.MissingError
-	if !errors.As(err, &missing) || missing.Ref.Name != "s" || !strings.Contains(err.Error(), "spec.parts[0].manifests[0].template") {
+	if !errors.As(err, &missing) || missing.Ref.Name != "s" ||
+		!strings.Contains(err.Error(), "spec.parts[0].manifests[0].template") {
 		t.Errorf("%v", err)
 	}
 	_, err = render.Render(d, clusters(t, "c1"), render.Without{}, nil)
-	if err == nil || errors.As(err, &missing) && missing.Problem == "" || !strings.Contains(err.Error(), "no --kubeconfig") {
+	if err == nil || errors.As(err, &missing) && missing.Problem == "" ||
+		!strings.Contains(err.Error(), "no --kubeconfig") {
 		t.Errorf("%v", err)
 	}
 }
@@ -214,10 +234,12 @@ func TestMissing(t *testing.T) {
 func TestBinary(t *testing.T) {
 	o := objects{secret: "\xff\xfes3cr3t"}
 	_, err := render.Render(application(t, configMap(`{{ fromSecret "ns" "s" "k" | quote }}`)), clusters(t, "c1"), o, nil)
-	if err == nil || !strings.Contains(err.Error(), "not valid UTF-8: use base64") || strings.Contains(err.Error(), "s3cr3t") {
+	if err == nil || !strings.Contains(err.Error(), "not valid UTF-8: use base64") ||
+		strings.Contains(err.Error(), "s3cr3t") {
 		t.Errorf("%v", err)
 	}
-	if _, err := render.Render(application(t, configMap(`{{ fromSecret "ns" "s" "k" | base64 | quote }}`)), clusters(t, "c1"), o, nil); err != nil {
+	if _, err := render.Render(application(t, configMap(`{{ fromSecret "ns" "s" "k" | base64 | quote }}`)),
+		clusters(t, "c1"), o, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -249,13 +271,18 @@ func TestDigest(t *testing.T) {
 // FuzzRender checks that each template ends with a rendering or an Error.
 func FuzzRender(f *testing.F) {
 	for _, template := range []string{
-		configMap(`{{ fromSecret "ns" "s" "k" | quote | indent 4 }}`), "{{ define `template` }}{{ template `template` . }}{{ end }}{{ block `b` . }}{{ break }}{{ end }}",
-		"{{ range $i, $x := .Cluster.Labels }}{{ if eq $x 1 2 }}{{ continue }}{{ else if and 1 .x }}{{ break }}{{ end }}{{ else }}{{ (index . 1).y }}{{ end }}",
-		"{{ with $x := printf `%[1]*d` 9 }}{{ range 99999999 }}{{ $x = print $x $x | html | js | urlquery | base64 }}{{ end }}{{ else with 1 }}{{ end }}", "{{/* a */}}{{ len `b` }}",
+		configMap(`{{ fromSecret "ns" "s" "k" | quote | indent 4 }}`),
+		"{{ define `template` }}{{ template `template` . }}{{ end }}{{ block `b` . }}{{ break }}{{ end }}",
+		"{{ range $i, $x := .Cluster.Labels }}{{ if eq $x 1 2 }}{{ continue }}{{ else if and 1 .x }}{{ break }}{{ end }}{{ " +
+			"else }}{{ (index . 1).y }}{{ end }}",
+		"{{ with $x := printf `%[1]*d` 9 }}{{ range 99999999 }}{{ $x = print $x $x | html | js | urlquery | base64 }}{{ " +
+			"end }}{{ else with 1 }}{{ end }}", "{{/* a */}}{{ len `b` }}",
 	} {
 		f.Add(template)
 	}
-	d, err := document.DecodeOne([]byte("apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec: {parts: [{name: a, manifests: [{template: x}]}]}"))
+	d, err := document.DecodeOne(
+		[]byte("apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec: {parts: [{name: a, " +
+			"manifests: [{template: x}]}]}"))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -263,7 +290,9 @@ func FuzzRender(f *testing.F) {
 	c.Metadata = document.Metadata{Name: "c1", Labels: map[string]string{"region": "north"}}
 	f.Fuzz(func(t *testing.T, template string) {
 		one := *d
-		one.Object = &document.Application{Spec: document.ApplicationSpec{Parts: []document.Part{{Name: "a", Manifests: []document.Manifest{{Template: template}}}}}}
+		one.Object = &document.Application{Spec: document.ApplicationSpec{
+			Parts: []document.Part{{Name: "a", Manifests: []document.Manifest{{Template: template}}}},
+		}}
 		began := time.Now()
 		_, err := render.Render(&one, []*document.Cluster{c}, objects{secret: "s3cr3t"}, nil)
 		if took := time.Since(began); took > 30*time.Second {

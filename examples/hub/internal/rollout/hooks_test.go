@@ -88,7 +88,8 @@ func TestRemovalStopsUpdate(t *testing.T) {
 				f.part = "other"
 				c1.SetDelay(time.Second)
 				f.Set("shop", f.target("b=2", "c1"))
-				f.until("the update is under way", func() bool { return c1.Count(fake.VerbApply) == 2 }) // a call that takes a second
+				// a call that takes a second
+				f.until("the update is under way", func() bool { return c1.Count(fake.VerbApply) == 2 })
 				if restart {
 					f.stop()
 					f.start()

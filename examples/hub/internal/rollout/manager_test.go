@@ -65,7 +65,8 @@ func (f *fixture) start() {
 	f.t.Helper()
 	var err error
 	f.engine, err = rsync.New(f.store, f.clusters, rsync.Options{
-		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond}, ProbeInterval: 10 * time.Millisecond,
+		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond},
+		ProbeInterval: 10 * time.Millisecond,
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -101,7 +102,9 @@ func (f *fixture) target(content string, clusters ...string) rollout.Target {
 		} else {
 			hook = ""
 		}
-		text += fmt.Sprintf("    - hook: %q\n      template: '{apiVersion: %s, metadata: {name: %s, namespace: x}, data: {v: %q}}'\n", hook, kind, name, value)
+		text += fmt.Sprintf(
+			"    - hook: %q\n      template: '{apiVersion: %s, metadata: {name: %s, namespace: x}, data: {v: %q}}'\n", hook,
+			kind, name, value)
 	}
 	d, err := document.DecodeOne([]byte(text))
 	if err != nil {
@@ -222,7 +225,11 @@ func TestCoalesce(t *testing.T) {
 	f.settle()
 	c1.SetMode(fake.ModeUnreachable)
 	f.Set("shop", f.target("a=1", "c1"))
-	f.until("it is under way", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Rolling && s.Revision == 2 })
+	f.until("it is under way", func() bool {
+		s, _ := f.Status("shop")
+		return s.State == rollout.Rolling &&
+			s.Revision == 2
+	})
 	for n := range 100 {
 		f.Set("shop", f.target(fmt.Sprintf("a=%d", n+2), "c1"))
 	}
@@ -411,7 +418,8 @@ func TestLive(t *testing.T) {
 	first, second := rollout.ContextID("shop", 1), rollout.ContextID("shop", 2)
 	live(second)
 	f.stop()
-	engine, err := rsync.New(f.store, f.clusters, rsync.Options{Transitions: rollout.Transitions(), Comparer: rollout.Everything})
+	engine, err := rsync.New(f.store, f.clusters,
+		rsync.Options{Transitions: rollout.Transitions(), Comparer: rollout.Everything})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,7 +432,8 @@ func TestLive(t *testing.T) {
 
 func TestContextID(t *testing.T) {
 	for _, name := range []string{"shop", "a.b"} {
-		if application, number, ok := rollout.ParseContextID(rollout.ContextID(name, 12)); application != name || number != 12 || !ok {
+		if application, number, ok := rollout.ParseContextID(rollout.ContextID(name, 12)); application != name ||
+			number != 12 || !ok {
 			t.Errorf("%s %d %v", application, number, ok)
 		}
 	}

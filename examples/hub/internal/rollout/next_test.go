@@ -26,18 +26,26 @@ func TestNext(t *testing.T) {
 		{"it failed and is tried again", []rsync.State{rsync.InstantiateFailed}, 1, step{verb: instantiate, number: 1}},
 		{"the next one is stored first", []rsync.State{rsync.Instantiated, ""}, 2, step{verb: create, number: 2}},
 		{"an update", []rsync.State{rsync.Instantiated, rsync.Created}, 2, step{verb: update, number: 2, from: 1}},
-		{"an update that failed is tried again", []rsync.State{rsync.Instantiated, rsync.InstantiateFailed}, 2, step{verb: update, number: 2, from: 1}},
-		{"what is gone is left behind again", []rsync.State{rsync.UpdateFailed, rsync.Instantiated}, 2, step{verb: update, number: 2, from: 1}},
-		{"an update that failed is led on from", []rsync.State{rsync.Instantiated, rsync.InstantiateFailed, rsync.Created}, 3, step{verb: update, number: 3, from: 2}},
-		{"and then from the one before", []rsync.State{rsync.Instantiated, rsync.Updated, rsync.Instantiated}, 3, step{verb: update, number: 3, from: 1}},
-		{"a rollback", []rsync.State{rsync.Updated, rsync.Instantiated}, 1, step{verb: update, number: 1, from: 2, rollback: true}},
-		{"a rollback of what failed", []rsync.State{rsync.Instantiated, rsync.InstantiateFailed}, 1, step{verb: update, number: 1, from: 2, rollback: true}},
+		{"an update that failed is tried again", []rsync.State{rsync.Instantiated, rsync.InstantiateFailed}, 2,
+			step{verb: update, number: 2, from: 1}},
+		{"what is gone is left behind again", []rsync.State{rsync.UpdateFailed, rsync.Instantiated}, 2,
+			step{verb: update, number: 2, from: 1}},
+		{"an update that failed is led on from", []rsync.State{rsync.Instantiated, rsync.InstantiateFailed, rsync.Created}, 3,
+			step{verb: update, number: 3, from: 2}},
+		{"and then from the one before", []rsync.State{rsync.Instantiated, rsync.Updated, rsync.Instantiated}, 3,
+			step{verb: update, number: 3, from: 1}},
+		{"a rollback", []rsync.State{rsync.Updated, rsync.Instantiated}, 1,
+			step{verb: update, number: 1, from: 2, rollback: true}},
+		{"a rollback of what failed", []rsync.State{rsync.Instantiated, rsync.InstantiateFailed}, 1,
+			step{verb: update, number: 1, from: 2, rollback: true}},
 		{"the end", []rsync.State{rsync.Updated, rsync.Instantiated}, 0, step{verb: terminate, number: 2}},
-		{"the end of all that is there", []rsync.State{rsync.UpdateFailed, rsync.Terminated}, 0, step{verb: terminate, number: 1}},
+		{"the end of all that is there", []rsync.State{rsync.UpdateFailed, rsync.Terminated}, 0,
+			step{verb: terminate, number: 1}},
 		{"and of what is stored", []rsync.State{rsync.Updated, rsync.Terminated}, 0, step{verb: remove, number: 1}},
 		{"all is removed", []rsync.State{"", ""}, 0, step{}},
 		{"a termination that failed", []rsync.State{rsync.TerminationFailed}, 0, step{verb: terminate, number: 1}},
-		{"it comes back before it was gone", []rsync.State{rsync.TerminationFailed, rsync.Created}, 2, step{verb: update, number: 2, from: 1}},
+		{"it comes back before it was gone", []rsync.State{rsync.TerminationFailed, rsync.Created}, 2,
+			step{verb: update, number: 2, from: 1}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			var revisions []revisionState
@@ -52,7 +60,8 @@ func TestNext(t *testing.T) {
 }
 
 func TestOld(t *testing.T) {
-	revisions := []revisionState{{1, rsync.UpdateFailed}, {2, rsync.Updated}, {3, rsync.Updated}, {5, rsync.Instantiated}, {6, rsync.Updated}}
+	revisions := []revisionState{{1, rsync.UpdateFailed}, {2, rsync.Updated}, {3, rsync.Updated}, {5, rsync.Instantiated},
+		{6, rsync.Updated}}
 	if got := old(revisions, 5, 2); fmt.Sprint(got) != "[2 3]" {
 		t.Errorf("%v", got)
 	}

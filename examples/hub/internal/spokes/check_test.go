@@ -38,7 +38,8 @@ func TestCheck(t *testing.T) {
 	}
 	defer webhooks.Close()
 	s, err := spokes.Open(spokes.Options{
-		Transport: memory.New().Transport(), SourceID: "hub", File: filepath.Join(t.TempDir(), "works.db"), Interpreter: webhooks, Native: native.New(), Kinds: kinds.New(), Changed: func() {},
+		Transport: memory.New().Transport(), SourceID: "hub", File: filepath.Join(t.TempDir(), "works.db"),
+		Interpreter: webhooks, Native: native.New(), Kinds: kinds.New(), Changed: func() {},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,20 +47,30 @@ func TestCheck(t *testing.T) {
 	defer s.Close()
 	good := resource(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","namespace":"x"}}`)
 	for manifest, want := range map[string]render.InvalidError{
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`:                                     {},
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"b","name":"b"}}`:                  {},
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"x":"b a d"}}}`:              {Resource: 1, Field: "metadata.labels", Reason: "FieldValueInvalid", Text: `Invalid value: "b a d": `},
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","annotations":{"b a d":""}}}`:          {Resource: 1, Field: "metadata.annotations", Reason: "FieldValueInvalid", Text: `Invalid value: "b a d": `},
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","creationTimestamp":"no time"}}`:       {Resource: 1, Reason: "BadRequest", Text: `metadata: Invalid value: {"creationTimestamp":"no time"`},
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"x":7}}}`:                    {Resource: 1, Reason: "BadRequest", Text: "metadata: Invalid value: "},
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","ownerReferences":[{"name":"none"}]}}`: {Resource: 1, Field: "metadata.ownerReferences"},
-		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"system:A_b"}}`:       {},
-		`{"apiVersion":"example.com/v1","kind":"AllowList","metadata":{"name":"a"},"spec":{"items":[]}}`:     {},
-		`{"apiVersion":"example.com/v1","kind":"AllowList","metadata":{"name":"a"},"items":[]}`:              {Resource: 1, Field: "kind"},
-		`{"apiVersion":"v1","kind":"List","metadata":{"name":"a"}}`:                                          {Resource: 1, Field: "kind"},
-		`{"apiVersion":"apps/v1","kind":"DeploymentList","metadata":{"name":"a"}}`:                           {Resource: 1, Field: "kind"},
-		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a.B"}}`:                             {Resource: 1, Field: "metadata.name", Reason: "FieldValueInvalid"},
-		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a.b"}}`:                                   {Resource: 1, Field: "metadata.name", Reason: "FieldValueInvalid"},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`:                    {},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"b","name":"b"}}`: {},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"x":"b a d"}}}`: {Resource: 1,
+			Field: "metadata.labels", Reason: "FieldValueInvalid", Text: `Invalid value: "b a d": `},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","annotations":{"b a d":""}}}`: {Resource: 1,
+			Field: "metadata.annotations", Reason: "FieldValueInvalid", Text: `Invalid value: "b a d": `},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","creationTimestamp":"no time"}}`: {Resource: 1,
+			Reason: "BadRequest", Text: `metadata: Invalid value: {"creationTimestamp":"no time"`},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"x":7}}}`: {Resource: 1,
+			Reason: "BadRequest", Text: "metadata: Invalid value: "},
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","ownerReferences":[{"name":"none"}]}}`: {Resource: 1,
+			Field: "metadata.ownerReferences"},
+		`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"system:A_b"}}`:   {},
+		`{"apiVersion":"example.com/v1","kind":"AllowList","metadata":{"name":"a"},"spec":{"items":[]}}`: {},
+		`{"apiVersion":"example.com/v1","kind":"AllowList","metadata":{"name":"a"},"items":[]}`: {Resource: 1,
+			Field: "kind"},
+		`{"apiVersion":"v1","kind":"List","metadata":{"name":"a"}}`: {Resource: 1,
+			Field: "kind"},
+		`{"apiVersion":"apps/v1","kind":"DeploymentList","metadata":{"name":"a"}}`: {Resource: 1,
+			Field: "kind"},
+		`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a.B"}}`: {Resource: 1,
+			Field: "metadata.name", Reason: "FieldValueInvalid"},
+		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a.b"}}`: {Resource: 1,
+			Field: "metadata.name", Reason: "FieldValueInvalid"},
 	} {
 		err := s.Check(t.Context(), "c1", []appcontext.Resource{good, resource(t, manifest)})
 		var got *render.InvalidError
@@ -68,7 +79,8 @@ func TestCheck(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", manifest, err)
 			}
-		case got == nil || got.Resource != want.Resource || !strings.HasPrefix(got.Field, want.Field) || got.Reason == "" || want.Reason != "" && got.Reason != want.Reason || !strings.Contains(got.Text, want.Text):
+		case got == nil || got.Resource != want.Resource || !strings.HasPrefix(got.Field, want.Field) || got.Reason == "" ||
+			want.Reason != "" && got.Reason != want.Reason || !strings.Contains(got.Text, want.Text):
 			t.Errorf("%s: %+v %q, want %+v", manifest, got, err, want)
 		}
 	}

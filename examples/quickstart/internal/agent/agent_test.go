@@ -58,7 +58,8 @@ func TestRetryUntilNamespaceExists(t *testing.T) {
 		f.create("later", inside)
 		w := f.work("later")
 		applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)
-		if applied == nil || applied.Status != metav1.ConditionFalse || !strings.Contains(applied.Message, `namespaces "demo" not found`) {
+		if applied == nil || applied.Status != metav1.ConditionFalse ||
+			!strings.Contains(applied.Message, `namespaces "demo" not found`) {
 			t.Fatalf("Applied is %v", applied)
 		}
 		if meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkAvailable) {
@@ -110,7 +111,8 @@ func TestUpdateChangesAndPrunes(t *testing.T) {
 			t.Error("an object that was there before the work was deleted")
 		}
 		w := f.work("w")
-		if applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied); applied.ObservedGeneration != 2 || len(w.Status.ResourceStatus.Manifests) != 1 {
+		if applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied); applied.ObservedGeneration != 2 ||
+			len(w.Status.ResourceStatus.Manifests) != 1 {
 			t.Errorf("status after the update: %+v", w.Status)
 		}
 	})
@@ -146,7 +148,9 @@ func TestDeleteOption(t *testing.T) {
 		{"everything is orphaned", workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}, true},
 		{"this one is orphaned", workv1.DeleteOption{
 			PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan,
-			SelectivelyOrphan: &workv1.SelectivelyOrphan{OrphaningRules: []workv1.OrphaningRule{{Resource: "configmaps", Namespace: "default", Name: "a"}}},
+			SelectivelyOrphan: &workv1.SelectivelyOrphan{
+				OrphaningRules: []workv1.OrphaningRule{{Resource: "configmaps", Namespace: "default", Name: "a"}},
+			},
 		}, true},
 		{"nothing is orphaned", workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground}, false},
 	} {

@@ -74,11 +74,14 @@ func TestUpdateStrategy(t *testing.T) {
 	}{
 		{"no strategy overwrites", nil, "v", true},
 		{"Update overwrites", &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeUpdate}, "v", true},
-		{"CreateOnly leaves what is there", &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly}, "theirs", true},
+		{"CreateOnly leaves what is there", &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly}, "theirs",
+			true},
 		{"ReadOnly looks", &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeReadOnly}, "theirs", true},
-		{"ServerSideApply respects others", &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply}, "theirs", false},
+		{"ServerSideApply respects others", &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply}, "theirs",
+			false},
 		{"ServerSideApply by force", &workv1.UpdateStrategy{
-			Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: &workv1.ServerSideApplyConfig{Force: true, FieldManager: "work-agent-x"},
+			Type: workv1.UpdateStrategyTypeServerSideApply, ServerSideApply: &workv1.ServerSideApplyConfig{Force: true,
+				FieldManager: "work-agent-x"},
 		}, "v", true},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
@@ -86,7 +89,8 @@ func TestUpdateStrategy(t *testing.T) {
 				f.existing(others)
 				w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "cluster1"}}
 				w.Spec.Workload.Manifests = raw(t, configMap)
-				w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{ResourceIdentifier: aConfigMap, UpdateStrategy: tt.strategy}}
+				w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{ResourceIdentifier: aConfigMap,
+					UpdateStrategy: tt.strategy}}
 				if _, err := f.works.Create(t.Context(), w, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}

@@ -37,8 +37,10 @@ type fixture struct {
 func withAgent(t *testing.T, test func(f fixture)) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := fakework.New()
-		f := fixture{T: t, hub: hub, works: hub.WorkV1().ManifestWorks("cluster1"), cluster: memcluster.New(nil), events: make(chan agent.Event, 100)}
-		a, err := agent.New(agent.Options{ClusterName: "cluster1", Works: hub, Cluster: f.cluster, Observe: func(e agent.Event) { f.events <- e }})
+		f := fixture{T: t, hub: hub, works: hub.WorkV1().ManifestWorks("cluster1"), cluster: memcluster.New(nil),
+			events: make(chan agent.Event, 100)}
+		a, err := agent.New(agent.Options{ClusterName: "cluster1", Works: hub, Cluster: f.cluster,
+			Observe: func(e agent.Event) { f.events <- e }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,13 +47,18 @@ type fixture struct {
 
 var folder = fstest.MapFS{
 	"a.yaml": {Data: []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: demo}\n")},
-	"b.yaml": {Data: []byte("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: demo}\nspec: {replicas: 2}\n")},
-	"c.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\n")},
+	"b.yaml": {Data: []byte(
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, namespace: demo}\nspec: {replicas: 2}\n")},
+	"c.yaml": {Data: []byte(
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s}\n")},
 }
 
 // run starts a hub for the clusters one and two, and an agent for each cluster in agents. The
 // reactions replace the reaction of the clientset to the creation of a work.
-func run(t *testing.T, folder fstest.MapFS, agents []string, test func(ctx context.Context, f fixture), reactions ...clienttesting.ReactionFunc) {
+func run(
+	t *testing.T, folder fstest.MapFS, agents []string, test func(ctx context.Context, f fixture),
+	reactions ...clienttesting.ReactionFunc,
+) {
 	synctest.Test(t, func(t *testing.T) {
 		files, err := manifests.Load(folder, "test")
 		if err != nil {
@@ -121,7 +126,8 @@ func TestRun(t *testing.T) {
 		if lines := f.linesOf("two/b"); lines[len(lines)-1] != "status two/b 1 2/2 ready" {
 			f.Errorf("the Deployment's work: %q", lines)
 		}
-		said := []string{"Sending 3 works to 2 clusters", `Updating a on one: an annotation on its Namespace "demo"`, "Deleting c on one"}
+		said := []string{"Sending 3 works to 2 clusters", `Updating a on one: an annotation on its Namespace "demo"`,
+			"Deleting c on one"}
 		if diff := cmp.Diff(said, *f.said); diff != "" {
 			f.Errorf("said (-want +got):\n%s", diff)
 		}
@@ -148,7 +154,8 @@ func TestRunWithOneFile(t *testing.T) {
 		if _, err := f.hub.Run(ctx); err != nil {
 			f.Fatal(err)
 		}
-		want := []string{"sent one/c 1 2 objects", "reported one/c 1 ", "sent one/c 2 update", "reported one/c 2 ", "delete one/c 2 ", "gone one/c 2 "}
+		want := []string{"sent one/c 1 2 objects", "reported one/c 1 ", "sent one/c 2 update", "reported one/c 2 ",
+			"delete one/c 2 ", "gone one/c 2 "}
 		if diff := cmp.Diff(want, f.linesOf("one/c")); diff != "" {
 			f.Errorf("updated, then deleted (-want +got):\n%s", diff)
 		}
@@ -184,7 +191,9 @@ func TestRunAdoptsExistingWorks(t *testing.T) {
 }
 
 func TestRunFails(t *testing.T) {
-	stranger := fstest.MapFS{"d.yaml": {Data: []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: nowhere}\n")}}
+	stranger := fstest.MapFS{
+		"d.yaml": {Data: []byte("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: nowhere}\n")},
+	}
 	refuse := func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewTooManyRequests("no room", 1)
 	}
@@ -195,10 +204,12 @@ func TestRunFails(t *testing.T) {
 		reacts []clienttesting.ReactionFunc
 		want   []string
 	}{
-		{"an agent is missing", folder, []string{"one"}, nil, []string{"no progress for 60 s: work a on two has no status (and 2 other works)"}},
+		{"an agent is missing", folder, []string{"one"}, nil,
+			[]string{"no progress for 60 s: work a on two has no status (and 2 other works)"}},
 		{"a namespace never comes", stranger, []string{"one", "two"}, nil,
 			[]string{`work d on one is not applied: d.yaml, document 1 (line 1): Pod "nowhere/p": namespaces "nowhere" not found`}},
-		{"the work is refused", folder, []string{"one", "two"}, []clienttesting.ReactionFunc{refuse}, []string{"create work a for one: ", "no room"}},
+		{"the work is refused", folder, []string{"one", "two"}, []clienttesting.ReactionFunc{refuse},
+			[]string{"create work a for one: ", "no room"}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			run(t, tt.folder, tt.agents, func(ctx context.Context, f fixture) {
@@ -257,8 +268,9 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	s := hub.Summary{Files: 3, Clusters: 2, Objects: 8, Took: 1234 * time.Millisecond, Updated: 4567 * time.Microsecond, Deleted: 89 * time.Microsecond,
-		Sent: []time.Duration{time.Millisecond, 2 * time.Millisecond, 30 * time.Millisecond}}
+	s := hub.Summary{Files: 3, Clusters: 2, Objects: 8, Took: 1234 * time.Millisecond, Updated: 4567 * time.Microsecond,
+		Deleted: 89 * time.Microsecond,
+		Sent:    []time.Duration{time.Millisecond, 2 * time.Millisecond, 30 * time.Millisecond}}
 	want := "3 files for 2 clusters: 8 objects applied and reported, one work updated, one deleted, in 1.2 s.\n" +
 		"From sent to reported: 2.0 ms at the median, 30 ms at most; the update took 4.6 ms, the deletion 0.1 ms."
 	if diff := cmp.Diff(want, s.String()); diff != "" {

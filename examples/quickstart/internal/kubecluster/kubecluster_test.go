@@ -46,7 +46,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		groups := metav1.APIGroupList{}
 		if a.widgets {
 			v := metav1.GroupVersionForDiscovery{GroupVersion: "example.com/v1", Version: "v1"}
-			groups.Groups = []metav1.APIGroup{{Name: "example.com", Versions: []metav1.GroupVersionForDiscovery{v}, PreferredVersion: v}}
+			groups.Groups = []metav1.APIGroup{{Name: "example.com", Versions: []metav1.GroupVersionForDiscovery{v},
+				PreferredVersion: v}}
 		}
 		answer(groups)
 	case "/api/v1":
@@ -54,7 +55,8 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}, {Name: "namespaces", Kind: "Namespace"},
 		}})
 	case "/apis/example.com/v1":
-		answer(metav1.APIResourceList{GroupVersion: "example.com/v1", APIResources: []metav1.APIResource{{Name: "widgets", Kind: "Widget", Namespaced: true}}})
+		answer(metav1.APIResourceList{GroupVersion: "example.com/v1",
+			APIResources: []metav1.APIResource{{Name: "widgets", Kind: "Widget", Namespaced: true}}})
 	default:
 		w.WriteHeader(http.StatusForbidden)
 		answer(apierrors.NewForbidden(schema.GroupResource{Resource: "anything"}, "else", nil).Status())
@@ -83,7 +85,8 @@ func TestKind(t *testing.T) {
 	c, a := newCluster(t, "kind-one")
 	configMap := schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}
 	got, err := c.Kind(t.Context(), configMap)
-	if diff := cmp.Diff(kinds.Kind{GVK: configMap, Resource: "configmaps", Namespaced: true}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(kinds.Kind{GVK: configMap, Resource: "configmaps", Namespaced: true}, got); diff != "" ||
+		err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 	widget := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
@@ -100,7 +103,8 @@ func TestKind(t *testing.T) {
 
 func TestName(t *testing.T) {
 	for context, want := range map[string]string{
-		"kind-one": "kind-one", "admin@Prod.example": "admin-prod-example", "@@": "cluster", strings.Repeat("a-", 60): strings.Repeat("a-", 29) + "a",
+		"kind-one": "kind-one", "admin@Prod.example": "admin-prod-example", "@@": "cluster",
+		strings.Repeat("a-", 60): strings.Repeat("a-", 29) + "a",
 	} {
 		if c, _ := newCluster(t, context); c.Name() != want {
 			t.Errorf("the context %q becomes %q, want %q", context, c.Name(), want)
@@ -128,14 +132,16 @@ func TestRefused(t *testing.T) {
 	c, _ := newCluster(t, "kind-one")
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "w", Namespace: "cluster1"}}
 	for _, raw := range []string{`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`, `{`} {
-		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(raw)}})
+		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
+			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(raw)}})
 	}
 	results, again, err := c.ApplyWork(t.Context(), w)
 	if again || err != nil || len(results) != 2 {
 		t.Fatalf("%v, %v, %v", results, again, err)
 	}
 	for i, r := range results {
-		if !apierrors.IsForbidden(r.Err) || !strings.Contains(r.Err.Error(), "install the CRD") || r.Manifest == nil || r.Ordinal != i {
+		if !apierrors.IsForbidden(r.Err) || !strings.Contains(r.Err.Error(), "install the CRD") || r.Manifest == nil ||
+			r.Ordinal != i {
 			t.Errorf("manifest %d: %+v", i, r)
 		}
 	}
@@ -146,18 +152,25 @@ func TestRefused(t *testing.T) {
 
 func TestPolicies(t *testing.T) {
 	id := func(name string) v1alpha1.ResourceIdentifier {
-		return v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "n", Name: name}
+		return v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Resource: "configmaps", Namespace: "n",
+			Name: name}
 	}
-	rules := &workv1.SelectivelyOrphan{OrphaningRules: []workv1.OrphaningRule{{Resource: "configmaps", Namespace: "n", Name: "a"}}}
+	rules := &workv1.SelectivelyOrphan{
+		OrphaningRules: []workv1.OrphaningRule{{Resource: "configmaps", Namespace: "n", Name: "a"}},
+	}
 	for _, tt := range []struct {
 		reason string
 		option *workv1.DeleteOption
 		want   string // of a and b
 	}{
 		{"no option deletes", nil, "Delete Delete"},
-		{"Foreground deletes", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground}, "Delete Delete"},
-		{"Orphan leaves all", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}, "Orphan Orphan"},
-		{"rules leave what they name", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan, SelectivelyOrphan: rules}, "Orphan Delete"},
+		{"Foreground deletes", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground},
+			"Delete Delete"},
+		{"Orphan leaves all", &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan},
+			"Orphan Orphan"},
+		{"rules leave what they name",
+			&workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeSelectivelyOrphan,
+				SelectivelyOrphan: rules}, "Orphan Delete"},
 	} {
 		p := kubecluster.Policies(tt.option)
 		if got := fmt.Sprint(p.For(id("a")), " ", p.For(id("b"))); got != tt.want {

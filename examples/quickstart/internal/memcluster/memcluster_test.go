@@ -93,7 +93,8 @@ func configMap(data string) string {
 func TestApplyCountsVersions(t *testing.T) {
 	f := newFixture(t)
 	first := f.mustApply("m", configMap("x: '1', z: '1'"))
-	if first.GetUID() == "" || first.GetResourceVersion() == "" || first.GetGeneration() != 1 || first.GetCreationTimestamp().Time.IsZero() {
+	if first.GetUID() == "" || first.GetResourceVersion() == "" || first.GetGeneration() != 1 ||
+		first.GetCreationTimestamp().Time.IsZero() {
 		t.Errorf("a new object has %v", first.Object["metadata"])
 	}
 	f.clock.SetTime(f.clock.Now().Add(time.Minute))
@@ -106,7 +107,8 @@ func TestApplyCountsVersions(t *testing.T) {
 	if len(data) != 1 || data["x"] != "2" {
 		t.Errorf("data is %v; x was changed and y left out", data)
 	}
-	if changed.GetGeneration() != 2 || changed.GetResourceVersion() == first.GetResourceVersion() || changed.GetUID() != first.GetUID() {
+	if changed.GetGeneration() != 2 || changed.GetResourceVersion() == first.GetResourceVersion() ||
+		changed.GetUID() != first.GetUID() {
 		t.Errorf("a changed object has %v", changed.Object["metadata"])
 	}
 	labelled := f.mustApply("m", strings.Replace(configMap("x: '2'"), "name: a", "name: a, labels: {l: v}", 1))
@@ -123,7 +125,8 @@ func TestApplyConflict(t *testing.T) {
 	f := newFixture(t)
 	f.mustApply("one", configMap("x: '1'"))
 	f.mustApply("two", configMap("z: '2'"))
-	if _, err := f.apply("two", configMap("x: '2', z: '2'")); !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `"one"`) {
+	if _, err := f.apply("two", configMap("x: '2', z: '2'")); !apierrors.IsConflict(err) ||
+		!strings.Contains(err.Error(), `"one"`) {
 		t.Errorf("another manager's field: %v; want Conflict naming it", err)
 	}
 	forced := f.mustApply("two!", configMap("x: '2', z: '2'"))
@@ -143,14 +146,23 @@ func TestApplyRefuses(t *testing.T) {
 		is           func(error) bool
 		want         string
 	}{
-		{"the namespace is missing", strings.Replace(configMap(""), "default", "nowhere", 1), apierrors.IsNotFound, `namespaces "nowhere" not found`},
-		{"no namespace given", "{apiVersion: v1, kind: Pod, metadata: {name: p}}", apierrors.IsBadRequest, "needs a namespace"},
-		{"a namespace too many", "{apiVersion: v1, kind: Node, metadata: {name: node1, namespace: default}}", apierrors.IsBadRequest, "cluster-scoped"},
-		{"a name with a slash", strings.Replace(configMap(""), "name: a,", "name: a/b,", 1), apierrors.IsBadRequest, "invalid name"},
-		{"a field that does not exist", "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: default}, spec: {replicsa: 2}}", apierrors.IsBadRequest, "spec.replicsa"},
+		{"the namespace is missing", strings.Replace(configMap(""), "default", "nowhere", 1), apierrors.IsNotFound,
+			`namespaces "nowhere" not found`},
+		{"no namespace given", "{apiVersion: v1, kind: Pod, metadata: {name: p}}", apierrors.IsBadRequest,
+			"needs a namespace"},
+		{"a namespace too many", "{apiVersion: v1, kind: Node, metadata: {name: node1, namespace: default}}",
+			apierrors.IsBadRequest, "cluster-scoped"},
+		{"a name with a slash", strings.Replace(configMap(""), "name: a,", "name: a/b,", 1), apierrors.IsBadRequest,
+			"invalid name"},
+		{"a field that does not exist",
+			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: default}, spec: {replicsa: 2}}",
+			apierrors.IsBadRequest, "spec.replicsa"},
 		{"a field of a wrong type", configMap("x: 1"), apierrors.IsBadRequest, "not valid"},
-		{"managed fields in the manifest", strings.Replace(configMap(""), "name: a,", "name: a, managedFields: [{manager: x}],", 1), apierrors.IsBadRequest, "managedFields"},
-		{"a definition without names", "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: a.b}, spec: {group: b}}", apierrors.IsBadRequest, "spec.names"},
+		{"managed fields in the manifest", strings.Replace(configMap(""), "name: a,",
+			"name: a, managedFields: [{manager: x}],", 1), apierrors.IsBadRequest, "managedFields"},
+		{"a definition without names",
+			"{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: a.b}, spec: {group: b}}",
+			apierrors.IsBadRequest, "spec.names"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			_, err := newFixture(t).apply("m", tt.text)
@@ -165,9 +177,12 @@ func TestApplyRefuses(t *testing.T) {
 }
 
 func TestCustomResources(t *testing.T) {
-	const widget = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, namespace: default}, spec: {any: 1}, status: {ignored: true}}"
-	const crd = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: widgets.example.com}, spec: " +
-		"{group: example.com, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: true}, {name: v2, served: true}]}}"
+	const widget = "{apiVersion: example.com/v1, kind: Widget, metadata: {name: w, namespace: default}, spec: {any: 1}, " +
+		"status: {ignored: true}}"
+	const crd = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: " +
+		"widgets.example.com}, spec: " +
+		"{group: example.com, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [{name: v1, served: " +
+		"true}, {name: v2, served: true}]}}"
 	f := newFixture(t)
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Widget"}
 	if _, err := f.Kind(t.Context(), gvk); !meta.IsNoMatchError(err) {
@@ -180,7 +195,8 @@ func TestCustomResources(t *testing.T) {
 	if got, err := f.get(strings.Replace(widget, "/v1", "/v2", 1)); err != nil || got.GetAPIVersion() != "example.com/v2" {
 		t.Errorf("the other version: %v, %v", got, err)
 	}
-	if w := f.mustApply("m", strings.NewReplacer("/v1", "/v2", "any: 1", "any: 2").Replace(widget)); w.GetGeneration() != 2 {
+	if w := f.mustApply("m",
+		strings.NewReplacer("/v1", "/v2", "any: 1", "any: 2").Replace(widget)); w.GetGeneration() != 2 {
 		t.Errorf("applied in the other version: generation %d, want 2", w.GetGeneration())
 	}
 	f.mustApply("m", strings.Replace(crd, ", {name: v2, served: true}", "", 1))
@@ -225,7 +241,8 @@ func TestDelete(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	f := newFixture(t)
-	const deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: default}, spec: {replicas: 2}}"
+	const deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: default}, spec: " +
+		"{replicas: 2}}"
 	f.mustApply("m", deployment)
 	for _, want := range []int64{0, 1, 2, 2} {
 		d, err := f.get(deployment)

@@ -129,15 +129,24 @@ func TestBoardIgnores(t *testing.T) {
 		last   bool // result of Add for the last event
 		step   progress.Step
 	}{
-		{"applied again", []progress.Event{sent, event(progress.Applied, w, c, 1, 1, ""), event(progress.Applied, w, c, 1, 2, "")}, false, progress.Applied},
-		{"the same reason to wait", []progress.Event{sent, event(progress.Waiting, w, c, 1, 1, "x"), event(progress.Waiting, w, c, 1, 2, "x")}, false, progress.Waiting},
-		{"another reason to wait", []progress.Event{sent, event(progress.Waiting, w, c, 1, 1, "x"), event(progress.Waiting, w, c, 1, 2, "y")}, true, progress.Waiting},
-		{"an old reason to wait", []progress.Event{sent, event(progress.Applied, w, c, 1, 1, ""), event(progress.Waiting, w, c, 1, 2, "x")}, false, progress.Applied},
-		{"a report of an earlier version", []progress.Event{sent, event(progress.Sent, w, c, 2, 1, ""), event(progress.Reported, w, c, 1, 2, "")}, false, progress.Sent},
-		{"applied, seen after the report of it", []progress.Event{sent, event(progress.Reported, w, c, 1, 2, ""), event(progress.Applied, w, c, 1, 1, "")}, true, progress.Reported},
-		{"applied, seen after the deletion", []progress.Event{sent, event(progress.Deleting, w, c, 1, 1, ""), event(progress.Applied, w, c, 1, 2, "")}, false, progress.Deleting},
-		{"gone, after the deletion counted as a version", []progress.Event{sent, event(progress.Deleting, w, c, 1, 1, ""), event(progress.Removed, w, c, 2, 2, ""), event(progress.Gone, w, c, 1, 3, "")}, true, progress.Gone},
-		{"an update after a report", []progress.Event{sent, event(progress.Reported, w, c, 1, 1, ""), event(progress.Sent, w, c, 2, 2, "")}, true, progress.Sent},
+		{"applied again", []progress.Event{sent, event(progress.Applied, w, c, 1, 1, ""),
+			event(progress.Applied, w, c, 1, 2, "")}, false, progress.Applied},
+		{"the same reason to wait", []progress.Event{sent, event(progress.Waiting, w, c, 1, 1, "x"),
+			event(progress.Waiting, w, c, 1, 2, "x")}, false, progress.Waiting},
+		{"another reason to wait", []progress.Event{sent, event(progress.Waiting, w, c, 1, 1, "x"),
+			event(progress.Waiting, w, c, 1, 2, "y")}, true, progress.Waiting},
+		{"an old reason to wait", []progress.Event{sent, event(progress.Applied, w, c, 1, 1, ""),
+			event(progress.Waiting, w, c, 1, 2, "x")}, false, progress.Applied},
+		{"a report of an earlier version", []progress.Event{sent, event(progress.Sent, w, c, 2, 1, ""),
+			event(progress.Reported, w, c, 1, 2, "")}, false, progress.Sent},
+		{"applied, seen after the report of it", []progress.Event{sent, event(progress.Reported, w, c, 1, 2, ""),
+			event(progress.Applied, w, c, 1, 1, "")}, true, progress.Reported},
+		{"applied, seen after the deletion", []progress.Event{sent, event(progress.Deleting, w, c, 1, 1, ""),
+			event(progress.Applied, w, c, 1, 2, "")}, false, progress.Deleting},
+		{"gone, after the deletion counted as a version", []progress.Event{sent, event(progress.Deleting, w, c, 1, 1, ""),
+			event(progress.Removed, w, c, 2, 2, ""), event(progress.Gone, w, c, 1, 3, "")}, true, progress.Gone},
+		{"an update after a report", []progress.Event{sent, event(progress.Reported, w, c, 1, 1, ""),
+			event(progress.Sent, w, c, 2, 2, "")}, true, progress.Sent},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			b := progress.NewBoard(start)

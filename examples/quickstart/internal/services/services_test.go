@@ -40,7 +40,8 @@ func TestReach(t *testing.T) {
 		a, b := newLink(nil), newLink(errRefused)
 		close(a.ready)
 		err := g.Reach(ctx, a, b)
-		if !errors.Is(err, services.ErrNotReached) || err.Error() != "broker mqtt://somewhere:1883 not reached for 10s: connection refused" {
+		if !errors.Is(err, services.ErrNotReached) ||
+			err.Error() != "broker mqtt://somewhere:1883 not reached for 10s: connection refused" {
 			t.Errorf("one is not ready: %v", err)
 		}
 		time.AfterFunc(9*time.Second, func() { close(b.ready) })
@@ -66,7 +67,8 @@ func TestWatch(t *testing.T) {
 			t.Fatalf("failed, although it came back between: %v", context.Cause(ctx))
 		}
 		<-ctx.Done()
-		if err := context.Cause(ctx); !errors.Is(err, errRefused) || !strings.Contains(err.Error(), "mqtt://somewhere:1883 not reached for 10s") {
+		if err := context.Cause(ctx); !errors.Is(err, errRefused) ||
+			!strings.Contains(err.Error(), "mqtt://somewhere:1883 not reached for 10s") {
 			t.Errorf("failed with %v", err)
 		}
 	})
@@ -114,7 +116,8 @@ func TestReachable(t *testing.T) {
 		cancel()
 		<-time.After(time.Minute) // fake time
 		if ctx.Err() == nil || g.Reachable().Err() != nil {
-			t.Fatalf("after the parent's end and a failure: %v, %v; want time to clean up", ctx.Err(), context.Cause(g.Reachable()))
+			t.Fatalf("after the parent's end and a failure: %v, %v; want time to clean up", ctx.Err(),
+				context.Cause(g.Reachable()))
 		}
 		l.set(errRefused)
 		<-g.Reachable().Done()

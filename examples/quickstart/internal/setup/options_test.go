@@ -21,8 +21,10 @@ func TestParse(t *testing.T) {
 	}{
 		{"", setup.Options{Clusters: 2, BrokerTimeout: 10 * time.Second, Timeout: time.Minute}},
 		{"--manifests ./mine --clusters=3 --broker mqtt://b:1883 --timeout 5s --broker-timeout 1s --verbose",
-			setup.Options{Manifests: "./mine", Clusters: 3, Broker: "mqtt://b:1883", BrokerTimeout: time.Second, Timeout: 5 * time.Second, Verbose: true}},
-		{"-kubeconfig a --kubeconfig=b --keep", setup.Options{Kubeconfigs: []string{"a", "b"}, Clusters: 2, BrokerTimeout: 10 * time.Second, Timeout: time.Minute, Keep: true}},
+			setup.Options{Manifests: "./mine", Clusters: 3, Broker: "mqtt://b:1883", BrokerTimeout: time.Second,
+				Timeout: 5 * time.Second, Verbose: true}},
+		{"-kubeconfig a --kubeconfig=b --keep", setup.Options{Kubeconfigs: []string{"a", "b"}, Clusters: 2,
+			BrokerTimeout: 10 * time.Second, Timeout: time.Minute, Keep: true}},
 	} {
 		got, err := setup.Parse(strings.Fields(tt.args))
 		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
@@ -49,5 +51,6 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, setup.Usage, "manifests", "clusters", "kubeconfig", "broker", "broker-timeout", "timeout", "keep", "verbose")
+	commandtest.Usage(t, setup.Usage, "manifests", "clusters", "kubeconfig", "broker", "broker-timeout", "timeout", "keep",
+		"verbose")
 }

@@ -24,7 +24,10 @@ import (
 )
 
 var shipped = fstest.MapFS{
-	"manifests/a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}\n")},
+	"manifests/a.yaml": {
+		Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Secret\nmetadata: " +
+			"{name: b}\n"),
+	},
 }
 
 // kubeconfig writes a kubeconfig for an API server that serves only ConfigMaps, and returns its
@@ -39,7 +42,8 @@ func kubeconfig(t *testing.T) string {
 		case "/apis":
 			_ = json.NewEncoder(w).Encode(metav1.APIGroupList{})
 		case "/api/v1":
-			_ = json.NewEncoder(w).Encode(metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}}})
+			_ = json.NewEncoder(w).Encode(metav1.APIResourceList{GroupVersion: "v1",
+				APIResources: []metav1.APIResource{{Name: "configmaps", Kind: "ConfigMap", Namespaced: true}}})
 		default:
 			http.NotFound(w, r)
 		}
@@ -51,7 +55,8 @@ func kubeconfig(t *testing.T) string {
 func kubeconfigFor(t *testing.T, url string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: admin, clusters: [{name: c, cluster: {server: %q}}], contexts: [{name: admin, context: {cluster: c}}]}`, url)
+	text := fmt.Sprintf(
+		`{apiVersion: v1, kind: Config, current-context: admin, clusters: [{name: c, cluster: {server: %q}}], contexts: [{name: admin, context: {cluster: c}}]}`, url)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +68,8 @@ func TestOpenInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "  clusters   cluster1, cluster2, cluster3, cluster4, cluster5, cluster6, 3 more: in memory (nothing is installed anywhere)\n" +
+	want := "  clusters   cluster1, cluster2, cluster3, cluster4, cluster5, cluster6, 3 more: in memory (nothing is " +
+		"installed anywhere)\n" +
 		"  manifests  2 objects in 1 file (shipped with the quickstart; use --manifests DIR for your own)\n"
 	if diff := cmp.Diff(want, s.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -74,8 +80,11 @@ func TestOpenInMemory(t *testing.T) {
 }
 
 func TestOpenRealClusters(t *testing.T) {
-	onlyConfigMaps := fstest.MapFS{"manifests/a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")}}
-	s, err := setup.Open(t.Context(), setup.Options{Clusters: 2, Kubeconfigs: []string{kubeconfig(t), kubeconfig(t)}}, onlyConfigMaps)
+	onlyConfigMaps := fstest.MapFS{
+		"manifests/a.yaml": {Data: []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")},
+	}
+	s, err := setup.Open(t.Context(), setup.Options{Clusters: 2, Kubeconfigs: []string{kubeconfig(t), kubeconfig(t)}},
+		onlyConfigMaps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,8 @@ func TestBroker(t *testing.T) {
 	own := func(name string) (certFile, keyFile string) { return ca.Issue(t, name).Write(t, folder, name) }
 	certFile, keyFile := own("broker")
 	broker := mosquitto.Start(t, mosquitto.Options{
-		CertFile: certFile, KeyFile: keyFile, ClientCAFile: caFile, Users: map[string]string{"engine": "s3cr3t", "agent": "other"},
+		CertFile: certFile, KeyFile: keyFile, ClientCAFile: caFile,
+		Users: map[string]string{"engine": "s3cr3t", "agent": "other"},
 	})
 	certFile, keyFile = own("agent")
 	transport, err := mqtt.New(mqtt.Options{
@@ -88,10 +89,14 @@ func TestBroker(t *testing.T) {
 
 func TestBrokerURL(t *testing.T) {
 	for value, want := range map[string]string{
-		"here": "must be a URL", "http://here": "scheme", "mqtt://here?sorce=me": `unknown setting "sorce": must be one of ca-file`, "mqtt://here?works=/nowhere/at/all": "/nowhere/at/all",
-		"mqtt://here?source=a&source=b": "source is given 2 times", "mqtt://me:s3cr3t@here": "password", "mqtt://here?password=s3cr3t": `unknown setting "password"`,
+		"here": "must be a URL", "http://here": "scheme",
+		"mqtt://here?sorce=me":              `unknown setting "sorce": must be one of ca-file`,
+		"mqtt://here?works=/nowhere/at/all": "/nowhere/at/all",
+		"mqtt://here?source=a&source=b":     "source is given 2 times", "mqtt://me:s3cr3t@here": "password",
+		"mqtt://here?password=s3cr3t": `unknown setting "password"`,
 	} {
-		if _, err := clusters.Open(map[string]string{"broker": value}); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "--broker: ") || strings.Contains(err.Error(), "s3cr3t") {
+		if _, err := clusters.Open(map[string]string{"broker": value}); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "--broker: ") || strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("%s: %v, want %q", value, err, want)
 		}
 	}

@@ -43,14 +43,16 @@ func TestMux(t *testing.T) {
 	if c, err = mux.Connector(t.Context(), "kube", "c1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Probe(t.Context()); !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), dir+"/c1.kubeconfig does not exist") {
+	if err := c.Probe(t.Context()); !errors.Is(err, connector.ErrTerminal) ||
+		!strings.Contains(err.Error(), dir+"/c1.kubeconfig does not exist") {
 		t.Errorf("without a kubeconfig: %v", err)
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []string{dir + "/nothing", "clusters_test.go"} {
-		if _, err := clusters.Open(map[string]string{"kubeconfig-dir": bad}); err == nil || !strings.Contains(err.Error(), "--kubeconfig-dir: ") {
+		if _, err := clusters.Open(map[string]string{"kubeconfig-dir": bad}); err == nil ||
+			!strings.Contains(err.Error(), "--kubeconfig-dir: ") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -29,8 +29,10 @@ func applyToGit(t *testing.T, value, manifest string) error {
 		return err
 	}
 	defer func() { _ = c.Close() }()
-	return c.Apply(t.Context(), connector.Batch{AppContextID: "v1", App: "x", Cluster: appcontext.ClusterID{Provider: "git", Name: "edge1"},
-		Resources: []appcontext.Resource{{Object: appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: "a"}, Manifest: []byte(manifest)}}})
+	return c.Apply(t.Context(),
+		connector.Batch{AppContextID: "v1", App: "x", Cluster: appcontext.ClusterID{Provider: "git", Name: "edge1"},
+			Resources: []appcontext.Resource{{Object: appcontext.Object{Kind: "ConfigMap", Namespace: "shop", Name: "a"},
+				Manifest: []byte(manifest)}}})
 }
 
 // TestGit checks that each form of repository URL leads to the requested branch and folder.
@@ -54,11 +56,14 @@ func TestGit(t *testing.T) {
 		}, "main:git+edge1"},
 		{
 			"an empty repository", gitserver.Options{Empty: true},
-			func(s *gitserver.Server) string { return "file://" + s.Path() + "?create-branch=true&branch=fleet" }, "fleet:git+edge1",
+			func(s *gitserver.Server) string { return "file://" + s.Path() + "?create-branch=true&branch=fleet" },
+			"fleet:git+edge1",
 		},
-		{"no credentials", gitserver.Options{}, func(s *gitserver.Server) string { return s.URL() + "?path=a/b" }, "main:a/b/git+edge1"},
+		{"no credentials", gitserver.Options{}, func(s *gitserver.Server) string { return s.URL() + "?path=a/b" },
+			"main:a/b/git+edge1"},
 		{
-			"a password, and an authority of our own", gitserver.Options{User: "bot", Password: "s3cr3t", Identity: ca.Issue(t, "git")},
+			"a password, and an authority of our own",
+			gitserver.Options{User: "bot", Password: "s3cr3t", Identity: ca.Issue(t, "git")},
 			func(s *gitserver.Server) string {
 				return s.URL() + "?user=bot&password-file=" + secret + "&ca-file=" + ca.Write(t, folder, "ca")
 			}, "main:git+edge1",
@@ -102,12 +107,14 @@ func TestGitURL(t *testing.T) {
 		"ftp://host/fleet.git":                "scheme",
 	} {
 		_, err := clusters.Open(map[string]string{"git": value})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "--git: ") || strings.Contains(err.Error(), "s3cr3t") {
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "--git: ") ||
+			strings.Contains(err.Error(), "s3cr3t") {
 			t.Errorf("%q: %v, want %q", value, err, want)
 		}
 	}
 	server := gitserver.New(t, gitserver.Options{})
-	err := applyToGit(t, server.Path()+"?branch=other", "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}}")
+	err := applyToGit(t, server.Path()+"?branch=other",
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: shop}}")
 	if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), "there is no such branch") {
 		t.Errorf("a branch that does not exist: %v", err)
 	}

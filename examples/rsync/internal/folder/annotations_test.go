@@ -27,7 +27,9 @@ func TestAnnotations(t *testing.T) {
 		`{argocd.argoproj.io/sync-wave: "99999999999"}`:                                                   "wave: 99999999999 does not fit into 32 bits",
 		`{helm.sh/hook: pre-install, helm.sh/hook-delete-policy: never}`:                                  `deletePolicies: "never"`,
 	} {
-		files := fstest.MapFS{"a.yaml": {Data: []byte("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: " + annotations + "}\n")}}
+		files := fstest.MapFS{
+			"a.yaml": {Data: []byte("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: " + annotations + "}\n")},
+		}
 		c, err := folder.Read(files, "shop", "main", two[:1], nil)
 		if err != nil {
 			if !strings.Contains(err.Error(), want) {

@@ -37,7 +37,8 @@ func TestRead(t *testing.T) {
 			}
 		}
 	}
-	want := "main@cluster1 one, main@cluster1 two, main@cluster2 one, main@cluster2 two, db@cluster1 three, db@cluster2 three, web@cluster1 four, web@cluster2 four"
+	want := "main@cluster1 one, main@cluster1 two, main@cluster2 one, main@cluster2 two, db@cluster1 three, db@cluster2 " +
+		"three, web@cluster1 four, web@cluster2 four"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("%s", strings.Join(got, ", "))
 	}
@@ -45,9 +46,10 @@ func TestRead(t *testing.T) {
 
 func TestBadFolders(t *testing.T) {
 	for want, files := range map[string]fstest.MapFS{
-		"no manifest in a file":               {"README.md": {}},
-		"the manifest has no kind":            {"a.yaml": {Data: []byte("apiVersion: v1")}},
-		"the object is already":               {"a.yaml": {Data: []byte(manifest("one"))}, "web/b.yaml": {Data: []byte(manifest("one"))}},
+		"no manifest in a file":    {"README.md": {}},
+		"the manifest has no kind": {"a.yaml": {Data: []byte("apiVersion: v1")}},
+		"the object is already": {"a.yaml": {Data: []byte(manifest("one"))},
+			"web/b.yaml": {Data: []byte(manifest("one"))}},
 		"neither a YAML nor a JSON object":    {"a.json": {Data: []byte("{")}},
 		`the app's name has the character '/`: {"a/b/c.yaml": {Data: []byte(manifest("one"))}},
 	} {

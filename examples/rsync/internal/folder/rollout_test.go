@@ -27,10 +27,12 @@ rollbackOnFailure: true
 `))
 	want := &rsync.Rollout{
 		Groups: []rsync.RolloutGroup{{
-			Name: "canary", Clusters: []appcontext.ClusterID{{Provider: "fake", Name: "cluster2"}}, MaxConcurrency: "1", MaxFailures: "10%",
+			Name: "canary", Clusters: []appcontext.ClusterID{{Provider: "fake", Name: "cluster2"}}, MaxConcurrency: "1",
+			MaxFailures:   "10%",
 			ApproveBefore: true, Wait: time.Minute, ApproveAfter: true,
 		}},
-		MaxConcurrency: "50%", MaxFailures: "2", Until: appcontext.OpStatusReady, MinSuccessTime: 30 * time.Second, ProgressDeadline: 5 * time.Minute,
+		MaxConcurrency: "50%", MaxFailures: "2", Until: appcontext.OpStatusReady, MinSuccessTime: 30 * time.Second,
+		ProgressDeadline:  5 * time.Minute,
 		RollbackOnFailure: true,
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {

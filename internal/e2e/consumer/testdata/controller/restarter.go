@@ -47,7 +47,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	var config corev1.ConfigMap
-	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: req.Namespace, Name: name}, &config); apierrors.IsNotFound(err) {
+	if err := r.Client.Get(ctx, types.NamespacedName{Namespace: req.Namespace, Name: name}, &config); apierrors.IsNotFound(
+		err) {
 		return ctrl.Result{}, nil // it will come, and call again
 	} else if err != nil {
 		return ctrl.Result{}, err

@@ -22,7 +22,8 @@ func TestReconcile(t *testing.T) {
 	shop := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "web", Annotations: map[string]string{restarter.Annotation: "settings"},
 	}}
-	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"}, Data: map[string]string{"color": "red"}}
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "settings"},
+		Data: map[string]string{"color": "red"}}
 	c := fake.NewClientBuilder().WithObjects(shop, settings).Build()
 	r := &restarter.Reconciler{Client: c}
 	reconcile := func() string {

@@ -42,9 +42,11 @@ func main() {
 	settings.SetName("settings")
 	work := &v1alpha1.AppliedWork{}
 	work.Name, work.UID = appliedwork.NameFor("hub", "cluster1", "shop"), "1"
-	_, applyErr := appliedwork.NewApplier(tracker).Apply(ctx, work, []*unstructured.Unstructured{settings}, appliedwork.ApplyOptions{})
+	_, applyErr := appliedwork.NewApplier(tracker).Apply(ctx, work, []*unstructured.Unstructured{settings},
+		appliedwork.ApplyOptions{})
 	_, teardownErr := appliedwork.NewCollector(tracker).Teardown(ctx, work, appliedwork.TeardownOptions{})
-	old := v1alpha1.AppliedResourceMeta{ResourceIdentifier: v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap", Name: "old"}}
+	old := v1alpha1.AppliedResourceMeta{ResourceIdentifier: v1alpha1.ResourceIdentifier{Version: "v1", Kind: "ConfigMap",
+		Name: "old"}}
 	plan := appliedwork.Diff([]v1alpha1.AppliedResourceMeta{old}, nil)
 	fmt.Printf("prune %d, no server: %v %v\n", len(plan.Stale), applyErr != nil, teardownErr != nil)
 }

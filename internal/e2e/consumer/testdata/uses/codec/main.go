@@ -15,7 +15,8 @@ import (
 
 func main() {
 	topic, event, err := codec.ManifestWork.Encode(&codec.SpecResync{
-		Header: codec.Header{ID: "1", Agent: "agent", Cluster: "cluster1"}, Entries: []codec.SpecEntry{{ResourceID: "one", Version: 3}},
+		Header:  codec.Header{ID: "1", Agent: "agent", Cluster: "cluster1"},
+		Entries: []codec.SpecEntry{{ResourceID: "one", Version: 3}},
 	})
 	if err != nil {
 		log.Fatal(err)

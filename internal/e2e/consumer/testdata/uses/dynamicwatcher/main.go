@@ -19,7 +19,8 @@ import (
 
 func main() {
 	ctx := context.Background()
-	reconciler := dynamicwatcher.ReconcilerFunc(func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+	reconciler := dynamicwatcher.ReconcilerFunc(func(context.Context, dynamicwatcher.ObjectIdentifier) (reconcile.Result,
+		error) {
 		return reconcile.Result{}, nil
 	})
 	watcher, err := dynamicwatcher.NewForConfig(&rest.Config{Host: "https://127.0.0.1:1"}, reconciler, nil)
@@ -29,6 +30,7 @@ func main() {
 	go func() { log.Fatal(watcher.Start(ctx)) }()
 	<-watcher.Started()
 	secret := dynamicwatcher.ObjectIdentifier{Version: "v1", Kind: "Secret", Namespace: "shop", Name: "password"}
-	policy := dynamicwatcher.ObjectIdentifier{Group: "example.com", Version: "v1", Kind: "Policy", Namespace: "shop", Name: "p"}
+	policy := dynamicwatcher.ObjectIdentifier{Group: "example.com", Version: "v1", Kind: "Policy", Namespace: "shop",
+		Name: "p"}
 	fmt.Println("no server:", watcher.AddWatcher(policy, secret) != nil)
 }

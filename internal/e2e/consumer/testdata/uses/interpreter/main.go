@@ -23,7 +23,8 @@ func main() {
 		},
 	})
 	replicas, _, err := pools.Replicas(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.com/v1", "kind": "Pool", "metadata": map[string]any{"name": "p"}, "spec": map[string]any{"size": int64(3)},
+		"apiVersion": "example.com/v1", "kind": "Pool", "metadata": map[string]any{"name": "p"},
+		"spec": map[string]any{"size": int64(3)},
 	}})
 	fmt.Println(replicas, err)
 }

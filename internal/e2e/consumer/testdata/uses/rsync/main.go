@@ -25,7 +25,8 @@ func main() {
 	}
 	go func() { log.Fatal(engine.Start(ctx)) }()
 	builder := appcontext.NewBuilder("shop")
-	builder.App("web").Resource("edge", "cluster1", []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}"))
+	builder.App("web").Resource("edge", "cluster1",
+		[]byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}"))
 	shop, err := builder.Build()
 	if err != nil {
 		log.Fatal(err)

@@ -45,7 +45,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = health.NewWaiter(tracker).Wait(context.Background(), []*unstructured.Unstructured{settings}, health.Options{Timeout: time.Second})
+	err = health.NewWaiter(tracker).Wait(context.Background(), []*unstructured.Unstructured{settings},
+		health.Options{Timeout: time.Second})
 	var notReady *health.NotReadyError
 	if !errors.As(err, &notReady) {
 		log.Fatal(err)

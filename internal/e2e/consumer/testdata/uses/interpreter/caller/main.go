@@ -23,6 +23,7 @@ func main() {
 		log.Fatal(err)
 	}
 	defer webhooks.Close()
-	_, err = webhooks.Match(v1alpha1.InterpreterOperationInterpretHealth, schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Pool"}, true)
+	_, err = webhooks.Match(v1alpha1.InterpreterOperationInterpretHealth,
+		schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Pool"}, true)
 	fmt.Println("not ready:", errors.Is(err, caller.ErrNotReady))
 }

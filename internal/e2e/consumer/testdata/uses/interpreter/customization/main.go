@@ -30,7 +30,8 @@ func main() {
 		panic(err)
 	}
 	replicas, _, err := kinds.Replicas(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": map[string]any{"name": "web"}, "spec": map[string]any{"replicas": int64(2)},
+		"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "metadata": map[string]any{"name": "web"},
+		"spec": map[string]any{"replicas": int64(2)},
 	}})
 	fmt.Println(replicas, err)
 }

@@ -18,7 +18,8 @@ func TestUse(t *testing.T) {
 	interpretertest.Run(t, native.New(), interpretertest.Case{
 		Name: "replicas", Reason: "the number that is asked for", Operation: v1alpha1.InterpreterOperationInterpretReplica,
 		Object: map[string]any{
-			"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": map[string]any{"name": "web"}, "spec": map[string]any{"replicas": int64(2)},
+			"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": map[string]any{"name": "web"},
+			"spec": map[string]any{"replicas": int64(2)},
 		},
 		Want: interpretertest.Want{Replicas: ptr.To[int32](2)},
 	})

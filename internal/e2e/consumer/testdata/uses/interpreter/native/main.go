@@ -17,7 +17,8 @@ import (
 
 func main() {
 	replicas, _, err := native.New().Replicas(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web"}, "spec": map[string]any{"replicas": int64(2)},
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web"},
+		"spec": map[string]any{"replicas": int64(2)},
 	}})
 	fmt.Println(replicas, err)
 }

@@ -15,7 +15,8 @@ import (
 
 func main() {
 	builder := appcontext.NewBuilder("shop")
-	builder.App("web").Resource("edge", "cluster1", []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}"))
+	builder.App("web").Resource("edge", "cluster1",
+		[]byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}}"))
 	shop, err := builder.Build()
 	if err != nil {
 		log.Fatal(err)

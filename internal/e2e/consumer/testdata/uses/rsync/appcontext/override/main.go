@@ -18,7 +18,8 @@ func main() {
 	builder := appcontext.NewBuilder("shop")
 	settings := appcontext.Object{Kind: "ConfigMap", Name: "settings"}
 	builder.App("web").
-		Resource("edge", "cluster1", []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {size: small}}")).
+		Resource("edge", "cluster1",
+			[]byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {size: small}}")).
 		Override("edge", "cluster1", settings, override.JSONPatch([]byte("[{op: replace, path: /data/size, value: large}]")))
 	shop, err := builder.Build()
 	if err != nil {

@@ -28,7 +28,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	batch := connector.Batch{AppContextID: "shop", App: "web", Resources: []appcontext.Resource{{Object: object, Manifest: manifest}}}
+	batch := connector.Batch{AppContextID: "shop", App: "web",
+		Resources: []appcontext.Resource{{Object: object, Manifest: manifest}}}
 	if err := cluster.Apply(ctx, batch); err != nil {
 		log.Fatal(err)
 	}

@@ -18,7 +18,8 @@ import (
 
 func main() {
 	ctx := context.Background()
-	connectors, err := git.New(map[string]git.Repository{"edge+*": {URL: "/no/repository", CreateBranch: true}}, git.Options{})
+	connectors, err := git.New(map[string]git.Repository{"edge+*": {URL: "/no/repository", CreateBranch: true}},
+		git.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -31,7 +32,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	batch := connector.Batch{AppContextID: "shop", App: "web", Resources: []appcontext.Resource{{Object: object, Manifest: manifest}}}
+	batch := connector.Batch{AppContextID: "shop", App: "web",
+		Resources: []appcontext.Resource{{Object: object, Manifest: manifest}}}
 	fmt.Println("no repository:", cluster.Apply(ctx, batch) != nil)
 	if err := cluster.Close(); err != nil {
 		log.Fatal(err)

@@ -29,5 +29,6 @@ func main() {
 	}
 	_, err = connectors.Connector(context.Background(), "edge", "cluster1")
 	config := manifestwork.DefaultConfig(appcontext.Object{Group: "batch", Kind: "Job", Namespace: "shop", Name: "import"})
-	fmt.Printf("%s, %d paths, connector: %v\n", config.ResourceIdentifier.Resource, len(config.FeedbackRules[0].JsonPaths), err == nil)
+	fmt.Printf("%s, %d paths, connector: %v\n", config.ResourceIdentifier.Resource, len(config.FeedbackRules[0].JsonPaths),
+		err == nil)
 }
