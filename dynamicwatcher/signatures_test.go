@@ -22,7 +22,7 @@ type objectID = dynamicwatcher.ObjectIdentifier
 
 // peer is the interface DynamicWatcher of kubernetes-dependency-watches v0.10.0, except for
 // GetWatchCount. GetWatchCount returns a uint there and an int in the source document.
-type peer interface { //nolint:interfacebloat // it is so
+type peer interface {
 	AddWatcher(watcher objectID, watchedObject objectID) error
 	AddOrUpdateWatcher(watcher objectID, watchedObjects ...objectID) error
 	RemoveWatcher(watcher objectID) error
@@ -41,7 +41,7 @@ type peer interface { //nolint:interfacebloat // it is so
 }
 
 // peerCache is the interface ObjectCache of kubernetes-dependency-watches.
-type peerCache interface { //nolint:interfacebloat // it is so
+type peerCache interface {
 	Get(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
 	List(gvk schema.GroupVersionKind, namespace string, selector labels.Selector) ([]unstructured.Unstructured, error)
 	FromObjectIdentifier(objID objectID) ([]unstructured.Unstructured, error)

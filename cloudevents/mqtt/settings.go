@@ -161,7 +161,7 @@ func (o Options) validate(e endpoint) error {
 	case o.TLS != nil && o.TLS.MaxVersion != 0 && o.TLS.MaxVersion < tls.VersionTLS12:
 		return fmt.Errorf("invalid TLS.MaxVersion: %s: must be at least TLS 1.2", tls.VersionName(o.TLS.MaxVersion))
 	case len(o.Password) > math.MaxUint16:
-		return fmt.Errorf("Password has %d bytes: MQTT allows %d", len(o.Password), math.MaxUint16)
+		return fmt.Errorf("invalid Password: %d bytes: MQTT allows %d", len(o.Password), math.MaxUint16)
 	case o.ConnectTimeout < 0:
 		return fmt.Errorf("invalid ConnectTimeout: %v: must not be negative", o.ConnectTimeout)
 	}

@@ -30,6 +30,7 @@ const (
 // Step is an event that may change the phase.
 type Step int
 
+// Steps.
 const (
 	Enough      Step = iota // enough objects are watched
 	Waited                  // objects have waited for a second

@@ -48,6 +48,7 @@ const (
 	sourceCost    = 1 << 10
 )
 
+// SourceSize estimates the memory of the record of a source.
 func SourceSize(name string) int64 { return int64(sourceCost + len(name)) }
 
 // Used returns the charge for all peers.
@@ -78,6 +79,7 @@ const (
 	ReportReserve = 2 * specReserve
 )
 
+// ChargeExcept is Charge that leaves one reserve-th of the bounds free; 0 leaves none.
 func (a *Account) ChargeExcept(n, reserve int64) bool {
 	b := a.Budget
 	b.mu.Lock()

@@ -61,6 +61,7 @@ func CheckSize(m cloudevents.Message, limit int) error {
 	return nil
 }
 
+// Encode returns the event of a message as the engine publishes it.
 func Encode(profile codec.Profile, m codec.Message) (cloudevents.Message, error) {
 	topic, event, err := profile.Encode(m)
 	if err != nil {

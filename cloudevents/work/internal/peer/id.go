@@ -17,6 +17,8 @@ type IDSequence struct {
 	last   atomic.Uint64
 }
 
+// NewIDSequence returns a sequence with a new prefix.
 func NewIDSequence() *IDSequence { return &IDSequence{prefix: uuid.NewString()[:18] + "-"} }
 
+// Next returns the next ID.
 func (s *IDSequence) Next() string { return s.prefix + strconv.FormatUint(s.last.Add(1), 36) }

@@ -17,8 +17,11 @@ type Item struct {
 	Content codec.Message
 }
 
+// Message implements [engine.Item].
 func (m *Item) Message() (cloudevents.Message, error) { return Encode(m.Profile, m.Content) }
-func (m *Item) Settled(error)                         {}
+
+// Settled implements [engine.Item].
+func (m *Item) Settled(error) {}
 
 // Requirement is a message that requests lists or statuses from all agents. Without it no answers
 // arrive, so it is published until the broker accepts it or a later requirement replaces it.
@@ -29,6 +32,7 @@ type Requirement struct {
 	tried bool
 }
 
+// NewRequirement returns a requirement. asks counts the requests: a later one replaces it.
 func NewRequirement(m Item, asks *atomic.Int64) *Requirement {
 	return &Requirement{Item: m, asks: asks, ask: asks.Load()}
 }
@@ -36,6 +40,7 @@ func NewRequirement(m Item, asks *atomic.Int64) *Requirement {
 // Required implements [engine.Requirement].
 func (r *Requirement) Required() bool { return true }
 
+// Message implements [engine.Item].
 func (r *Requirement) Message() (cloudevents.Message, error) {
 	if r.tried && r.Replaced() {
 		return cloudevents.Message{}, nil

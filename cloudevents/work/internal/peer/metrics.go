@@ -151,6 +151,7 @@ func (m *Metrics) Register(collect func(chan<- prometheus.Metric)) error {
 	return m.Set.Register(m.registerer)
 }
 
+// Unregister removes the metrics from the registerer.
 func (m *Metrics) Unregister() {
 	if m != nil {
 		m.registerer.Unregister(m.Set)

@@ -6,6 +6,7 @@ package peer
 // Dialect is what a peer supports of the wire format of [codec.ManifestWork].
 type Dialect uint8
 
+// Dialects.
 const (
 	DialectUnknown     Dialect = iota // no event of the peer has arrived
 	DialectEnhancement                // only the attributes of the enhancement
@@ -23,6 +24,7 @@ func DialectOf(extensions bool) Dialect {
 // Saving is the phase of a record that is published only when the Store has it.
 type Saving uint8
 
+// Phases of a record.
 const (
 	Saved         Saving = iota // the Store has the record
 	Unsaved                     // the Store has an older record, or does not have it

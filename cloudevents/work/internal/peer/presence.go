@@ -21,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
+// Times and bounds of presences.
 const (
 	// rivalInterval is the interval of presence events while a process has a rival or checks for
 	// rivals. SourceInterval is the interval of a source otherwise, and of a check that has
@@ -28,7 +29,7 @@ const (
 	// is removed.
 	rivalInterval  = 5 * time.Second
 	rivalTimeout   = 6 * rivalInterval
-	SourceInterval = time.Minute
+	SourceInterval = time.Minute // see rivalInterval
 	// maxRivals bounds how many rivals a process remembers.
 	maxRivals = 16
 	echoTime  = time.Minute
@@ -120,17 +121,20 @@ func (p *Presence) echoLocked(id string) {
 	p.wakeUp()
 }
 
+// NewPresence returns a presence with the exported fields of p.
 func NewPresence(p Presence) *Presence {
 	p.rivals, p.wake, p.logger = map[protocol.Process]time.Time{}, wait.NewSignal(), klog.Background()
 	return &p
 }
 
+// Use sets the engine that publishes the presence.
 func (p *Presence) Use(e *engine.Engine) {
 	if p != nil {
 		p.engine = e
 	}
 }
 
+// Started records the time at which the process has started.
 func (p *Presence) Started(now time.Time, logger klog.Logger) {
 	if p != nil {
 		p.Self.Started, p.logger = now.UTC().Round(0), logger
@@ -178,6 +182,7 @@ func (p *Presence) Connected() {
 	}
 }
 
+// Disconnected ends the current check: the connection has ended.
 func (p *Presence) Disconnected() {
 	if p == nil {
 		return

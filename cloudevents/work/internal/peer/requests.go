@@ -37,6 +37,7 @@ type topicQueue struct {
 	waiting []cloudevents.Message
 }
 
+// NewRequestQueue returns an empty queue. refuse is called for dropped requests.
 func NewRequestQueue(
 	b *Budget, handle func(cloudevents.Message), refuse func(cloudevents.Message, error),
 ) *RequestQueue {

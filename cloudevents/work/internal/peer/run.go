@@ -78,6 +78,7 @@ func Live(closed bool, health error) error {
 	return nil
 }
 
+// CheckReady returns the error of a readiness check: health, or that ready is still open.
 func CheckReady(health error, ready <-chan struct{}) error {
 	if health != nil {
 		return health

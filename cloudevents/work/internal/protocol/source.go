@@ -11,6 +11,7 @@ type SourcePhase uint8
 const (
 	// SourceAbsent: the source has no record of the work.
 	SourceAbsent SourcePhase = iota
+	// SourceActive: the work exists.
 	SourceActive
 	// SourceDeleting: the work is deleted here and an agent may still have it. It is an object with
 	// a deletionTimestamp or a tombstone.

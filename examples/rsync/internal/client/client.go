@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package flagsent runs the commands of a client, and writes their results.
+// Package client runs the commands of a client, and writes their results.
 package client
 
 import (
