@@ -327,7 +327,7 @@ func TestBrokerLimit(t *testing.T) {
 	}
 	c := open(t, newSource(t, limited).Clientset(), manifestwork.Options{})
 	err = c.Apply(t.Context(), batch("v1", "x", [2]string{"a", strings.Repeat(secret, 500)}))
-	if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), "the broker takes 4000") ||
+	if !errors.Is(err, connector.ErrTerminal) || !strings.Contains(err.Error(), "the broker's limit is 4000") ||
 		strings.Contains(err.Error(), secret) {
 		t.Errorf("%v", err)
 	}

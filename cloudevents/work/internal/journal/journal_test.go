@@ -6,7 +6,9 @@ package journal_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,8 +25,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // slowStore records its batches by key. A batch takes a second, and fails with fail.
 type slowStore struct {
 	journal.Store
+	fail error
+
+	mu      sync.Mutex
 	batches [][]string
-	fail    error
+}
+
+func (s *slowStore) written() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.batches)
 }
 
 func (s *slowStore) Apply(_ context.Context, changes []journal.Change) error {
@@ -36,15 +46,17 @@ func (s *slowStore) Apply(_ context.Context, changes []journal.Change) error {
 	for i, c := range changes {
 		keys[i] = c.Key
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.batches = append(s.batches, keys)
 	return nil
 }
 
 // record counts the calls of Saved.
-type record struct{ saved int }
+type record struct{ saved atomic.Int64 }
 
 func (r *record) Content() any { return "content" }
-func (r *record) Saved()       { r.saved++ }
+func (r *record) Saved()       { r.saved.Add(1) }
 
 func inJournal(
 	t *testing.T, script func(ctx context.Context, j *journal.Journal, s *slowStore, mark func(key string) *record),
@@ -83,16 +95,16 @@ func TestFlushesShareWrites(t *testing.T) {
 			group.Go(flush)
 		}
 		synctest.Wait()
-		if len(s.batches) > 0 || first.saved > 0 {
-			t.Errorf("before the write has ended: batches %v, Saved was called %d times", s.batches, first.saved)
+		if batches, saved := s.written(), first.saved.Load(); len(batches) > 0 || saved > 0 {
+			t.Errorf("before the write has ended: batches %v, Saved was called %d times", batches, saved)
 		}
 		group.Wait()
 		sizes := []int{}
-		for _, keys := range s.batches {
+		for _, keys := range s.written() {
 			sizes = append(sizes, len(keys))
 		}
-		if diff := cmp.Diff([]int{2, 2}, sizes); diff != "" || first.saved != 1 { // a record and Meta each
-			t.Errorf("Saved was called %d times, batches (-want +got):\n%s", first.saved, diff)
+		if diff := cmp.Diff([]int{2, 2}, sizes); diff != "" || first.saved.Load() != 1 { // a record and Meta each
+			t.Errorf("Saved was called %d times, batches (-want +got):\n%s", first.saved.Load(), diff)
 		}
 	})
 }
@@ -102,16 +114,16 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 	inJournal(t, func(ctx context.Context, j *journal.Journal, s *slowStore, mark func(string) *record) {
 		s.fail = errors.New("no space left")
 		r := mark("work/a")
-		if err := j.Flush(ctx); !errors.Is(err, s.fail) || j.Healthy() == nil || r.saved > 0 {
-			t.Errorf("Flush: %v, Healthy: %v, Saved was called %d times", err, j.Healthy(), r.saved)
+		if err := j.Flush(ctx); !errors.Is(err, s.fail) || j.Healthy() == nil || r.saved.Load() > 0 {
+			t.Errorf("Flush: %v, Healthy: %v, Saved was called %d times", err, j.Healthy(), r.saved.Load())
 		}
 		s.fail = nil
 		running, stop := context.WithCancel(ctx)
 		var group sync.WaitGroup
 		group.Go(func() { j.Run(running) })
 		time.Sleep(5 * time.Second)
-		if err := j.Healthy(); err != nil || r.saved != 1 {
-			t.Errorf("Healthy: %v, Saved was called %d times", err, r.saved)
+		if err := j.Healthy(); err != nil || r.saved.Load() != 1 {
+			t.Errorf("Healthy: %v, Saved was called %d times", err, r.saved.Load())
 		}
 		stop()
 		group.Wait()
@@ -124,12 +136,12 @@ func TestFlushReturnsWithContext(t *testing.T) {
 		r := mark("work/a")
 		short, cancel := context.WithTimeout(ctx, time.Millisecond)
 		defer cancel()
-		if err := j.Flush(short); !errors.Is(err, context.DeadlineExceeded) || r.saved > 0 {
-			t.Errorf("Flush: %v, Saved was called %d times", err, r.saved)
+		if err := j.Flush(short); !errors.Is(err, context.DeadlineExceeded) || r.saved.Load() > 0 {
+			t.Errorf("Flush: %v, Saved was called %d times", err, r.saved.Load())
 		}
 		time.Sleep(2 * time.Second)
-		if r.saved != 1 {
-			t.Errorf("Saved was called %d times", r.saved)
+		if r.saved.Load() != 1 {
+			t.Errorf("Saved was called %d times", r.saved.Load())
 		}
 	})
 }
@@ -140,8 +152,8 @@ func TestFinishEndsJournal(t *testing.T) {
 		r := mark("work/a")
 		j.Finish(ctx)
 		mark("work/b")
-		if err := j.Flush(ctx); !errors.Is(err, journal.ErrClosed) || r.saved != 1 {
-			t.Errorf("Flush: %v, Saved was called %d times", err, r.saved)
+		if err := j.Flush(ctx); !errors.Is(err, journal.ErrClosed) || r.saved.Load() != 1 {
+			t.Errorf("Flush: %v, Saved was called %d times", err, r.saved.Load())
 		}
 	})
 }
