@@ -237,7 +237,9 @@ func (c *cluster) ensureWatch(conn connector.Connector) {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.unwatch = nil
+		if ctx.Err() == nil { // unwatchIdle has not ended it, so no other watch runs
+			c.unwatch = nil
+		}
 		c.use(-1)
 	}) {
 		cancel()
@@ -266,6 +268,7 @@ func (c *cluster) unwatchIdle() {
 	if c.unwatch != nil && len(c.delayed) == 0 && len(c.running) == 0 && len(c.queue) == 0 &&
 		!c.session.observer.has(c.id) {
 		c.unwatch()
+		c.unwatch = nil // the next watch need not wait for the end of this one
 	}
 }
 

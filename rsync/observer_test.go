@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
@@ -213,4 +214,45 @@ func TestObservationOfBusyCluster(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slowWatches are clusters whose watches end a second after their context.
+type slowWatches struct{ *fake.Clusters }
+
+type slowWatch struct {
+	connector.Connector
+	connector.Differ
+}
+
+func (s slowWatches) Connector(ctx context.Context, provider, cluster string) (connector.Connector, error) {
+	c, err := s.Clusters.Connector(ctx, provider, cluster)
+	if err != nil {
+		return nil, err
+	}
+	return slowWatch{c, c.(connector.Differ)}, nil
+}
+
+func (s slowWatch) WatchStatus(ctx context.Context, changed func()) error {
+	err := s.Connector.(connector.StatusWatcher).WatchStatus(ctx, changed)
+	time.Sleep(time.Second)
+	return err
+}
+
+// TestWatchThatEndsSlowly: an event ends the watch of its cluster. The watch for the observation
+// that follows starts although the previous one has not returned.
+func TestWatchThatEndsSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clusters := fake.New()
+		engine, stop := startEngineWith(t, memstore.New(memstore.Options{}), slowWatches{clusters},
+			rsync.Options{Observe: rsync.ObserveHeal})
+		t.Cleanup(stop)
+		s := &scene{t: t, engine: engine, clusters: clusters}
+		s.create("a", "web@c1 x=1")
+		s.done(engine.Instantiate(t.Context(), "a"))
+		s.done(engine.Instantiate(t.Context(), "a"))
+		time.Sleep(3 * time.Second)
+		clusters.Cluster("edge", "c1").SetObject(object("ConfigMap", "x"), nil)
+		time.Sleep(5 * time.Second)
+		s.shows("c1", "x=1")
+	})
 }
