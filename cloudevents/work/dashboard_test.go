@@ -48,7 +48,7 @@ type panel struct {
 
 func readDashboard(t *testing.T) *dashboard {
 	t.Helper()
-	data, err := os.ReadFile("../dashboard.json")
+	data, err := os.ReadFile("dashboard.json")
 	if err != nil {
 		t.Fatal(err)
 	}
