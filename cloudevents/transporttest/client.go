@@ -6,6 +6,7 @@ package transporttest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/google/uuid"
+	"k8s.io/utils/ptr"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/internal/wait"
@@ -22,16 +24,16 @@ import (
 // patience is the time limit for each wait of a check.
 const patience = time.Minute
 
-// client is a connection and its received messages.
+// client is a connection with its received messages.
 type client struct {
 	t    *testing.T
 	conn cloudevents.Conn
+	busy atomic.Bool // Receive or Refuse is running
 
 	mu       sync.Mutex
 	received []cloudevents.Message
 	refused  []string // topics
 	changed  wait.Broadcast
-	busy     atomic.Bool // Receive or Refuse is running
 }
 
 // clientOptions changes the defaults of a client.
@@ -43,7 +45,7 @@ type clientOptions struct {
 	binary    *bool
 }
 
-// connect opens a connection with a new transport. The connection is closed at the end of the test.
+// connect opens a connection with a new transport until the end of the test.
 func (s *suite) connect(t *testing.T, filters ...string) *client {
 	t.Helper()
 	return s.connectWith(t, clientOptions{}, filters...)
@@ -55,15 +57,11 @@ func (s *suite) connectWith(t *testing.T, o clientOptions, filters ...string) *c
 		o.transport = s.claimed(t)
 	}
 	c := &client{t: t}
-	binary := s.binary
-	if o.binary != nil {
-		binary = *o.binary
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel() // must not end the connection
 	conn, err := o.transport.Connect(ctx, cloudevents.ConnectOptions{
 		Filters: filters,
-		Binary:  binary,
+		Binary:  ptr.Deref(o.binary, s.binary),
 		Receive: func(m cloudevents.Message) {
 			c.enter()
 			defer c.busy.Store(false)
@@ -93,10 +91,13 @@ func (s *suite) connectWith(t *testing.T, o clientOptions, filters ...string) *c
 	return c
 }
 
-// claimed returns a new transport that is already claimed.
 func (s *suite) claimed(t *testing.T) cloudevents.Transport {
 	t.Helper()
-	transport := s.harness.Transport(t)
+	return claim(t, s.harness.Transport(t))
+}
+
+func claim(t *testing.T, transport cloudevents.Transport) cloudevents.Transport {
+	t.Helper()
 	if err := transport.Claim("conformance"); err != nil {
 		t.Fatalf("Claim: %v", err)
 	}
@@ -138,6 +139,15 @@ func (c *client) await(what string, condition func([]cloudevents.Message, []stri
 	}
 }
 
+// awaitIDs waits until messages with all of the ids were received.
+func (c *client) awaitIDs(want ...string) {
+	c.t.Helper()
+	c.await(fmt.Sprintf("the messages %q", want), func(received []cloudevents.Message, _ []string) bool {
+		got := ids(received)
+		return !slices.ContainsFunc(want, func(id string) bool { return !slices.Contains(got, id) })
+	})
+}
+
 // awaitCount waits for n messages, and fails the test if there are more.
 func (c *client) awaitCount(n int) []cloudevents.Message {
 	c.t.Helper()
@@ -150,13 +160,19 @@ func (c *client) awaitCount(n int) []cloudevents.Message {
 	return received
 }
 
-// send passes an event to Publish.
+// snapshot returns the messages that were received so far.
+func (c *client) snapshot() []cloudevents.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.received
+}
+
 func (c *client) send(ctx context.Context, topic string, e *ce.Event, done func(error)) error {
 	return c.conn.Publish(ctx, cloudevents.Message{Topic: topic, Event: e}, done)
 }
 
-// publish publishes events in order, and waits until all are acknowledged.
-func (c *client) publish(topic string, events ...*ce.Event) {
+// start publishes events in order and does not wait for acknowledgements.
+func (c *client) start(topic string, events ...*ce.Event) *acks {
 	c.t.Helper()
 	acks := newAcks(len(events))
 	for i, e := range events {
@@ -164,14 +180,28 @@ func (c *client) publish(topic string, events ...*ce.Event) {
 			c.t.Fatalf("Publish of message %d on %q: %v", i, topic, err)
 		}
 	}
-	for i, err := range acks.await(c.t) {
-		if err != nil {
-			c.t.Errorf("message %d on %q was not acknowledged: %v", i, topic, err)
-		}
+	return acks
+}
+
+// publish publishes events in order, and waits until all are acknowledged.
+func (c *client) publish(topic string, events ...*ce.Event) {
+	c.t.Helper()
+	c.start(topic, events...).succeed(c.t)
+}
+
+func (c *client) close() {
+	c.t.Helper()
+	if err := c.conn.Close(); err != nil {
+		c.t.Errorf("Close: %v", err)
 	}
 }
 
-// acks collects the calls of done for numbered messages.
+// uncalled returns an argument for a Publish that must return an error.
+func uncalled(t *testing.T) func(error) {
+	return func(error) { t.Error("done was called although Publish returned an error") }
+}
+
+// acks collects the calls of done for numbered messages, at least one.
 type acks struct {
 	mu     sync.Mutex
 	errs   []error
@@ -181,11 +211,7 @@ type acks struct {
 }
 
 func newAcks(n int) *acks {
-	a := &acks{errs: make([]error, n), called: make([]int, n), left: n, all: make(chan struct{})}
-	if n == 0 {
-		close(a.all)
-	}
-	return a
+	return &acks{errs: make([]error, n), called: make([]int, n), left: n, all: make(chan struct{})}
 }
 
 func (a *acks) done(i int) func(error) {
@@ -211,7 +237,18 @@ func (a *acks) await(t *testing.T) []error {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return append([]error(nil), a.errs...)
+	return slices.Clone(a.errs)
+}
+
+// succeed waits until all messages are acknowledged.
+func (a *acks) succeed(t *testing.T) {
+	t.Helper()
+	for i, err := range a.await(t) {
+		if err != nil {
+			t.Fatalf("message %d was not acknowledged: %v", i, err)
+		}
+	}
+	a.verifyOnce(t)
 }
 
 func (a *acks) pending() int {
@@ -232,7 +269,6 @@ func (a *acks) verifyOnce(t *testing.T) {
 	}
 }
 
-// event returns a small event with the given id.
 func event(id string) *ce.Event {
 	e := ce.New()
 	e.SetID(id)
@@ -250,7 +286,6 @@ func numbered(prefix string, n int) []*ce.Event {
 	return events
 }
 
-// ids returns the ids of messages, in order.
 func ids(messages []cloudevents.Message) []string {
 	list := make([]string, len(messages))
 	for i, m := range messages {
@@ -266,7 +301,6 @@ func root(t *testing.T) string {
 	return "/" + name + "-" + uuid.NewString()
 }
 
-// awaitClosed waits for a channel to be closed.
 func awaitClosed(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {

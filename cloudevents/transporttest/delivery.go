@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,35 +56,34 @@ func (s *suite) order(t *testing.T) {
 	const publishers, each = 4, 1000
 	topic := root(t)
 	receiver := s.connect(t, topic+"/#")
-	finished := make(chan struct{}, publishers)
+	var group sync.WaitGroup
 	for p := range publishers {
 		publisher := s.connect(t)
-		go func() {
-			defer func() { finished <- struct{}{} }()
-			acks := newAcks(each)
-			for i, e := range numbered(fmt.Sprintf("%d/", p), each) {
-				err := publisher.send(t.Context(), topic+"/x", e, acks.done(i))
-				if err != nil {
+		group.Go(func() {
+			for _, e := range numbered(fmt.Sprintf("%d/", p), each) {
+				if err := publisher.send(t.Context(), topic+"/x", e, func(error) {}); err != nil {
 					t.Errorf("Publish: %v", err)
 					return
 				}
 			}
-		}()
+		})
 	}
 	received := receiver.awaitCount(publishers * each)
-	for range publishers {
-		<-finished
-	}
-	for p := range publishers {
-		prefix := fmt.Sprintf("%d/", p)
-		got := slices.DeleteFunc(ids(received), func(id string) bool { return !strings.HasPrefix(id, prefix) })
-		want := make([]string, each)
-		for i := range want {
-			want[i] = fmt.Sprintf("%s%d", prefix, i)
+	group.Wait()
+	verifyOrder(t, received, func(string) string { return topic + "/x" })
+}
+
+// verifyOrder fails the test unless the messages p/0, p/1 and so on of each publisher p are in
+// order, and on its topic.
+func verifyOrder(t *testing.T, received []cloudevents.Message, topic func(publisher string) string) {
+	t.Helper()
+	next := map[string]int{}
+	for _, m := range received {
+		p, _, _ := strings.Cut(m.Event.ID(), "/")
+		if want := fmt.Sprintf("%s/%d", p, next[p]); m.Event.ID() != want || m.Topic != topic(p) {
+			t.Fatalf("got message %q on topic %q, want %q on %q", m.Event.ID(), m.Topic, want, topic(p))
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("publisher %d: messages in another order than published (-want +got):\n%s", p, diff)
-		}
+		next[p]++
 	}
 }
 
@@ -185,21 +184,11 @@ func (s *suite) slowReceiver(t *testing.T) {
 	topic := root(t)
 	gate := make(chan struct{})
 	receiver := s.connectWith(t, clientOptions{before: func(cloudevents.Message) { <-gate }}, topic)
-	publisher := s.connect(t)
-	acks := newAcks(count)
-	for i, e := range numbered("", count) {
-		if i == count/2 {
-			close(gate)
-		}
-		if err := publisher.send(t.Context(), topic, e, acks.done(i)); err != nil {
-			t.Fatalf("Publish of message %d: %v", i, err)
-		}
-	}
-	for i, err := range acks.await(t) {
-		if err != nil {
-			t.Fatalf("message %d was not acknowledged: %v", i, err)
-		}
-	}
+	publisher, events := s.connect(t), numbered("", count)
+	first := publisher.start(topic, events[:count/2]...)
+	close(gate)
+	publisher.publish(topic, events[count/2:]...)
+	first.succeed(t)
 	for i, id := range ids(receiver.awaitCount(count)) {
 		if want := fmt.Sprint(i); id != want {
 			t.Fatalf("message %d is %q, want %q", i, id, want)
@@ -214,10 +203,7 @@ func (s *suite) ackAfterReceive(t *testing.T) {
 	cutter := need[Cutter](t, s)
 	topic := root(t)
 	open := func(before func(cloudevents.Message)) *client {
-		transport := sessions.Session(t, strings.Trim(topic, "/"))
-		if err := transport.Claim("conformance"); err != nil {
-			t.Fatalf("Claim: %v", err)
-		}
+		transport := claim(t, sessions.Session(t, strings.Trim(topic, "/")))
 		return s.connectWith(t, clientOptions{transport: transport, before: before}, topic)
 	}
 	entered, crashed := make(chan struct{}), make(chan struct{})
@@ -233,9 +219,7 @@ func (s *suite) ackAfterReceive(t *testing.T) {
 	cutter.Cut(t)
 	awaitClosed(t, "the end of the connection", first.conn.Done())
 	close(crashed)
-	if err := first.conn.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	first.close()
 	// A broker may acknowledge messages before it forwards them, but it forwards the messages of
 	// one client in order.
 	forwarded := root(t)
@@ -243,13 +227,7 @@ func (s *suite) ackAfterReceive(t *testing.T) {
 	away.publish(topic, event("5"))
 	away.publish(forwarded, event("6"))
 	away.awaitCount(1)
-	second := open(nil)
-	second.await("the messages from the interrupted one on", func(r []cloudevents.Message, _ []string) bool {
-		got := ids(r)
-		return !slices.ContainsFunc([]string{"2", "3", "4", "5"}, func(id string) bool {
-			return !slices.Contains(got, id)
-		})
-	})
+	open(nil).awaitIDs("2", "3", "4", "5") // from the interrupted message on
 }
 
 // commits checks that Commit is called soon after the messages that it makes durable, in the
@@ -274,9 +252,7 @@ func (s *suite) commits(t *testing.T) {
 	}, topic)
 	receiver.publish(topic, numbered("", count)...)
 	awaitClosed(t, "the Commit of what was received", all)
-	if err := receiver.conn.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	receiver.close()
 	if commits > count {
 		t.Errorf("%d calls of Commit for %d messages", commits, count)
 	}
@@ -290,10 +266,7 @@ func (s *suite) ackAfterCommit(t *testing.T) {
 	sessions, keeps := s.harness.(SessionKeeper)
 	open := func(commit func(context.Context) error) *client {
 		if keeps {
-			transport = sessions.Session(t, strings.Trim(topic, "/"))
-			if err := transport.Claim("conformance"); err != nil {
-				t.Fatalf("Claim: %v", err)
-			}
+			transport = claim(t, sessions.Session(t, strings.Trim(topic, "/")))
 		}
 		return s.connectWith(t, clientOptions{transport: transport, commit: commit}, topic)
 	}
@@ -304,17 +277,10 @@ func (s *suite) ackAfterCommit(t *testing.T) {
 	if err := first.conn.Err(); !errors.Is(err, reason) {
 		t.Errorf("the connection ended with %v, want the error of Commit", err)
 	}
-	if err := first.conn.Close(); err != nil {
-		t.Errorf("Close: %v", err)
+	first.close()
+	if keeps {
+		open(func(context.Context) error { return nil }).awaitIDs("0", "1", "2")
 	}
-	if !keeps {
-		return
-	}
-	second := open(func(context.Context) error { return nil })
-	second.await("what was not committed", func(r []cloudevents.Message, _ []string) bool {
-		got := ids(r)
-		return !slices.ContainsFunc([]string{"0", "1", "2"}, func(id string) bool { return !slices.Contains(got, id) })
-	})
 }
 
 // refuses checks that a message that is not a CloudEvent is passed to Refuse, and that later
@@ -340,11 +306,4 @@ func (s *suite) refuses(t *testing.T) {
 	}
 	receiver.publish(topic+"/good", event("good"))
 	receiver.awaitCount(1)
-}
-
-// snapshot returns the messages that were received so far.
-func (c *client) snapshot() []cloudevents.Message {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.received
 }

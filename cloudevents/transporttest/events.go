@@ -71,7 +71,6 @@ type sample struct {
 	event *ce.Event
 }
 
-// samples returns events of many kinds.
 func samples() []sample {
 	withData := func(contentType string, data []byte) *ce.Event {
 		e := event("data")

@@ -60,7 +60,6 @@ type RawPublisher interface {
 	PublishRaw(t *testing.T, topic string, payload []byte)
 }
 
-// suite is one run of the checks.
 type suite struct {
 	harness Harness
 	binary  bool
@@ -99,7 +98,6 @@ func left(before goleak.Option) (err error) {
 	return err
 }
 
-// check is one check of a transport.
 type check struct {
 	name string
 	run  func(t *testing.T)

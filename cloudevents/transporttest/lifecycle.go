@@ -26,7 +26,6 @@ func (s *suite) lifecycleChecks() []check {
 	}
 }
 
-// claimOnce checks that a transport can be claimed only once.
 func (s *suite) claimOnce(t *testing.T) {
 	transport := s.harness.Transport(t)
 	if err := transport.Claim("first"); err != nil {
@@ -39,7 +38,7 @@ func (s *suite) claimOnce(t *testing.T) {
 	}
 }
 
-// options returns options for a connection that must fail, or must not receive messages.
+// options are for a connection that must fail.
 func options(t *testing.T, filters ...string) cloudevents.ConnectOptions {
 	return cloudevents.ConnectOptions{
 		Filters: filters,
@@ -62,7 +61,6 @@ func (s *suite) endedContext(t *testing.T) {
 	}
 }
 
-// malformedFilter checks that Connect returns an error for an invalid filter.
 func (s *suite) malformedFilter(t *testing.T) {
 	for _, filter := range []string{"", "/a/#/b", "/a+", "$share/group"} {
 		conn, err := s.claimed(t).Connect(t.Context(), options(t, root(t), filter))
@@ -92,10 +90,8 @@ func (s *suite) closes(t *testing.T) {
 	if err := c.conn.Err(); err != nil {
 		t.Errorf("Err of a living connection is %v, want nil", err)
 	}
-	for i := range 3 {
-		if err := c.conn.Close(); err != nil {
-			t.Errorf("Close number %d: %v", i+1, err)
-		}
+	for range 3 {
+		c.close()
 	}
 	select {
 	case <-c.conn.Done():
@@ -118,11 +114,7 @@ func (s *suite) closesConcurrently(t *testing.T) {
 		group.Go(func() {
 			for {
 				acks := newAcks(1)
-				err := c.send(t.Context(), topic, event("x"), acks.done(0))
-				if err != nil {
-					return
-				}
-				if err := acks.await(t)[0]; err != nil {
+				if c.send(t.Context(), topic, event("x"), acks.done(0)) != nil || acks.await(t)[0] != nil {
 					return
 				}
 			}
@@ -131,9 +123,7 @@ func (s *suite) closesConcurrently(t *testing.T) {
 	c.await("some messages", func(r []cloudevents.Message, _ []string) bool { return len(r) > 10 })
 	for range 8 {
 		group.Go(func() {
-			if err := c.conn.Close(); err != nil {
-				t.Errorf("Close: %v", err)
-			}
+			c.close()
 			select {
 			case <-c.conn.Done():
 			default:
@@ -174,7 +164,6 @@ func (s *suite) closesWhileReceiving(t *testing.T) {
 	}
 }
 
-// connectsAgain checks that a transport can connect again after its connection was closed.
 func (s *suite) connectsAgain(t *testing.T) {
 	transport := s.claimed(t)
 	topic := root(t)
@@ -182,8 +171,6 @@ func (s *suite) connectsAgain(t *testing.T) {
 		c := s.connectWith(t, clientOptions{transport: transport}, topic)
 		c.publish(topic, event("x"))
 		c.awaitCount(1)
-		if err := c.conn.Close(); err != nil {
-			t.Fatalf("Close: %v", err)
-		}
+		c.close()
 	}
 }

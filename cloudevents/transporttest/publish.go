@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,26 +38,16 @@ func (s *suite) pipelines(t *testing.T) {
 	receiver, publisher := s.connect(t, topic), s.connect(t)
 	resume := staller.Stall(t)
 	defer resume()
-	acks := newAcks(count)
-	for i, e := range numbered("", count) {
-		if err := publisher.send(t.Context(), topic, e, acks.done(i)); err != nil {
-			t.Fatalf("Publish of message %d: %v", i, err)
-		}
-	}
+	acks := publisher.start(topic, numbered("", count)...)
 	if pending := acks.pending(); pending != count {
 		t.Errorf("%d messages of %d were acknowledged by a broker that does not answer", count-pending, count)
 	}
 	resume()
-	for i, err := range acks.await(t) {
-		if err != nil {
-			t.Errorf("message %d was not acknowledged: %v", i, err)
-		}
-	}
+	acks.succeed(t)
 	receiver.awaitCount(count)
 	acks.verifyOnce(t)
 }
 
-// concurrent checks that many goroutines can publish on one connection.
 func (s *suite) concurrent(t *testing.T) {
 	const publishers, each = 16, 200
 	topic := root(t)
@@ -77,19 +66,8 @@ func (s *suite) concurrent(t *testing.T) {
 		})
 	}
 	group.Wait()
-	for _, err := range acks.await(t) {
-		if err != nil {
-			t.Fatalf("a message was not acknowledged: %v", err)
-		}
-	}
-	acks.verifyOnce(t)
-	next := map[string]int{}
-	for _, m := range receiver.awaitCount(publishers * each) {
-		if want := fmt.Sprintf("%s/%d", strings.TrimPrefix(m.Topic, topic+"/"), next[m.Topic]); m.Event.ID() != want {
-			t.Fatalf("on topic %q message %q, want %q", m.Topic, m.Event.ID(), want)
-		}
-		next[m.Topic]++
-	}
+	acks.succeed(t)
+	verifyOrder(t, receiver.awaitCount(publishers*each), func(p string) string { return topic + "/" + p })
 }
 
 // insideReceive checks that a receiver can answer each message from within Receive without a
@@ -97,16 +75,14 @@ func (s *suite) concurrent(t *testing.T) {
 func (s *suite) insideReceive(t *testing.T) {
 	const count = 5000
 	topic := root(t)
-	var answerer atomic.Pointer[client]
+	var answerer *client
 	ready := make(chan struct{})
-	c := s.connectWith(t, clientOptions{hook: func(m cloudevents.Message) {
+	answerer = s.connectWith(t, clientOptions{hook: func(m cloudevents.Message) {
 		<-ready
-		answer := cloudevents.Message{Topic: topic + "/pong", Event: m.Event}
-		if err := answerer.Load().conn.Publish(t.Context(), answer, func(error) {}); err != nil {
+		if err := answerer.send(t.Context(), topic+"/pong", m.Event, func(error) {}); err != nil {
 			t.Errorf("Publish from within Receive: %v", err)
 		}
 	}}, topic+"/ping")
-	answerer.Store(c)
 	close(ready)
 	asker := s.connect(t, topic+"/pong")
 	asker.publish(topic+"/ping", numbered("", count)...)
@@ -117,9 +93,9 @@ func (s *suite) insideReceive(t *testing.T) {
 func (s *suite) toSelf(t *testing.T) {
 	const chains, length = 50, 40
 	topic := root(t)
-	var self atomic.Pointer[client]
+	var c *client
 	ready := make(chan struct{})
-	c := s.connectWith(t, clientOptions{hook: func(m cloudevents.Message) {
+	c = s.connectWith(t, clientOptions{hook: func(m cloudevents.Message) {
 		<-ready
 		var chain, step int
 		if _, err := fmt.Sscanf(m.Event.ID(), "%d-%d", &chain, &step); err != nil {
@@ -128,12 +104,11 @@ func (s *suite) toSelf(t *testing.T) {
 		if step++; step == length {
 			return
 		}
-		next := cloudevents.Message{Topic: topic, Event: event(fmt.Sprintf("%d-%d", chain, step))}
-		if err := self.Load().conn.Publish(t.Context(), next, func(error) {}); err != nil {
+		next := event(fmt.Sprintf("%d-%d", chain, step))
+		if err := c.send(t.Context(), topic, next, func(error) {}); err != nil {
 			t.Errorf("Publish from within Receive: %v", err)
 		}
 	}}, topic)
-	self.Store(c)
 	close(ready)
 	for chain := range chains {
 		c.publish(topic, event(fmt.Sprintf("%d-0", chain)))
@@ -145,10 +120,7 @@ func (s *suite) toSelf(t *testing.T) {
 // exactly the limit is sent.
 func (s *suite) tooLarge(t *testing.T) {
 	const limit = 8192
-	transport := need[Limiter](t, s).Limited(t, limit)
-	if err := transport.Claim("conformance"); err != nil {
-		t.Fatalf("Claim: %v", err)
-	}
+	transport := claim(t, need[Limiter](t, s).Limited(t, limit))
 	topic := root(t)
 	c := s.connectWith(t, clientOptions{transport: transport}, topic)
 	if got := c.conn.MaxPacketSize(); got != limit {
@@ -162,9 +134,7 @@ func (s *suite) tooLarge(t *testing.T) {
 	}
 	refused := func(e *ce.Event) int {
 		t.Helper()
-		err := c.send(t.Context(), topic, e, func(error) {
-			t.Error("done was called although Publish returned an error")
-		})
+		err := c.send(t.Context(), topic, e, uncalled(t))
 		var tooLarge *cloudevents.TooLargeError
 		if !errors.As(err, &tooLarge) {
 			t.Fatalf("Publish of a message over the limit: %v, want a *cloudevents.TooLargeError", err)
@@ -191,9 +161,7 @@ func (s *suite) unpublishable(t *testing.T) {
 	topic := root(t)
 	c := s.connect(t, topic)
 	for _, bad := range []string{"", topic + "/+", topic + "/#", topic + "\x00"} {
-		err := c.send(t.Context(), bad, event("bad"), func(error) {
-			t.Error("done was called although Publish returned an error")
-		})
+		err := c.send(t.Context(), bad, event("bad"), uncalled(t))
 		if err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {
 			t.Errorf("Publish on topic %q returned %v, want an error about the message", bad, err)
 		}
@@ -255,28 +223,17 @@ func (s *suite) windowFull(t *testing.T) {
 		accepted++
 	}
 	resume()
-	last := newAcks(1)
-	if err := publisher.send(t.Context(), topic, event("last"), last.done(0)); err != nil {
-		t.Fatalf("Publish after the window had room again: %v", err)
-	}
-	if err := last.await(t)[0]; err != nil {
-		t.Errorf("the last message was not acknowledged: %v", err)
-	}
+	publisher.publish(topic, event("the window has room again"))
 	acks.verifyOnce(t)
 	if pending := acks.pending(); pending != most-accepted {
 		t.Errorf("done was called for %d messages, want the %d that were accepted", most-pending, accepted)
 	}
 }
 
-// publishAfterClose checks that Publish returns an error on a closed connection.
 func (s *suite) publishAfterClose(t *testing.T) {
 	c := s.connect(t)
-	if err := c.conn.Close(); err != nil {
-		t.Fatalf("Close: %v", err)
-	}
-	err := c.send(t.Context(), root(t), event("late"), func(error) {
-		t.Error("done was called although Publish returned an error")
-	})
+	c.close()
+	err := c.send(t.Context(), root(t), event("late"), uncalled(t))
 	if !errors.Is(err, cloudevents.ErrConnectionLost) {
 		t.Errorf("Publish on a closed connection returned %v, want one that wraps ErrConnectionLost", err)
 	}

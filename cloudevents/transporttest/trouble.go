@@ -5,7 +5,6 @@ package transporttest
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -31,19 +30,14 @@ func (s *suite) linkCut(t *testing.T) {
 	c := s.connectWith(t, clientOptions{transport: transport}, topic)
 	cutter.Cut(t)
 	awaitClosed(t, "the end of the connection", c.conn.Done())
-	if err := c.conn.Err(); err == nil {
+	reason := c.conn.Err()
+	if reason == nil {
 		t.Error("Err is nil after the link was cut")
 	}
-	err := c.send(t.Context(), topic, event("late"), func(error) {
-		t.Error("done was called although Publish returned an error")
-	})
-	if err == nil {
+	if c.send(t.Context(), topic, event("late"), uncalled(t)) == nil {
 		t.Error("Publish on an ended connection returned nil")
 	}
-	reason := c.conn.Err()
-	if err := c.conn.Close(); err != nil {
-		t.Errorf("Close after the link was cut: %v", err)
-	}
+	c.close()
 	if got := c.conn.Err(); !errors.Is(got, reason) {
 		t.Errorf("Close changed the reason from %v to %v", reason, got)
 	}
@@ -85,9 +79,7 @@ func (s *suite) doneOnce(t *testing.T) {
 				t.Errorf("message %d: done got %v, want nil or cloudevents.ErrConnectionLost", i, err)
 			}
 		}
-		if err := c.conn.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
+		c.close()
 		for _, a := range accepted {
 			a.verifyOnce(t)
 		}
@@ -101,15 +93,8 @@ func (s *suite) closeDropsUnacknowledged(t *testing.T) {
 	topic := root(t)
 	c := s.connect(t)
 	defer staller.Stall(t)()
-	acks := newAcks(count)
-	for i := range count {
-		if err := c.send(t.Context(), topic, event(fmt.Sprint(i)), acks.done(i)); err != nil {
-			t.Fatalf("Publish of message %d: %v", i, err)
-		}
-	}
-	if err := c.conn.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
+	acks := c.start(topic, numbered("", count)...)
+	c.close()
 	if pending := acks.pending(); pending > 0 {
 		t.Errorf("after Close, %d messages are still waiting for done", pending)
 	}
@@ -145,11 +130,8 @@ func (s *suite) closeFrozen(t *testing.T) {
 	case <-time.After(300 * time.Millisecond): // Publish waits for room
 	}
 	start := time.Now()
-	if err := c.conn.Close(); err != nil {
-		t.Errorf("Close: %v", err)
-	}
-	// Close should need at most one second. A slow machine may need up to three seconds.
-	if took := time.Since(start); took > 3*time.Second {
+	c.close()
+	if took := time.Since(start); took > 3*time.Second { // one second, and more on a slow machine
 		t.Errorf("Close took %v with a broker that does not answer", took)
 	}
 	awaitClosed(t, "Publish to return after Close", ended)
