@@ -4,6 +4,7 @@
 package mqtt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ const keptScratch = 4 << 10
 
 // conn is one connection.
 //
-// session.mu is locked before inbox.mu. wire.mu is locked alone: by paho while it writes a packet,
-// which is in the session by then. Callbacks are called without a mutex.
+// session.mu is locked before inbox.mu. wire.mu is locked alone, by paho while it writes a packet.
+// Callbacks are called without a mutex.
 type conn struct {
 	endpoint endpoint
 	binary   bool
@@ -47,15 +48,12 @@ type conn struct {
 
 var _ cloudevents.Conn = (*conn)(nil)
 
-// Format implements [fmt.Formatter]: the fields contain the last written bytes, including the
-// password.
+// Format implements [fmt.Formatter]: the fields contain the password.
 func (c *conn) Format(f fmt.State, _ rune) {
 	_, _ = io.WriteString(f, "MQTT connection to "+c.endpoint.String())
 }
 
-// Publish implements [cloudevents.Conn]. It returns [*cloudevents.TooLargeError], ctx's error, an
-// error for a topic or an event that MQTT cannot carry, and [cloudevents.ErrConnectionLost] after
-// the end.
+// Publish implements [cloudevents.Conn].
 func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(error)) error {
 	if done == nil {
 		done = func(error) {}
@@ -104,13 +102,11 @@ func (c *conn) send(ctx context.Context, publish *paho.Publish, r request) error
 	publishCtx := &publishContext{Context: context.Background(), request: r}
 	async := paho.PublishOptions{Method: paho.PublishMethod_AsyncSend}
 	_, err := c.client.PublishWithOptions(publishCtx, publish, async)
-	switch {
-	case err == nil, publishCtx.added:
+	if err == nil || publishCtx.added {
 		return nil // if the write failed, done is called with those of all messages in flight
-	default:
-		c.session.release()
-		return err
 	}
+	c.session.release()
+	return err
 }
 
 // MaxPacketSize implements [cloudevents.Conn]: the lowest of 16 MiB, the broker's limit and
@@ -135,8 +131,7 @@ func (c *conn) Err() error {
 func (c *conn) Close() error {
 	c.end(nil)
 	c.closeOnce.Do(func() {
-		// This fails if the link is broken; the rest of the work is done all the same.
-		_ = c.client.Disconnect(&paho.Disconnect{})
+		_ = c.client.Disconnect(&paho.Disconnect{}) // fails if the link is broken
 	})
 	c.goroutines.Wait()
 	return nil
@@ -144,13 +139,7 @@ func (c *conn) Close() error {
 
 // lost is called by paho after its shutdown: all messages in flight have been dropped.
 func (c *conn) lost(err error) {
-	reason := c.session.reason()
-	if reason == nil {
-		reason = c.wire.broken()
-	}
-	if reason == nil {
-		reason = err
-	}
+	reason := cmp.Or(c.session.reason(), c.wire.broken(), err)
 	c.end(fmt.Errorf("connection to %s ended: %w", c.endpoint, reason))
 }
 

@@ -64,8 +64,8 @@ func adviseTLS(err error) error {
 	return err
 }
 
-// upgrade makes a WebSocket of conn. Proxies of the environment are not used, and no redirect is
-// followed: the password is sent only to the address in the options.
+// upgrade makes a WebSocket of conn, without proxies and redirects: the password is sent only to
+// the address in the options.
 func (s *settings) upgrade(ctx context.Context, conn, raw net.Conn) (net.Conn, error) {
 	// gorilla observes only the deadline of ctx.
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
@@ -97,7 +97,7 @@ func (s *settings) upgrade(ctx context.Context, conn, raw net.Conn) (net.Conn, e
 
 // asker is a connection for writing a request. If a write fails, it reads the reason: with TLS 1.3
 // a broker that requires another certificate sends an alert and closes before it has read anything.
-// See also wire.writeFailedLocked, which handles later writes.
+// wire.writeFailedLocked handles later writes.
 type asker struct {
 	net.Conn
 	done bool
@@ -118,8 +118,8 @@ func (a *asker) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// statusError returns the error for an HTTP response that is no WebSocket. It omits the text of the
-// server, which may repeat the request and its query.
+// statusError returns the error for an HTTP response that is no WebSocket, without the text of the
+// server, which may repeat the query of the request.
 func statusError(code int) error {
 	status := fmt.Sprintf("HTTP %d %s", code, http.StatusText(code))
 	temporary := code >= http.StatusInternalServerError ||
@@ -136,10 +136,10 @@ func statusError(code int) error {
 		advice = "a gateway before the broker refuses the request, check path and query in BrokerURL"
 	}
 	err := fmt.Errorf("WebSocket handshake: %s: %s", status, advice)
-	if !temporary {
-		err = &cloudevents.PermanentError{Err: err}
+	if temporary {
+		return err
 	}
-	return err
+	return &cloudevents.PermanentError{Err: err}
 }
 
 // plainError returns errors of the connection unchanged. Others concern received bytes, and would

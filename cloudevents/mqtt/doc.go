@@ -16,18 +16,15 @@
 //
 // # Guarantees
 //
-// Everything is published and subscribed with QoS 1. A message is acknowledged to the broker after
-// Receive returned. Many published messages are in flight at once, up to the broker's Receive
-// Maximum. Receive may publish: another goroutine reads the acknowledgements. If Receive handles
-// messages more slowly than they arrive, reading stops at 4 MiB of unhandled messages. After 100 ms
-// without a handled message it continues, but only while a published message waits for its
-// acknowledgement.
+// Everything is published and subscribed with QoS 1. Many published messages are in flight at once,
+// up to the broker's Receive Maximum. Receive may publish. If it handles messages more slowly than
+// they arrive, reading stops at 4 MiB of unhandled messages. After 100 ms without a handled message
+// it continues, but only while a published message waits for its acknowledgement.
 //
 // Without Options.SessionExpiry the broker discards the session when the connection ends. With it,
-// the broker keeps messages for a disconnected client, within its own queue limits.
-// Subscriptions of the kept session stay too, also those that a later version no longer requests.
-// Unacknowledged messages of the client are not part of the session: the client publishes them
-// again.
+// the broker keeps messages for a disconnected client, within its own queue limits, and
+// subscriptions, also those that a later version no longer requests. The client publishes its own
+// unacknowledged messages again.
 //
 // A dead link is detected after one and a half times KeepAlive. Connect and Close take a bounded
 // time if the peer accepts connections but does not answer.
@@ -40,11 +37,10 @@
 // a broker.
 //
 // Certificate, key, CA and password files are read again for each connection and not kept, so
-// replacing them needs no restart. An open connection does not end when they change: new files
-// apply from the next connection on. Partly written files, or a certificate and a key that do not
-// match, fail an attempt to connect with a clear error. The next attempt follows after the usual
-// 100 ms to 10 s. A missing file, a certificate that one side rejects and a wrong password are a
-// [cloudevents.PermanentError]: the client tries again every 10 s.
+// replacing them needs no restart. An open connection does not end when they change. Partly written
+// files, or a certificate and a key that do not match, fail an attempt to connect, and the next
+// follows after the usual 100 ms to 10 s. A missing file, a certificate that one side rejects and a
+// wrong password are a [cloudevents.PermanentError]: the client tries again every 10 s.
 //
 // Passwords, keys and the query of the URL appear in no error, no log line, and no printed Options,
 // Transport or connection. The only exception is fmt on an unexported field of your own struct,
@@ -73,18 +69,16 @@
 //
 // # Design
 //
-// It uses paho.Client, one for each connection. autopaho was considered first: it reconnects and
-// keeps a queue in memory or files. But package work does both for every transport: its outbox keeps
-// only the newest event of a work, and a second queue would send all of them. Also, Publish of
-// autopaho waits for the acknowledgement, so each goroutine has one message in flight.
+// Each connection has a paho.Client. autopaho also reconnects and keeps a queue, as package work
+// does for every transport: a second queue would send outdated events of a work. Its Publish waits
+// for the acknowledgement, so each goroutine would have one message in flight.
 //
 // Three small parts replace defaults of paho.Client. A net.Conn gathers the four writes that paho
 // makes for each message, and reads through a buffer. It drops the properties of a message if they
-// exceed 256 KiB. A session stores only the callbacks that wait for acknowledgements. paho's own
-// session encodes each message a second time to send it again, which the client does here. A pinger
-// observes bytes, not packets, so that a long message on a slow link counts as a sign of life.
+// exceed 256 KiB. A session stores only the callbacks that wait for acknowledgements, not the
+// messages. A pinger observes bytes, not packets, so that a long message on a slow link counts as a
+// sign of life.
 //
-// Messages are written and read by package codec rather than by the binding of cloudevents/sdk-go.
-// That binding decodes numbers as floats, which loses bits of 64-bit versions, checks one attribute
-// at a time, and is slow.
+// Package codec writes and reads messages. The binding of cloudevents/sdk-go decodes numbers as
+// floats, which loses bits of 64-bit versions, checks one attribute at a time, and is slow.
 package mqtt

@@ -44,57 +44,50 @@ func LoadOptions(path string) (Options, error) {
 	if err != nil {
 		return Options{}, fmt.Errorf("MQTT options: %w", err)
 	}
-	f, err := parseOptions(content)
-	if err != nil {
+	var o Options
+	if err := o.parse(content); err != nil {
 		return Options{}, fmt.Errorf("MQTT options in %s: %w", path, err)
 	}
-	o := f.options(filepath.Dir(path))
+	for _, name := range []*string{&o.PasswordFile, &o.CAFile, &o.CertFile, &o.KeyFile} {
+		if *name != "" && !filepath.IsAbs(*name) {
+			*name = filepath.Join(filepath.Dir(path), *name)
+		}
+	}
 	if _, err := o.settings(); err != nil {
 		return Options{}, fmt.Errorf("MQTT options in %s: %w", path, err)
 	}
 	return o, nil
 }
 
-// optionsFile is the form of the file.
-type optionsFile struct {
-	BrokerURL, ClientID, Username            string
-	PasswordFile, CAFile, CertFile, KeyFile  string
-	Binary                                   bool
-	Password                                 secret
-	KeepAlive, ConnectTimeout, SessionExpiry duration
-	MaxPacketSize                            uint32
-}
-
-func (f *optionsFile) keys() map[string]any {
+// keys maps the keys of the file to the places for their values.
+func (o *Options) keys() map[string]any {
 	return map[string]any{
-		"brokerURL": &f.BrokerURL, "clientID": &f.ClientID, "binary": &f.Binary,
-		"username": &f.Username, "password": &f.Password, "passwordFile": &f.PasswordFile,
-		"caFile": &f.CAFile, "certFile": &f.CertFile, "keyFile": &f.KeyFile,
-		"keepAlive": &f.KeepAlive, "connectTimeout": &f.ConnectTimeout, "sessionExpiry": &f.SessionExpiry,
-		"maxPacketSize": &f.MaxPacketSize,
+		"brokerURL": &o.BrokerURL, "clientID": &o.ClientID, "binary": &o.Binary,
+		"username": &o.Username, "password": (*secret)(&o.Password), "passwordFile": &o.PasswordFile,
+		"caFile": &o.CAFile, "certFile": &o.CertFile, "keyFile": &o.KeyFile,
+		"keepAlive": (*duration)(&o.KeepAlive), "connectTimeout": (*duration)(&o.ConnectTimeout),
+		"sessionExpiry": (*duration)(&o.SessionExpiry), "maxPacketSize": &o.MaxPacketSize,
 	}
 }
 
-// secondDocument matches a second YAML document, which YAML decoders ignore if they read one
-// document.
+// secondDocument matches a second YAML document, which a decoder of one document ignores.
 var secondDocument = regexp.MustCompile(`(?m)\A(?:\s|#.*$|---\s*$)*\S[\s\S]*^---`)
 
-// parseOptions decodes each key separately and case-sensitively. encoding/json would accept keys in
-// any case, and its errors would not contain the key.
-func parseOptions(content []byte) (optionsFile, error) {
-	var f optionsFile
+// parse decodes each key separately and case-sensitively. encoding/json would accept keys in any
+// case, and its errors would not contain the key.
+func (o *Options) parse(content []byte) error {
 	if secondDocument.Match(content) {
-		return f, errors.New("more than one YAML document")
+		return errors.New("more than one YAML document")
 	}
+	keys := o.keys()
 	data, err := yamldoc.StrictJSON(content)
 	if err != nil {
-		return f, errors.New(f.withoutValues(err.Error()))
+		return errors.New(withoutValues(err.Error(), keys))
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
-		return f, errors.New("not a YAML mapping")
+		return errors.New("not a YAML mapping")
 	}
-	keys := f.keys()
 	for _, key := range slices.Sorted(maps.Keys(members)) {
 		into, ok := keys[key]
 		if !ok {
@@ -102,17 +95,17 @@ func parseOptions(content []byte) (optionsFile, error) {
 				key = redacted // such as password:secret, which lacks a space
 			}
 			known := strings.Join(slices.Sorted(maps.Keys(keys)), ", ")
-			return f, fmt.Errorf("unknown key %q: the keys are %s", key, known)
+			return fmt.Errorf("unknown key %q: the keys are %s", key, known)
 		}
 		if err := json.Unmarshal(members[key], into); err != nil {
 			var wrong *json.UnmarshalTypeError
 			if errors.As(err, &wrong) {
 				err = fmt.Errorf("must be a %s, not a %s", wrong.Type, wrong.Value)
 			}
-			return f, fmt.Errorf("%s: %w", key, err)
+			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
-	return f, nil
+	return nil
 }
 
 var (
@@ -124,38 +117,13 @@ var (
 
 // withoutValues returns the YAML decoder's message without quoted parts of the file, except keys.
 // Otherwise an unquoted password that begins with * or ! would be part of it.
-func (f *optionsFile) withoutValues(message string) string {
-	keys := f.keys()
+func withoutValues(message string, keys map[string]any) string {
 	return quoted.ReplaceAllStringFunc(message, func(s string) string {
 		if _, known := keys[s[1:len(s)-1]]; known || len(s) == 3 { // or a bracket
 			return s
 		}
 		return redacted
 	})
-}
-
-func (f optionsFile) options(folder string) Options {
-	inFolder := func(name string) string {
-		if name == "" || filepath.IsAbs(name) {
-			return name
-		}
-		return filepath.Join(folder, name)
-	}
-	return Options{
-		BrokerURL:      f.BrokerURL,
-		ClientID:       f.ClientID,
-		Binary:         f.Binary,
-		Username:       f.Username,
-		Password:       string(f.Password),
-		PasswordFile:   inFolder(f.PasswordFile),
-		CAFile:         inFolder(f.CAFile),
-		CertFile:       inFolder(f.CertFile),
-		KeyFile:        inFolder(f.KeyFile),
-		KeepAlive:      time.Duration(f.KeepAlive),
-		ConnectTimeout: time.Duration(f.ConnectTimeout),
-		SessionExpiry:  time.Duration(f.SessionExpiry),
-		MaxPacketSize:  f.MaxPacketSize,
-	}
 }
 
 // secret accepts strings only: YAML would read the password 0123 as a number and change it. Its

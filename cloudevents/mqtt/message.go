@@ -18,14 +18,10 @@ import (
 )
 
 const (
-	// attributePrefix is the prefix of attribute names in cloudevents/sdk-go.
-	attributePrefix = "ce-"
-	// longestString is the longest string or property that MQTT can express, in bytes.
-	longestString = 65535
-	// headroom is the size of the attributes of most events in structured mode, in bytes.
-	headroom = 1 << 10
-	// largestPacket is the largest packet that is sent or received, in bytes. MQTT allows 256 MiB.
-	largestPacket = 16 << 20
+	attributePrefix = "ce-"    // of attribute names, as in cloudevents/sdk-go
+	longestString   = 65535    // bytes of a string or property, in MQTT
+	headroom        = 1 << 10  // bytes of the attributes of most events in structured mode
+	largestPacket   = 16 << 20 // bytes, to send or receive; MQTT allows 256 MiB
 )
 
 // encode makes the MQTT message for an event. In structured mode the payload is appended to
@@ -35,22 +31,18 @@ func encode(m cloudevents.Message, binary bool, scratch []byte) (*paho.Publish, 
 		return nil, err
 	}
 	p := &paho.Publish{QoS: 1, Topic: m.Topic, Properties: &paho.PublishProperties{}}
-	var err error
 	// If the data of a binary message is a structured event, receivers would read that event
 	// instead.
 	if binary && m.Event != nil && !isStructured(m.Event.DataContentType()) {
-		err = encodeBinary(m, p)
-	} else {
-		if m.Event != nil && cap(scratch) < len(m.Event.DataEncoded)+headroom {
-			scratch = make([]byte, 0, len(m.Event.DataEncoded)+headroom)
-		}
-		p.Payload, err = codec.AppendStructured(scratch, m.Event)
-		p.Properties.ContentType = codec.ContentTypeStructured
+		return p, encodeBinary(m, p)
 	}
-	if err != nil {
-		return nil, err
+	if m.Event != nil && cap(scratch) < len(m.Event.DataEncoded)+headroom {
+		scratch = make([]byte, 0, len(m.Event.DataEncoded)+headroom)
 	}
-	return p, nil
+	var err error
+	p.Payload, err = codec.AppendStructured(scratch, m.Event)
+	p.Properties.ContentType = codec.ContentTypeStructured
+	return p, err
 }
 
 func encodeBinary(m cloudevents.Message, p *paho.Publish) error {
@@ -76,8 +68,7 @@ func encodeBinary(m cloudevents.Message, p *paho.Publish) error {
 	return nil
 }
 
-// decode reads the event in a message. It returns an error, and never panics, for any other
-// content.
+// decode reads the event in a message.
 func decode(p *packets.Publish) (*ce.Event, error) {
 	contentType := p.Properties.ContentType
 	if contentType == droppedProperties {
@@ -111,8 +102,8 @@ func decode(p *packets.Publish) (*ce.Event, error) {
 		contentType, attributePrefix)
 }
 
-// isStructured reports whether a content type is that of an event in structured mode, with or
-// without parameters. Batches are not supported, and refused when they are parsed.
+// isStructured reports whether a content type is that of an event in structured mode, or that of a
+// batch, which is refused when it is parsed.
 func isStructured(contentType string) bool {
 	const prefix = "application/cloudevents"
 	return len(contentType) >= len(prefix) && strings.EqualFold(contentType[:len(prefix)], prefix)
@@ -131,7 +122,7 @@ func packetSize(p *paho.Publish) int {
 	return 1 + lengthSize(rest) + rest
 }
 
-// lengthSize returns the size of a variable byte integer in bytes.
+// lengthSize returns the size of a variable byte integer.
 func lengthSize(n int) int {
 	size := 1
 	for n >= 128 {

@@ -76,7 +76,6 @@ type Options struct {
 	MaxPacketSize uint32
 }
 
-// redacted replaces a password.
 const redacted = "[redacted]"
 
 // public is Options without the methods, and without secrets.
@@ -93,8 +92,7 @@ func (o Options) public() public {
 // publicURL returns a URL without user, password and query. Gateways in front of a broker accept
 // tokens in the query.
 func publicURL(s string) string {
-	if at := strings.LastIndexByte(s, '@'); at >= 0 {
-		// New refuses it, but it must not be printed before that either.
+	if at := strings.LastIndexByte(s, '@'); at >= 0 { // New refuses it, but it may be printed before
 		s = redacted + s[at:]
 	}
 	if query := strings.IndexAny(s, "?#"); query >= 0 && query < len(s)-1 {

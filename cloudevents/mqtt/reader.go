@@ -43,9 +43,8 @@ func (r *reader) init(source func([]byte) (int, error)) {
 }
 
 // read returns bytes of one packet only, and io.EOF with the last of those that follow its fixed
-// header. paho reads them into a bytes.Buffer of their size. Without io.EOF the buffer would more
-// than double itself for another read that finds the end. paho checks the number of bytes to see
-// that a read was complete.
+// header. paho reads them into a bytes.Buffer of their size, which would more than double itself
+// for another read that finds the end. paho checks that the number of bytes is complete.
 func (r *reader) read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

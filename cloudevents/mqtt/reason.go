@@ -67,8 +67,7 @@ func (e *ReasonError) permanent() bool {
 	return false
 }
 
-// temporary reports whether a refused message may be accepted soon. The code not authorized is not
-// temporary: access rules change seldom, and the next connection tries again.
+// temporary reports whether a refused message may be accepted soon.
 func (e *ReasonError) temporary() bool {
 	switch e.Code {
 	case packets.PubackUnspecifiedError, packets.PubackImplementationSpecificError,

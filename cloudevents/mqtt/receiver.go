@@ -6,6 +6,7 @@ package mqtt
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,23 +19,20 @@ import (
 const (
 	// pahoReserve is the number of messages of QoS 0 for which paho reserves memory.
 	pahoReserve = 16
-
-	// mostUnreliable is the number of queued messages at which further ones of QoS 0 are dropped,
-	// as QoS 0 allows. They have no window, and to wait for room would stop paho from reading
-	// acknowledgements, for which Receive may be waiting. The SDK publishes QoS 1 only: for these
-	// messages the broker's window is the limit.
+	// mostUnreliable is the number of queued messages at which further ones of QoS 0 are dropped.
+	// They have no window, and to wait for room would stop paho from reading acknowledgements, for
+	// which Receive may be waiting.
 	mostUnreliable = 512
-)
-
-// propertySize is the memory of a user property in addition to its texts.
-const propertySize = 64
-
-const (
+	// propertySize is the memory of a user property in addition to its texts.
+	propertySize = 64
 	// mostWaiting is the size in bytes of unhandled messages above which reading pauses.
 	mostWaiting = 4 << 20
 	// stuckAfter bounds the pause while no message is handled and an acknowledgement is awaited:
 	// Receive may be waiting for it, and other messages may precede it.
 	stuckAfter = 100 * time.Millisecond
+	// mostUncommitted bounds the number of messages for one Commit: until then they are not
+	// acknowledged, and fill the broker's window.
+	mostUncommitted = 256
 )
 
 // inbox is the queue between paho's reading goroutine and the receiver.
@@ -97,7 +95,6 @@ func (q *inbox) full() (room <-chan struct{}, awaited bool) {
 	return q.room.Next(), awaited
 }
 
-// await records one more awaited acknowledgement.
 func (q *inbox) await() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -106,7 +103,6 @@ func (q *inbox) await() {
 	}
 }
 
-// answered records a received acknowledgement.
 func (q *inbox) answered() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,7 +118,7 @@ func (q *inbox) giveUp(room <-chan struct{}) {
 	}
 }
 
-// release records that a message of that size was handled.
+// release records that a message was handled.
 func (q *inbox) release(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -156,10 +152,6 @@ func (q *inbox) take(buf []*packets.Publish) (batch []*packets.Publish, dropped 
 	return batch, dropped, topic
 }
 
-// mostUncommitted bounds the number of messages for one Commit: until then they are not
-// acknowledged, and fill the broker's window.
-const mostUncommitted = 256
-
 // receiver calls Receive for each message, one at a time, and acknowledges it. With a Commit, it
 // acknowledges the messages of a Commit together.
 type receiver struct {
@@ -181,9 +173,7 @@ func (r *receiver) run(ctx context.Context) error {
 		var dropped int
 		var topic string
 		batch, dropped, topic = r.inbox.take(batch)
-		for rest := batch; len(rest) > 0; {
-			part := rest[:min(len(rest), mostUncommitted)]
-			rest = rest[len(part):]
+		for part := range slices.Chunk(batch, mostUncommitted) {
 			if err := r.handle(ctx, part); err != nil {
 				return err
 			}

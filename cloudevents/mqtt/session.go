@@ -22,9 +22,8 @@ import (
 //
 // It stores no messages. MQTT requires a client that resumes a session to send unacknowledged
 // messages again, under the same identifiers. Here done receives ErrConnectionLost, and the client
-// publishes again from its outbox, under new identifiers, possibly with a newer event of the same
-// work. The broker sees a client that lost its half of the session. For QoS 1 it keeps no state of
-// the identifiers that a client used.
+// publishes again under new identifiers. The broker sees a client that lost its half of the session,
+// and for QoS 1 it keeps no state of the identifiers that a client used.
 type session struct {
 	queue *inbox // receives messages
 
@@ -67,7 +66,7 @@ func (s *session) ConAckReceived(_ io.Writer, _ *packets.Connect, ack *packets.C
 // time.
 func (s *session) acquire(ctx context.Context, ended <-chan struct{}) error {
 	select {
-	case s.window <- struct{}{}:
+	case s.window <- struct{}{}: // first, since a select with several ready cases picks any
 		return nil
 	default:
 	}
@@ -121,8 +120,7 @@ func (s *session) AddToSession(
 	return nil
 }
 
-// take ends the request with an identifier. Identifiers that are not in use are ignored, as paho
-// does.
+// take ends the request with an identifier. It ignores unused identifiers, as paho does.
 func (s *session) take(id uint16) (request, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,8 +161,7 @@ func (s *session) acknowledged(p *packets.Puback) {
 	case p.ReasonCode < 0x80:
 		r.done(nil)
 	case p.ReasonCode == packets.ConnackPacketTooLarge:
-		// Mosquitto does not announce its message_size_limit: only the fact that it is lower is
-		// known.
+		// Mosquitto does not announce its message_size_limit: it is only known to be lower.
 		r.done(&cloudevents.TooLargeError{Topic: r.topic, Size: r.size, Limit: r.size - 1})
 	default:
 		reason := &ReasonError{Packet: "PUBACK", Code: p.ReasonCode, Reason: reasonString(p.Properties)}

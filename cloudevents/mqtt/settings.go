@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// settings are valid options with defaults. Secrets are behind functions only, so that a printed
-// value does not show them.
+// settings are valid options with defaults. Secrets, and the query of the URL, are behind functions
+// only, so that a printed value does not show them.
 type settings struct {
 	endpoint       endpoint
 	clientID       string
@@ -26,8 +26,8 @@ type settings struct {
 	username       string
 	hasPassword    bool
 	password       func() (string, error)
-	tls            func() (tlsConfig, error) // nil for mqtt and ws
-	keepAlive      uint16                    // seconds
+	tls            func() (*tls.Config, error) // nil for mqtt and ws
+	keepAlive      uint16                      // seconds
 	connectTimeout time.Duration
 	sessionExpiry  uint32 // seconds
 	maxPacketSize  int
@@ -36,15 +36,12 @@ type settings struct {
 // endpoint is the address of the broker.
 type endpoint struct {
 	scheme string
-	host   string // without port
-	addr   string // host:port
-	// target is the URL of a WebSocket, with path and query. It is a function because the query may
-	// contain a token.
-	target func() string
+	host   string        // without port
+	addr   string        // host:port
+	target func() string // the URL of a WebSocket, with path and query
 }
 
-// String returns the name of the broker in errors. It omits path and query, which may contain a
-// token.
+// String returns the name of the broker in errors, without path and query.
 func (e endpoint) String() string { return e.scheme + "://" + e.addr }
 
 func (e endpoint) secure() bool    { return e.scheme == "mqtts" || e.scheme == "wss" }
@@ -66,27 +63,19 @@ func (o Options) settings() (settings, error) {
 		username:       o.Username,
 		hasPassword:    o.Password != "" || o.PasswordFile != "",
 		password:       o.password,
-		keepAlive:      uint16(seconds(o.KeepAlive, defaultKeepAlive)),
-		connectTimeout: o.ConnectTimeout,
-		sessionExpiry:  uint32(min(seconds(o.SessionExpiry, 0), math.MaxUint32)),
+		keepAlive:      uint16(seconds(cmp.Or(o.KeepAlive, defaultKeepAlive))),
+		connectTimeout: cmp.Or(o.ConnectTimeout, defaultConnectTimeout),
+		sessionExpiry:  uint32(min(seconds(o.SessionExpiry), math.MaxUint32)),
 		maxPacketSize:  min(cmp.Or(int(o.MaxPacketSize), largestPacket), largestPacket),
 	}
-	if s.connectTimeout == 0 {
-		s.connectTimeout = defaultConnectTimeout
-	}
 	if e.secure() {
-		s.tls = func() (tlsConfig, error) { return o.tlsConfig(e.host) }
+		s.tls = func() (*tls.Config, error) { return o.tlsConfig(e.host) }
 	}
 	return s, nil
 }
 
-// seconds rounds up; zero becomes the default.
-func seconds(d, otherwise time.Duration) int64 {
-	if d == 0 {
-		d = otherwise
-	}
-	return int64((d + time.Second - 1) / time.Second)
-}
+// seconds rounds up.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // parseBrokerURL parses a URL. Its errors contain no query, and no URL with an @: the text before
 // the @ may be a password.
@@ -137,7 +126,6 @@ func parseBrokerURL(brokerURL string) (endpoint, error) {
 	return e, nil
 }
 
-// validate returns an error for invalid or contradicting options.
 func (o Options) validate(e endpoint) error {
 	hasTLS := o.TLS != nil || o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
 	switch {

@@ -21,11 +21,8 @@ import (
 // Kubernetes replaces the whole folder in between, one file is old and one new.
 const pairAttempts = 3
 
-// tlsConfig is a configuration for one connection.
-type tlsConfig = *tls.Config
-
 // tlsConfig reads the CA file and returns the configuration for one connection to host.
-func (o Options) tlsConfig(host string) (tlsConfig, error) {
+func (o Options) tlsConfig(host string) (*tls.Config, error) {
 	config := &tls.Config{}
 	if o.TLS != nil {
 		config = o.TLS.Clone()
@@ -35,8 +32,7 @@ func (o Options) tlsConfig(host string) (tlsConfig, error) {
 		config.ServerName = host
 	}
 	if o.CAFile != "" || o.CertFile != "" {
-		// A resumed session relies on the certificates of its first handshake.
-		config.ClientSessionCache = nil
+		config.ClientSessionCache = nil // a resumed session relies on the certificates of the first
 	}
 	if o.CAFile != "" {
 		var err error
@@ -57,8 +53,8 @@ func (o Options) tlsConfig(host string) (tlsConfig, error) {
 	return config, nil
 }
 
-// authorities reads the CA file. A partly written file is refused: with only some of its CAs, a
-// misleading error would follow.
+// authorities reads the CA file. It refuses a partly written file, which would lead to a misleading
+// error.
 func (o Options) authorities() (*x509.CertPool, error) {
 	content, err := os.ReadFile(o.CAFile)
 	if err != nil {
@@ -99,9 +95,8 @@ func fileError(err error) error {
 	return err
 }
 
-// permanentTLS returns whether a handshake failed permanently, and advice. With TLS 1.3 a broker
-// refuses the client's certificate after the client has finished the handshake: then the first read
-// fails.
+// permanentTLS returns whether a handshake failed permanently, and advice. With TLS 1.3 the first
+// read after the handshake fails if the broker refuses the client's certificate.
 func permanentTLS(err error) (string, bool) {
 	var record tls.RecordHeaderError
 	var verification *tls.CertificateVerificationError
@@ -117,7 +112,6 @@ func permanentTLS(err error) (string, bool) {
 	return "", false
 }
 
-// verificationAdvice returns advice for a broker certificate that was not accepted.
 func verificationAdvice(err error) string {
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError

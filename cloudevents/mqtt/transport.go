@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -53,9 +52,7 @@ func (t *Transport) Claim(client string) error {
 		return cloudevents.ErrClaimed
 	}
 	t.claimed = true
-	if t.clientID == "" {
-		t.clientID = client + "-" + suffix()
-	}
+	t.identityLocked(client)
 	return nil
 }
 
@@ -63,26 +60,26 @@ func (t *Transport) Claim(client string) error {
 func (t *Transport) identity() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.clientID == "" {
-		t.clientID = "client-" + suffix()
-	}
-	return t.clientID
+	return t.identityLocked("client")
 }
 
-// suffix returns a random suffix. It distinguishes clients with the same name, such as an old and a
-// new instance in a rollout.
-func suffix() string {
-	var random [6]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return hex.EncodeToString(random[:])
+// identityLocked returns the client ID. Its random suffix distinguishes clients with the same name,
+// such as an old and a new instance in a rollout.
+func (t *Transport) identityLocked(name string) string {
+	if t.clientID == "" {
+		var random [6]byte
+		_, _ = rand.Read(random[:]) // never fails
+		t.clientID = fmt.Sprintf("%s-%x", name, random)
+	}
+	return t.clientID
 }
 
 // Connect implements [cloudevents.Transport]. Receive may be called before Connect returns.
 //
 // It returns a [*cloudevents.PermanentError] for an unreadable file, a certificate that is not
-// accepted, a malformed filter, and a refusal that would be repeated. Invalid content of a file is
-// not permanent, since the file may be in the middle of a replacement. Refusals of the broker wrap
-// a [*ReasonError]. The error after Options.ConnectTimeout wraps [context.DeadlineExceeded].
+// accepted, a malformed filter, and a refusal that would be repeated, but not for invalid content
+// of a file, which may be in the middle of a replacement. Refusals of the broker wrap a
+// [*ReasonError]. The error after Options.ConnectTimeout wraps [context.DeadlineExceeded].
 func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
 	s := &t.settings
 	waitingFor := "its turn"
@@ -167,12 +164,11 @@ func (s *settings) connectRequest(clientID string) (*paho.Connect, error) {
 	return request, nil
 }
 
-// greeting encodes the CONNECT packet for the broker: request without its Receive Maximum. paho
-// allocates 8 bytes for each message of the Receive Maximum, 512 KB a connection without one. The
-// memory is for a queue that only messages of QoS 0 use here. No Receive Maximum means 65,535.
-// Brokers have their own and lower limit of messages in flight (Mosquitto 20, EMQX 32, NATS 1,024).
-// mochi 2.7.9, which tests and examples embed, has no limit without a Receive Maximum. With one it
-// loses count, order and messages.
+// greeting encodes the CONNECT packet for the broker: request without its Receive Maximum, which is
+// then 65,535. Brokers have a lower limit of their own (Mosquitto 20, EMQX 32, NATS 1,024), and mochi
+// 2.7.9, which tests and examples embed, loses messages with a Receive Maximum. The request to paho
+// has one, because paho allocates 8 bytes for each message of it, for a queue that only messages of
+// QoS 0 use here.
 func greeting(request *paho.Connect) []byte {
 	packet := request.Packet()
 	packet.ProtocolName, packet.ProtocolVersion = "MQTT", 5 // as Client.Connect does
@@ -182,7 +178,6 @@ func greeting(request *paho.Connect) []byte {
 	return encoded.Bytes()
 }
 
-// newConn puts the parts of a connection together.
 func (s *settings) newConn(w *wire, o cloudevents.ConnectOptions) *conn {
 	queue := newInbox(w.gone)
 	c := &conn{
@@ -217,11 +212,11 @@ const needQoS1 = "delivery at least once needs QoS 1"
 // open sends CONNECT and waits for CONNACK.
 func (c *conn) open(ctx context.Context, request *paho.Connect) error {
 	ack, err := c.client.Connect(ctx, request)
+	if ack != nil && ack.Properties == nil {
+		ack.Properties = &paho.ConnackProperties{}
+	}
 	if ack != nil && ack.ReasonCode >= 0x80 {
-		reason := &ReasonError{Packet: "CONNACK", Code: ack.ReasonCode}
-		if ack.Properties != nil {
-			reason.Reason = ack.Properties.ReasonString
-		}
+		reason := &ReasonError{Packet: "CONNACK", Code: ack.ReasonCode, Reason: ack.Properties.ReasonString}
 		return refusal(reason, reason)
 	}
 	if err != nil {
@@ -237,14 +232,12 @@ func (c *conn) open(ctx context.Context, request *paho.Connect) error {
 		}
 		return fmt.Errorf("%w before CONNACK: is it an MQTT v5 broker?", broken)
 	}
-	if ack.Properties != nil {
-		if q := ack.Properties.MaximumQoS; q != nil && *q == 0 {
-			_ = c.Close()
-			return &cloudevents.PermanentError{Err: errors.New("the broker supports only QoS 0: " + needQoS1)}
-		}
-		if m := ack.Properties.MaximumPacketSize; m != nil {
-			c.limit = min(c.limit, int(*m))
-		}
+	if q := ack.Properties.MaximumQoS; q != nil && *q == 0 {
+		_ = c.Close()
+		return &cloudevents.PermanentError{Err: errors.New("the broker supports only QoS 0: " + needQoS1)}
+	}
+	if m := ack.Properties.MaximumPacketSize; m != nil {
+		c.limit = min(c.limit, int(*m))
 	}
 	return nil
 }
@@ -269,14 +262,13 @@ func (c *conn) subscribe(ctx context.Context, o *cloudevents.ConnectOptions) err
 	if len(ack.Reasons) != len(filters) {
 		return fmt.Errorf("the broker answered %d filters with %d reason codes", len(filters), len(ack.Reasons))
 	}
-	for i := range ack.Reasons {
-		err := granted(ack, i, filters[i])
-		switch {
-		case err == nil:
-		case i < len(o.Filters):
+	for i, filter := range filters {
+		err := granted(ack, i, filter)
+		if err != nil && i < len(o.Filters) {
 			return err
-		default:
-			o.Denied(filters[i], err)
+		}
+		if err != nil {
+			o.Denied(filter, err)
 		}
 	}
 	return nil
@@ -297,7 +289,6 @@ func granted(ack *paho.Suback, i int, filter string) error {
 	return nil
 }
 
-// refusal marks err as permanent if the reason is permanent.
 func refusal(reason *ReasonError, err error) error {
 	if reason.permanent() {
 		return &cloudevents.PermanentError{Err: err}

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	// maxPending is the number of unwritten bytes at which further messages wait. It bounds the
-	// memory of a connection to a slow broker; acknowledgements and pings may exceed it.
+	// maxPending is the number of unwritten bytes at which further messages wait. Acknowledgements
+	// and pings may exceed it.
 	maxPending = 16 << 10
 	// keptBuffer is the largest write buffer in bytes that a connection keeps while it writes
-	// nothing; trim drops it as well. This matters with thousands of agents in one process.
+	// nothing, until trim drops it.
 	keptBuffer = 32 << 10
 	// drainTimeout is how long Close waits for buffered bytes to be sent, above all the DISCONNECT.
 	drainTimeout = 250 * time.Millisecond
@@ -34,9 +34,8 @@ var errClosed = errors.New("the connection was closed")
 // several messages in flight, one system call writes many packets.
 //
 // paho locks its connection, if it is a [sync.Locker], while it writes one packet. So at Unlock a
-// packet is complete and can be sent. Writes never wait: a broker that does not read must not block
-// a packet, since it may be waiting for acknowledgements behind that packet. A publisher waits for
-// space before its packet, in waitRoom.
+// packet is complete and can be sent. Writes never wait: a broker that does not read may be waiting
+// for acknowledgements behind that packet. A publisher waits for space before, in waitRoom.
 type wire struct {
 	net.Conn          // with TLS or WebSocket, depending on the scheme
 	raw      net.Conn // the underlying TCP connection, which closes immediately
@@ -76,7 +75,7 @@ func newWire(conn, raw net.Conn, greeting []byte) *wire {
 	return w
 }
 
-// now returns the time since the wire was made, which is small to store.
+// now returns the time since the wire was made.
 func (w *wire) now() time.Duration { return time.Since(w.started) }
 
 // Read implements [net.Conn]. It is called by one goroutine at a time.
@@ -257,7 +256,7 @@ func (w *wire) broken() error {
 }
 
 // Close sends the remaining bytes, but for no longer than drainTimeout, and closes. It always
-// returns nil, after the close is complete, also for later calls.
+// returns nil.
 func (w *wire) Close() error {
 	w.closeOnce.Do(func() {
 		w.mu.Lock()
@@ -269,8 +268,7 @@ func (w *wire) Close() error {
 			idle = w.idle
 		}
 		w.mu.Unlock()
-		// The close of TLS would wait up to 5 s for a peer that does not read: hence the raw
-		// connection.
+		// The close of TLS would wait up to 5 s for a peer that does not read.
 		timer := time.AfterFunc(drainTimeout, func() { _ = w.raw.Close() })
 		defer timer.Stop()
 		if idle != nil {
