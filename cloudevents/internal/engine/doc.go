@@ -8,11 +8,10 @@
 //
 // # The outbox
 //
-// The outbox contains items, not messages. An item makes its message when its turn comes. So the
-// outbox keeps no copies, and an event has the state at the time when it is sent. A work that
-// changed five times while the broker was unavailable is sent once. There are three lanes.
-// [LaneControl] is for the first requests of a connection. [LaneLive] is for changes, kept until the
-// broker has acknowledged them. [LaneBulk] is for answers, which LaneLive overtakes.
+// The outbox contains items, not messages. An item makes its message when its turn comes, with the
+// state of that time. A work that changed five times while the broker was unavailable is sent once.
+// There are three lanes: [LaneControl] for the first requests of a connection, [LaneLive] for
+// changes, and [LaneBulk] for answers.
 //
 // # Guarantees
 //

@@ -46,16 +46,13 @@ type Options struct {
 	Kind string
 	// Filters are the topic filters to subscribe to.
 	Filters []string
-	// Optional and Denied are as in [cloudevents.ConnectOptions].
+	// Optional, Denied, Binary and Commit are as in [cloudevents.ConnectOptions].
 	Optional []string
 	Denied   func(filter string, err error)
-	// Binary selects the binary content mode, if the transport has two.
-	Binary bool
+	Binary   bool
+	Commit   func(ctx context.Context) error
 	// Handler is the protocol to serve.
 	Handler Handler
-	// Commit, if it is not nil, stores durably the content that [Handler.Received] has handled; see
-	// [cloudevents.ConnectOptions].Commit. It is called from the goroutine that calls Received.
-	Commit func(ctx context.Context) error
 	// QPS limits published events per second, Burst how many may be sent at once. QPS 0 means no
 	// limit; Burst defaults to QPS, rounded up.
 	QPS   float32
@@ -92,9 +89,8 @@ const (
 	stateStopped
 )
 
-// Engine keeps one client connected over a [cloudevents.Transport]: it connects, reconnects with
-// backoff, publishes the items of its outbox and passes received events to its [Handler]. All
-// methods may be called from any goroutine.
+// Engine keeps one client connected over a [cloudevents.Transport]. All methods may be called from
+// any goroutine.
 type Engine struct {
 	transport cloudevents.Transport
 	options   Options
@@ -112,7 +108,7 @@ type Engine struct {
 	lastErr   error
 	refused   error     // why the broker refuses a Requirement of this connection
 	down      bool      // a lost or failed connection was logged
-	lost      time.Time // when a lost connection was logged last
+	lost      time.Time // when a lost connection was last logged
 }
 
 // New claims the transport and returns an engine that is not started. It returns
@@ -156,8 +152,7 @@ func (e *Engine) Pending() int { return e.outbox.pending() }
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
 // Refused returns the broker's reason to refuse a [Requirement] of the current connection: the
-// engine is connected, but receives nothing. It returns nil while the broker refuses none, and
-// while there is no connection: see [Engine.Healthy].
+// engine is connected, but receives nothing. Otherwise it returns nil.
 func (e *Engine) Refused() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -233,9 +228,8 @@ func (e *Engine) Start(ctx context.Context) error {
 			e.outbox.disconnected()
 			e.failed(ctx, err)
 		}
-		var permanent *cloudevents.PermanentError
 		pause := delay()
-		if errors.As(err, &permanent) {
+		if _, permanent := errors.AsType[*cloudevents.PermanentError](err); permanent {
 			pause = slowest()
 		}
 		_ = wait.Sleep(ctx, e.options.Clock, pause)
@@ -254,10 +248,8 @@ func (e *Engine) Start(ctx context.Context) error {
 func (e *Engine) connect(ctx context.Context) (cloudevents.Conn, error) {
 	return e.transport.Connect(ctx, cloudevents.ConnectOptions{
 		Filters: e.options.Filters, Optional: e.options.Optional, Denied: e.options.Denied,
-		Binary:  e.options.Binary,
-		Receive: e.options.Handler.Received,
-		Commit:  e.options.Commit,
-		Refuse:  e.options.Handler.Refused,
+		Binary: e.options.Binary, Commit: e.options.Commit,
+		Receive: e.options.Handler.Received, Refuse: e.options.Handler.Refused,
 	})
 }
 
@@ -320,7 +312,6 @@ func (e *Engine) setStateLocked(s state) {
 	e.lastErr, e.refused = nil, nil
 }
 
-// setConnected records a new connection.
 func (e *Engine) setConnected(maxPacket int) {
 	e.metrics.connected()
 	e.mu.Lock()
@@ -329,7 +320,6 @@ func (e *Engine) setConnected(maxPacket int) {
 	e.maxPacket = maxPacket
 }
 
-// setDisconnected records the end of a connection.
 func (e *Engine) setDisconnected(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

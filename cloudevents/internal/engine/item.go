@@ -18,8 +18,7 @@ const (
 	LaneLive
 	// LaneBulk is for answers to requests. Queue long answers piece by piece: an item that enqueues
 	// the next one when its turn comes shares the lane with others. LaneLive overtakes LaneBulk, also
-	// on the way: the window limits the unacknowledged bytes of LaneBulk. LaneBulk is emptied when
-	// the connection ends.
+	// on the way. LaneBulk is emptied when the connection ends.
 	LaneBulk
 
 	lanes = int(LaneBulk) + 1
@@ -59,7 +58,6 @@ type Requirement interface {
 	Required() bool
 }
 
-// required reports whether an item is a [Requirement].
 func required(it Item) bool {
 	r, ok := it.(Requirement)
 	return ok && r.Required()

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/meter"
 )
 
-// Reasons why an item of the outbox is not published; values of the label reason.
+// Values of the label reason.
 const (
 	dropTooLarge    = "too_large"
 	dropUnencodable = "not_encodable"
@@ -22,9 +22,7 @@ const (
 	dropLost        = "connection_lost"
 )
 
-// metrics are the metrics of an engine. Each method does nothing on nil, so an engine without
-// metrics has no cost. Sizes are read on scrape. Events are counted, by counters that are looked up
-// beforehand.
+// metrics are the metrics of an engine. Each method does nothing on nil. Sizes are read on scrape.
 type metrics struct {
 	engine     *Engine
 	registerer prometheus.Registerer
@@ -108,8 +106,8 @@ func (m *metrics) connectFailed(err error) {
 	if m == nil {
 		return
 	}
-	var permanent *cloudevents.PermanentError
-	m.failures[strconv.FormatBool(errors.As(err, &permanent))].Inc()
+	_, permanent := errors.AsType[*cloudevents.PermanentError](err)
+	m.failures[strconv.FormatBool(permanent)].Inc()
 }
 
 // gaveUp counts items that were dropped with their connection before they were published.
@@ -132,7 +130,6 @@ func (m *metrics) settled(how outcome, ended bool, err error) {
 	}
 }
 
-// dropReason returns the reason why an event is not published.
 func dropReason(how outcome, err error) string {
 	var tooLarge *cloudevents.TooLargeError
 	switch {
@@ -176,7 +173,6 @@ func (s sending) acknowledged() {
 	}
 }
 
-// since returns the time at which an item was queued.
 func (o *outbox) since(it Item) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -186,42 +182,32 @@ func (o *outbox) since(it Item) time.Duration {
 	return -1
 }
 
-// outboxSizes are the sizes of an outbox at one moment.
-type outboxSizes struct {
-	depth    [lanes]int
-	inflight int
-	oldest   time.Duration // negative if it is empty
-}
-
-func (o *outbox) sizes() outboxSizes {
+// sizes returns the items of each lane, the items in flight, and since when the oldest item of
+// LaneLive is in the outbox: now if there is none.
+func (o *outbox) sizes(now time.Duration) (depth [lanes]int, inflight int, oldest time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := outboxSizes{oldest: -1}
 	for lane := range lanes {
-		s.depth[lane] = o.waiting[lane] + o.inflight[lane]
-		s.inflight += o.inflight[lane]
+		depth[lane] = o.waiting[lane] + o.inflight[lane]
+		inflight += o.inflight[lane]
 	}
-	s.depth[LaneLive] = len(o.live)
+	depth[LaneLive] = len(o.live)
+	oldest = now
 	for _, st := range o.live {
-		if s.oldest < 0 || st.since < s.oldest {
-			s.oldest = st.since
-		}
+		oldest = min(oldest, st.since)
 	}
-	return s
+	return depth, inflight, oldest
 }
 
 func (m *metrics) collect(out chan<- prometheus.Metric) {
 	e := m.engine
-	sizes := e.outbox.sizes()
+	now := m.uptime()
+	depth, inflight, oldest := e.outbox.sizes(now)
 	for lane, name := range [lanes]string{LaneControl: "control", LaneLive: "live", LaneBulk: "bulk"} {
-		out <- meter.Gauge(m.depth, float64(sizes.depth[lane]), name)
+		out <- meter.Gauge(m.depth, float64(depth[lane]), name)
 	}
-	out <- meter.Gauge(m.inflight, float64(sizes.inflight))
-	oldest := 0.0
-	if sizes.oldest >= 0 {
-		oldest = max(0, (m.uptime() - sizes.oldest).Seconds())
-	}
-	out <- meter.Gauge(m.oldest, oldest)
+	out <- meter.Gauge(m.inflight, float64(inflight))
+	out <- meter.Gauge(m.oldest, (now - oldest).Seconds())
 	e.mu.Lock()
 	connected, since, limit := e.state == stateConnected, e.since, e.maxPacket
 	e.mu.Unlock()

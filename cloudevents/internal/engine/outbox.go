@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -28,11 +29,10 @@ type publication struct {
 
 // liveState follows one item of LaneLive.
 type liveState struct {
-	since time.Duration // when it was queued; 0 without metrics
-	sent  int           // messages without acknowledgement
-	phase phase
-	// denied is whether the broker has refused the item and has not accepted it since.
-	denied bool
+	since  time.Duration // when it was queued; 0 without metrics
+	sent   int           // messages without acknowledgement
+	phase  phase
+	denied bool // the broker has refused the item and has not accepted it since
 }
 
 // phase is the place where an item of LaneLive waits for its next publication.
@@ -47,27 +47,21 @@ const (
 
 // outbox contains the items that wait for publication or for their acknowledgement.
 type outbox struct {
-	clock    clock.PassiveClock
-	mu       sync.Mutex
-	queues   [lanes]buffer.TypedRingGrowing[Item]
-	waiting  [lanes]int
-	live     map[Item]*liveState
-	denied   int // number of denied items in live
-	streak   int
-	inflight [lanes]int
-	// window bounds the unacknowledged bytes of LaneBulk.
-	window window
-	// postponed contains the items that the broker refused for now, in order.
-	postponed [lanes][]Item
-	// logged contains the refused items, so that each refusal is logged once.
-	logged map[Item]struct{}
-	online bool
-	// broken is whether a request of the connection was dropped. Such a connection does not make
-	// the engine ready.
-	broken  bool
-	metrics *metrics
-	// wake is set when there are items to send, or the outbox became idle.
-	wake wait.Signal
+	clock     clock.PassiveClock
+	mu        sync.Mutex
+	queues    [lanes]buffer.TypedRingGrowing[Item]
+	waiting   [lanes]int // items in queues
+	inflight  [lanes]int
+	postponed [lanes][]Item // refused for now, in order
+	live      map[Item]*liveState
+	denied    int // number of denied items in live
+	streak    int // items of LaneLive since the last one of LaneBulk
+	window    window
+	logged    map[Item]struct{} // refused items, so that each refusal is logged once
+	online    bool
+	broken    bool // a request of the connection was dropped, so it does not make the engine ready
+	metrics   *metrics
+	wake      wait.Signal // there are items to send, or the outbox became idle
 }
 
 func newOutbox(c clock.PassiveClock) *outbox {
@@ -83,25 +77,34 @@ func (o *outbox) add(lane Lane, it Item) {
 		it.Settled(cloudevents.ErrConnectionLost)
 		return
 	}
+	added := true
 	if lane == LaneLive {
-		st := o.live[it]
-		if st == nil {
-			st = &liveState{}
-			o.live[it] = st
-		}
-		if st.phase == phaseQueued || st.phase == phasePostponed { // it is published later in both cases
-			o.mu.Unlock()
-			return
-		}
-		if st.phase != phaseKept { // a refused item keeps its time
-			st.since = o.metrics.uptime()
-		}
-		o.queueLocked(it, st)
+		added = o.addLiveLocked(it)
 	} else {
 		o.pushLocked(lane, it)
 	}
 	o.mu.Unlock()
-	o.wake.Set()
+	if added {
+		o.wake.Set()
+	}
+}
+
+// addLiveLocked queues an item of LaneLive, unless it waits for its publication already.
+func (o *outbox) addLiveLocked(it Item) bool {
+	st := o.live[it]
+	if st == nil {
+		st = &liveState{}
+		o.live[it] = st
+	}
+	switch st.phase {
+	case phaseQueued, phasePostponed:
+		return false
+	case phaseNone:
+		st.since = o.metrics.uptime()
+	case phaseKept: // a refused item keeps its time
+	}
+	o.queueLocked(it, st)
+	return true
 }
 
 func (o *outbox) pushLocked(lane Lane, it Item) {
@@ -142,7 +145,6 @@ func (o *outbox) next() (publication, bool) {
 	return publication{item: it, lane: lane}, true
 }
 
-// sized records the size of the data of a message, in bytes.
 func (o *outbox) sized(p *publication, size int) {
 	if p.lane != LaneBulk {
 		return
@@ -169,7 +171,11 @@ func (o *outbox) settle(p publication, how outcome) (ended, log bool) {
 	it, lane := p.item, p.lane
 	o.mu.Lock()
 	o.inflight[lane]--
-	opens := p.size > 0 && o.window.remove(p.size, o.roundTrip(p, how))
+	var roundTrip time.Duration
+	if how == acknowledged {
+		roundTrip = o.clock.Since(p.sent)
+	}
+	opens := p.size > 0 && o.window.remove(p.size, roundTrip)
 	if how == postponed && !o.online {
 		how = interrupted // it would never be published from outbox.postponed
 	}
@@ -192,14 +198,6 @@ func (o *outbox) settle(p publication, how outcome) (ended, log bool) {
 		o.wake.Set()
 	}
 	return ended, log
-}
-
-// roundTrip returns the time until the broker acknowledged an event, or 0.
-func (o *outbox) roundTrip(p publication, how outcome) time.Duration {
-	if how != acknowledged {
-		return 0
-	}
-	return o.clock.Since(p.sent)
 }
 
 // shouldLogLocked reports whether to log an outcome: unsendable, or the first refusal of the item.
@@ -241,9 +239,7 @@ func (o *outbox) settleLiveLocked(it Item, how outcome) bool {
 		return false
 	case acknowledged:
 		o.denyLocked(st, false)
-		if st.phase == phaseKept && st.sent == 0 {
-			// The broker now accepts the item, and the refused message may be newer than the
-			// accepted one.
+		if st.phase == phaseKept && st.sent == 0 { // the refused message may be newer than this one
 			o.queueLocked(it, st)
 			return false
 		}
@@ -273,16 +269,10 @@ func (o *outbox) denyLocked(st *liveState, on bool) {
 	st.denied = on
 }
 
-// hasPostponed reports whether there are postponed items.
 func (o *outbox) hasPostponed() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, items := range o.postponed {
-		if len(items) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.postponed[:], func(items []Item) bool { return len(items) > 0 })
 }
 
 // release queues the postponed items again.
@@ -314,7 +304,6 @@ func (o *outbox) connecting() {
 	}
 }
 
-// disconnected empties LaneControl and LaneBulk.
 func (o *outbox) disconnected() {
 	o.release() // the next connection publishes postponed items of LaneLive
 	o.mu.Lock()
@@ -335,7 +324,6 @@ func (o *outbox) disconnected() {
 	}
 }
 
-// pending returns the number of live items that the broker has not acknowledged.
 func (o *outbox) pending() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -350,14 +338,12 @@ func (o *outbox) admits(it Item, limit int) bool {
 	return len(o.live)-o.denied < limit || o.live[it] != nil
 }
 
-// controlIdle reports whether all requests of this connection have been acknowledged.
 func (o *outbox) controlIdle() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return !o.broken && o.idleLocked(LaneControl)
 }
 
-// drained reports whether no live item waits or is in flight.
 func (o *outbox) drained() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()

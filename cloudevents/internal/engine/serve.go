@@ -4,6 +4,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -14,9 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// stableAfter is how long a connection must have lasted to reset the backoff. A client that is
-// disconnected right after each connection, for example by another client with its client ID, slows
-// down.
+// stableAfter is how long a connection must last to reset the backoff. It slows down a client that
+// is disconnected right after each connection, for example by another client with its client ID.
 const stableAfter = time.Second
 
 // serve uses one connection until it or ctx ends.
@@ -29,12 +29,9 @@ func (e *Engine) serve(ctx context.Context, conn cloudevents.Conn) {
 	if ctx.Err() != nil && e.options.DrainTimeout > 0 {
 		e.drain(ctx, conn)
 	}
-	err := conn.Err()
-	if cerr := conn.Close(); cerr != nil && err == nil && ctx.Err() == nil {
-		err = cerr
-	}
-	if err == nil && ctx.Err() == nil {
-		err = cloudevents.ErrConnectionLost
+	err, closeErr := conn.Err(), conn.Close()
+	if ctx.Err() == nil {
+		err = cmp.Or(err, closeErr, cloudevents.ErrConnectionLost)
 	}
 	e.outbox.disconnected()
 	e.setDisconnected(err)
@@ -104,11 +101,9 @@ func (e *Engine) publish(ctx context.Context, conn cloudevents.Conn, p publicati
 		return true
 	}
 	e.outbox.sized(&p, len(m.Event.DataEncoded))
-	if e.limiter != nil {
-		if err := e.limiter.Wait(ctx); err != nil {
-			e.settle(ctx, p, interrupted, cloudevents.ErrConnectionLost)
-			return false
-		}
+	if e.limiter != nil && e.limiter.Wait(ctx) != nil {
+		e.settle(ctx, p, interrupted, cloudevents.ErrConnectionLost)
+		return false
 	}
 	sent := e.metrics.sending(p.lane, p.item, m)
 	err = conn.Publish(ctx, m, func(err error) {
@@ -151,7 +146,6 @@ func ended(conn cloudevents.Conn) bool {
 	}
 }
 
-// outcomeOf returns the outcome for the broker's answer.
 func outcomeOf(err error) outcome {
 	var tooLarge *cloudevents.TooLargeError
 	var temporary *cloudevents.TemporaryError
@@ -168,8 +162,7 @@ func outcomeOf(err error) outcome {
 	return refused
 }
 
-// settle records the end of a publication and logs the first refusal of each item. It calls the
-// item's Settled after the last publication.
+// settle records the end of a publication, and calls the item's Settled after the last one.
 func (e *Engine) settle(ctx context.Context, p publication, how outcome, err error) {
 	if p.lane == LaneControl && required(p.item) && how != acknowledged && how != interrupted {
 		e.setRefused(err)
@@ -190,7 +183,6 @@ func (e *Engine) settle(ctx context.Context, p publication, how outcome, err err
 	}
 }
 
-// logger returns a logger with the name of the client.
 func (e *Engine) logger(ctx context.Context) klog.Logger {
 	return klog.FromContext(ctx).WithValues("client", e.options.Name)
 }

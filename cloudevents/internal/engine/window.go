@@ -16,10 +16,9 @@ const (
 	leastCounted = 512
 )
 
-// window bounds the bytes of LaneBulk that are published and not acknowledged. Otherwise
-// changes would wait for all of them, in the broker and at the receiver, which a long resync keeps
-// busy. A distant broker needs a larger window. The fastest acknowledgement shows the distance,
-// because no load can shorten it.
+// window bounds the bytes of LaneBulk that are published and not acknowledged. Otherwise changes
+// would wait for all of them, in the broker and at the receiver. A distant broker needs a larger
+// window: the fastest acknowledgement shows the distance.
 type window struct {
 	taken   int
 	fastest time.Duration // 0 before the first acknowledgement
@@ -36,8 +35,8 @@ func (w *window) add(bytes int) int {
 	return bytes
 }
 
-// remove removes an event from the window. after is the time until the broker acknowledged it, or 0
-// if it did not. remove reports whether the window was closed before and is open now.
+// remove removes an event, and reports whether that opens the window. after is the time until the
+// broker acknowledged the event, or 0 if it did not.
 func (w *window) remove(bytes int, after time.Duration) bool {
 	closed := !w.open()
 	w.taken -= bytes
