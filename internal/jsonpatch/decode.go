@@ -36,41 +36,33 @@ func Decode(data []byte) (Patch, error) {
 		return nil, nil
 	}
 	count := 0
-	for elements := jsontext.Open(data); ; count++ {
-		if _, _, ok := elements.Next(); !ok {
-			break
-		}
+	for elements := jsontext.Open(data); elements.Next(); {
+		count++
 	}
 	if count > jsontext.MaxOperations {
 		return nil, &OperationsError{count}
 	}
 	p := make(Patch, 0, count)
-	for elements := jsontext.Open(data); ; {
-		_, element, ok := elements.Next()
-		if !ok {
-			return p, nil
-		}
-		o, err := decodeOperation(element)
+	for elements := jsontext.Open(data); elements.Next(); {
+		o, err := decodeOperation(elements.Value)
 		if err != nil {
 			return nil, err
 		}
 		p = append(p, o)
 	}
+	return p, nil
 }
 
 func decodeOperation(element []byte) (o operation, err error) {
 	if kind := jsontext.KindOf(element); kind != jsontext.Object && kind != jsontext.Null {
 		return o, json.Unmarshal(element, &map[string]*json.RawMessage{}) // decodes nothing
 	}
-	for members := jsontext.Open(element); ; {
-		key, value, ok := members.Next()
-		if !ok {
-			return o, nil
-		}
+	for members := jsontext.Open(element); members.Next(); {
+		value := members.Value
 		if jsontext.KindOf(value) == jsontext.Null {
 			value = nil
 		}
-		switch name, _ := jsontext.Text(key); name {
+		switch name, _ := jsontext.Text(members.Key); name {
 		case "op":
 			o.op = value
 		case "path":
@@ -81,6 +73,7 @@ func decodeOperation(element []byte) (o operation, err error) {
 			o.value = value
 		}
 	}
+	return o, nil
 }
 
 func textOf(raw []byte, field string) (string, error) {

@@ -43,19 +43,15 @@ func (a *applier) open(n *node) (*container, error) {
 	if kind == jsontext.Object {
 		c.members = map[string]*node{}
 	}
-	for cursor := jsontext.Open(n.raw); ; {
-		key, value, ok := cursor.Next()
-		if !ok {
-			break
-		}
+	for cursor := jsontext.Open(n.raw); cursor.Next(); {
 		if err := a.spend(partCost); err != nil {
 			return nil, err
 		}
 		if kind == jsontext.Object {
-			name, _ := jsontext.Text(key)
-			c.members[name] = &node{raw: value}
+			name, _ := jsontext.Text(cursor.Key)
+			c.members[name] = &node{raw: cursor.Value}
 		} else {
-			c.list = append(c.list, node{raw: value})
+			c.list = append(c.list, node{raw: cursor.Value})
 		}
 	}
 	n.raw, n.open = nil, c
@@ -70,7 +66,6 @@ func (n *node) text() ([]byte, error) {
 	return n.append(nil, 0)
 }
 
-// append appends the value's JSON.
 func (n *node) append(out []byte, depth int) ([]byte, error) {
 	if n.open == nil {
 		return append(out, n.raw...), nil

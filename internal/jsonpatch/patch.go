@@ -14,8 +14,10 @@ package jsonpatch
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,7 +73,7 @@ func (p Patch) Apply(doc []byte, o Options) ([]byte, error) {
 	}
 	a := applier{options: o, root: node{raw: bytes.TrimSpace(doc)}}
 	if root, err := a.open(&a.root); err != nil || root == nil {
-		return nil, cmpErr(err, "the document must be object or array")
+		return nil, cmp.Or(err, errors.New("the document must be object or array"))
 	}
 	for _, o := range p {
 		if err := a.apply(o); err != nil {
@@ -81,16 +83,8 @@ func (p Patch) Apply(doc []byte, o Options) ([]byte, error) {
 	return a.root.append(nil, 0)
 }
 
-func cmpErr(err error, text string) error {
-	if err != nil {
-		return err
-	}
-	return errors.New(text)
-}
-
 var null = []byte("null")
 
-// applier applies one patch to one document.
 type applier struct {
 	options      Options
 	root         node
@@ -134,12 +128,9 @@ func (a *applier) add(o operation) error {
 	if path == "" && !a.options.Lenient {
 		return a.replaceRoot(o)
 	}
-	c, key, err := a.find(path)
+	c, key, err := a.find(path, `add operation does not apply: doc is missing path: "%s": %w`)
 	if err != nil {
 		return err
-	}
-	if c == nil {
-		return fmt.Errorf("add operation does not apply: doc is missing path: \"%s\": %w", path, errMissing)
 	}
 	if err := a.insert(c, key, o.node()); err != nil {
 		return fmt.Errorf("error in add for path: '%s': %w", path, err)
@@ -152,12 +143,9 @@ func (a *applier) remove(o operation) error {
 	if err != nil {
 		return fmt.Errorf("remove operation failed to decode path: %w", errMissing)
 	}
-	c, key, err := a.find(path)
+	c, key, err := a.find(path, `remove operation does not apply: doc is missing path: "%s": %w`)
 	if err != nil {
 		return err
-	}
-	if c == nil {
-		return fmt.Errorf("remove operation does not apply: doc is missing path: \"%s\": %w", path, errMissing)
 	}
 	if err := a.take(c, key); err != nil {
 		return fmt.Errorf("error in remove for path: '%s': %w", path, err)
@@ -173,12 +161,9 @@ func (a *applier) replace(o operation) error {
 	if path == "" {
 		return a.replaceRoot(o)
 	}
-	c, key, err := a.find(path)
+	c, key, err := a.find(path, "replace operation does not apply: doc is missing path: %s: %w")
 	if err != nil {
 		return err
-	}
-	if c == nil {
-		return fmt.Errorf("replace operation does not apply: doc is missing path: %s: %w", path, errMissing)
 	}
 	at, err := a.get(c, key)
 	switch {
@@ -195,7 +180,7 @@ func (a *applier) replaceRoot(o operation) error {
 	value := o.node()
 	c, err := a.open(&value)
 	if err != nil || c == nil {
-		return cmpErr(err, "replace operation value must be object or array")
+		return cmp.Or(err, errors.New("replace operation value must be object or array"))
 	}
 	a.root = value
 	return nil
@@ -206,12 +191,9 @@ func (a *applier) move(o operation) error {
 	if err != nil {
 		return fmt.Errorf("move operation failed to decode from: %w", err)
 	}
-	c, key, err := a.find(from)
+	c, key, err := a.find(from, "move operation does not apply: doc is missing from path: %s: %w")
 	if err != nil {
 		return err
-	}
-	if c == nil {
-		return fmt.Errorf("move operation does not apply: doc is missing from path: %s: %w", from, errMissing)
 	}
 	at, err := a.get(c, key)
 	if err != nil {
@@ -228,11 +210,9 @@ func (a *applier) move(o operation) error {
 	if err != nil {
 		return fmt.Errorf("move operation failed to decode path: %w", err)
 	}
-	if c, key, err = a.find(path); err != nil {
+	c, key, err = a.find(path, "move operation does not apply: doc is missing destination path: %s: %w")
+	if err != nil {
 		return err
-	}
-	if c == nil {
-		return fmt.Errorf("move operation does not apply: doc is missing destination path: %s: %w", path, errMissing)
 	}
 	if err := a.insert(c, key, value); err != nil {
 		return fmt.Errorf("error in move for path: '%s': %w", path, err)
@@ -247,12 +227,9 @@ func (a *applier) test(o operation) error {
 	}
 	at := &a.root
 	if path != "" {
-		c, key, err := a.find(path)
+		c, key, err := a.find(path, "test operation does not apply: is missing path: %s: %w")
 		if err != nil {
 			return err
-		}
-		if c == nil {
-			return fmt.Errorf("test operation does not apply: is missing path: %s: %w", path, errMissing)
 		}
 		if at, err = a.get(c, key); err != nil {
 			return fmt.Errorf("error in test for path: '%s': %w", path, err)
@@ -277,12 +254,9 @@ func (a *applier) copy(o operation) error {
 	if err != nil {
 		return fmt.Errorf("copy operation failed to decode from: %w", err)
 	}
-	c, key, err := a.find(from)
+	c, key, err := a.find(from, "copy operation does not apply: doc is missing from path: %s: %w")
 	if err != nil {
 		return err
-	}
-	if c == nil {
-		return fmt.Errorf("copy operation does not apply: doc is missing from path: %s: %w", from, errMissing)
 	}
 	at, err := a.get(c, key)
 	if err == nil && at == nil && !a.options.Lenient {
@@ -295,11 +269,9 @@ func (a *applier) copy(o operation) error {
 	if err != nil {
 		return fmt.Errorf("copy operation failed to decode path: %w", errMissing)
 	}
-	if c, key, err = a.find(path); err != nil {
+	c, key, err = a.find(path, "copy operation does not apply: doc is missing destination path: %s: %w")
+	if err != nil {
 		return err
-	}
-	if c == nil {
-		return fmt.Errorf("copy operation does not apply: doc is missing destination path: %s: %w", path, errMissing)
 	}
 	value := node{raw: null}
 	if at != nil && !at.isNull() {
@@ -318,27 +290,25 @@ func (a *applier) copy(o operation) error {
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// find returns the object or list that has the last part of a path, and that part. The container is
-// nil if the document does not have it.
-func (a *applier) find(path string) (*container, string, error) {
-	_, rest, ok := strings.Cut(path, "/") // like the API server, ignore text before the first slash
-	if !ok {
-		return nil, "", nil
-	}
-	c, err := a.open(&a.root)
-	for err == nil && c != nil {
-		part, next, more := strings.Cut(rest, "/")
+// find returns the object or list that has the last part of a path, and that part. If the document
+// does not have it, the error has the format missing, with the path and errMissing.
+func (a *applier) find(path, missing string) (c *container, key string, err error) {
+	_, rest, more := strings.Cut(path, "/") // like the API server, ignore text before the first slash
+	for at := &a.root; more && at != nil; {
+		if c, err = a.open(at); err != nil {
+			return nil, "", err
+		}
+		if c == nil {
+			break
+		}
+		key, rest, more = strings.Cut(rest, "/")
+		key = unescape.Replace(key)
 		if !more {
-			return c, unescape.Replace(part), nil
+			return c, key, nil
 		}
-		at, missing := a.get(c, unescape.Replace(part))
-		if missing != nil || at == nil {
-			return nil, "", nil
-		}
-		rest = next
-		c, err = a.open(at)
+		at, _ = a.get(c, key)
 	}
-	return nil, "", err
+	return nil, "", fmt.Errorf(missing, path, errMissing)
 }
 
 // get returns the value at a key. It returns nil for a missing member, and an error for an invalid
@@ -347,10 +317,7 @@ func (a *applier) get(c *container, key string) (*node, error) {
 	if c.members != nil {
 		return c.members[key], nil
 	}
-	i, err := strconv.Atoi(key)
-	if err == nil {
-		i, err = a.index(i, len(c.list))
-	}
+	i, err := a.index(key, len(c.list))
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +325,11 @@ func (a *applier) get(c *container, key string) (*node, error) {
 }
 
 // index returns the position of an index in a list of n elements.
-func (a *applier) index(i, n int) (int, error) {
+func (a *applier) index(key string, n int) (int, error) {
+	i, err := strconv.Atoi(key)
+	if err != nil {
+		return 0, err
+	}
 	at := i
 	if i < 0 && a.options.Lenient {
 		at += n
@@ -379,19 +350,17 @@ func (a *applier) insert(c *container, key string, value node) error {
 		c.list = append(c.list, value)
 		return nil
 	}
-	i, err := strconv.Atoi(key)
-	if err != nil {
-		return fmt.Errorf("value was not a proper array index: '%s': %w", key, err)
-	}
-	if i, err = a.index(i, len(c.list)+1); err != nil {
+	i, err := a.index(key, len(c.list)+1)
+	switch {
+	case errors.Is(err, errIndex):
 		return err
+	case err != nil:
+		return fmt.Errorf("value was not a proper array index: '%s': %w", key, err)
 	}
 	if err := a.spend((len(c.list) - i) * moveCost); err != nil {
 		return err
 	}
-	c.list = append(c.list, node{})
-	copy(c.list[i+1:], c.list[i:])
-	c.list[i] = value
+	c.list = slices.Insert(c.list, i, value)
 	return nil
 }
 
@@ -404,16 +373,13 @@ func (a *applier) take(c *container, key string) error {
 		delete(c.members, key)
 		return nil
 	}
-	i, err := strconv.Atoi(key)
-	if err == nil {
-		i, err = a.index(i, len(c.list))
-	}
+	i, err := a.index(key, len(c.list))
 	if err != nil {
 		return err
 	}
 	if err := a.spend((len(c.list) - i) * moveCost); err != nil {
 		return err
 	}
-	c.list = append(c.list[:i], c.list[i+1:]...)
+	c.list = slices.Delete(c.list, i, i+1)
 	return nil
 }

@@ -42,11 +42,18 @@ func KindOf(data []byte) Kind {
 	return Invalid
 }
 
-// Cursor iterates over the members of an object or the elements of an array.
+// Cursor iterates over the members of an object or the elements of an array:
+//
+//	for c := Open(data); c.Next(); {
 type Cursor struct {
-	data []byte
-	pos  int
-	key  bool
+	// Key is the key of the present member, with its quotes. Elements have no key.
+	Key []byte
+	// Value is the present value.
+	Value []byte
+
+	data    []byte
+	pos     int
+	members bool
 }
 
 // Open returns a cursor before the first member or element of a value. For other values, the cursor
@@ -56,17 +63,14 @@ func Open(data []byte) Cursor {
 	if i >= len(data) || data[i] != '{' && data[i] != '[' {
 		return Cursor{}
 	}
-	return Cursor{data: data, pos: i + 1, key: data[i] == '{'}
+	return Cursor{data: data, pos: i + 1, members: data[i] == '{'}
 }
 
-// Next returns the next member or element. The key is the text with its quotes. Elements have no
-// key.
-func (c *Cursor) Next() (key, value []byte, ok bool) {
+// Next moves to the next member or element. It returns false at the end.
+func (c *Cursor) Next() bool {
 	p, ok := c.next()
-	if !ok {
-		return nil, nil, false
-	}
-	return c.data[p.key:p.keyEnd], c.data[p.begin:p.end], true
+	c.Key, c.Value = c.data[p.key:p.keyEnd], c.data[p.begin:p.end]
+	return ok
 }
 
 // place has the positions of a member or element. The key of an element is empty.
@@ -80,7 +84,7 @@ func (c *Cursor) next() (p place, ok bool) {
 	if i >= len(c.data) || c.data[i] == '}' || c.data[i] == ']' {
 		return p, false
 	}
-	if c.key {
+	if c.members {
 		p.key, p.keyEnd = i, skip(c.data, i)
 		i = skipSpace(c.data, p.keyEnd)
 		if i >= len(c.data) || c.data[i] != ':' {
@@ -100,18 +104,14 @@ func Member(data []byte, name string) []byte {
 		return nil
 	}
 	var found []byte
-	for c := Open(data); ; {
-		key, value, ok := c.Next()
-		if !ok {
-			return found
-		}
-		if isKey(key, name) {
-			found = value
+	for c := Open(data); c.Next(); {
+		if isKey(c.Key, name) {
+			found = c.Value
 		}
 	}
+	return found
 }
 
-// isKey reports whether a key in the text has a name.
 func isKey(key []byte, name string) bool {
 	if len(key) >= 2 && plain(key) {
 		return string(key[1:len(key)-1]) == name
@@ -149,8 +149,7 @@ func skip(data []byte, i int) int {
 	return i
 }
 
-// skipString returns the end of a string. It searches for quotes, which are rare, and does not read
-// each byte. A quote after an odd number of backslashes is part of the string.
+// skipString returns the end of a string. A quote after an odd number of backslashes is part of it.
 func skipString(data []byte, begin int) int {
 	for i := begin + 1; i < len(data); i++ {
 		k := bytes.IndexByte(data[i:], '"')

@@ -15,11 +15,10 @@ import (
 // errForeign: encoding/json must decode the text.
 var errForeign = errors.New("left to encoding/json")
 
-// Decode decodes a value into a new object, as k8s.io/apimachinery/pkg/util/json does: it compares
-// names of fields exactly, and returns the same errors. It needs a fraction of the allocations:
-// strings share one copy of the text, and slices are allocated with their final length. Unlike
-// apimachinery, it returns a [*QuantityError] for a quantity over the limits, and a [*MemoryError]
-// for a value that would need too much memory.
+// Decode decodes a value into a new object, as k8s.io/apimachinery/pkg/util/json does, with a
+// fraction of the allocations: strings share one copy of the text, and slices are allocated with
+// their final length. Unlike apimachinery, it returns a [*QuantityError] for a quantity over the
+// limits, and a [*MemoryError] for a value that would need too much memory.
 func Decode(data []byte, object any) error {
 	v := reflect.ValueOf(object)
 	if v.Kind() != reflect.Pointer || v.IsNil() || !v.Elem().IsZero() {
@@ -62,9 +61,9 @@ func foreign(data []byte, object any) error {
 // value. Without a limit, a recursive type would take the time of depth times length.
 const maxDepth = 64
 
-// decoder decodes parts of one text. It also has the text as a string, so substrings need no copy.
+// decoder decodes parts of one text.
 type decoder struct {
-	text  string
+	text  string // also data, so that substrings need no copy
 	data  []byte
 	depth int
 	free  int // bytes that may still be allocated
@@ -191,12 +190,11 @@ func (d *decoder) str(i, end int) (string, error) {
 	return unescape(d.data[i:end])
 }
 
-// open returns a cursor before the first member or element of the value at i.
 func (d *decoder) open(i int, start byte) (Cursor, error) {
 	if d.data[i] != start {
 		return Cursor{}, errForeign
 	}
-	return Cursor{data: d.data, pos: i + 1, key: start == '{'}, nil
+	return Cursor{data: d.data, pos: i + 1, members: start == '{'}, nil
 }
 
 func (d *decoder) structure(v reflect.Value, l *layout, i int) error {

@@ -14,7 +14,7 @@ var identities = []string{
 	"clusterName", "path", "hostname",
 }
 
-// ranks has the index of each identity.
+// ranks maps each identity to its index.
 var ranks = func() map[string]int {
 	out := map[string]int{}
 	for i, name := range identities {
@@ -187,6 +187,7 @@ func same(elements [][]byte, which []int) bool {
 // keys returns the key of each element, empty if it has no key. Without a name, the key of the list
 // is the first of the identities that an element has.
 func keys(before, after [][]byte, name string) (was, is [][]byte) {
+	was, is = make([][]byte, len(before)), make([][]byte, len(after))
 	if name == "" {
 		best := len(identities)
 		for _, e := range before {
@@ -195,13 +196,10 @@ func keys(before, after [][]byte, name string) (was, is [][]byte) {
 		for _, e := range after {
 			best = min(best, rank(e))
 		}
-		if best < len(identities) {
-			name = identities[best]
+		if best == len(identities) {
+			return was, is
 		}
-	}
-	was, is = make([][]byte, len(before)), make([][]byte, len(after))
-	if name == "" {
-		return was, is
+		name = identities[best]
 	}
 	for j, e := range before {
 		was[j] = keyOf(e, name)
@@ -218,12 +216,8 @@ func rank(element []byte) int {
 	if KindOf(element) != Object {
 		return best
 	}
-	for c := Open(element); best > 0; {
-		key, value, ok := c.Next()
-		if !ok {
-			break
-		}
-		if n, ok := ranks[string(bytes.Trim(key, `"`))]; ok && scalar(value) {
+	for c := Open(element); best > 0 && c.Next(); {
+		if n, ok := ranks[string(bytes.Trim(c.Key, `"`))]; ok && scalar(c.Value) {
 			best = min(best, n)
 		}
 	}
@@ -252,12 +246,12 @@ func first(element []byte, name string) []byte {
 	if KindOf(element) != Object {
 		return nil
 	}
-	for c := Open(element); ; {
-		key, value, ok := c.Next()
-		if !ok || string(bytes.Trim(key, `"`)) == name {
-			return value
+	for c := Open(element); c.Next(); {
+		if string(bytes.Trim(c.Key, `"`)) == name {
+			return c.Value
 		}
 	}
+	return nil
 }
 
 // scalar reports whether a value can be a key.

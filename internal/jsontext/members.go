@@ -10,25 +10,20 @@ type member struct {
 	taken bool
 }
 
-// object has the members of an object in their order. A lookup is linear in small objects. Large
-// ones have a map.
+// object has the members of an object in their order.
 type object struct {
 	members []member
-	index   map[string]int
+	index   map[string]int // nil for small objects
 }
 
-// indexed is the number of members above which an object has a map.
+// indexed is the number of members above which an object has an index.
 const indexed = 32
 
 func parse(data []byte) object {
 	var o object
-	for c := Open(data); ; {
-		key, value, ok := c.Next()
-		if !ok {
-			break
-		}
-		name, _ := Text(key)
-		o.members = append(o.members, member{name: name, value: value})
+	for c := Open(data); c.Next(); {
+		name, _ := Text(c.Key)
+		o.members = append(o.members, member{name: name, value: c.Value})
 	}
 	if len(o.members) > indexed {
 		o.index = make(map[string]int, len(o.members))
@@ -57,11 +52,8 @@ func (o *object) find(name string) *member {
 
 func elements(data []byte) [][]byte {
 	var out [][]byte
-	for c := Open(data); ; {
-		_, value, ok := c.Next()
-		if !ok {
-			return out
-		}
-		out = append(out, value)
+	for c := Open(data); c.Next(); {
+		out = append(out, c.Value)
 	}
+	return out
 }

@@ -66,8 +66,7 @@ func Count(data []byte, limit int) (n int) {
 	return n
 }
 
-// weigh returns approximately how much memory a value needs without a Go type. It stops above a
-// limit.
+// weigh is [Memory] without the error. It stops above a limit.
 func weigh(data []byte, limit int) int {
 	size := len(data)
 	for i := 0; i < len(data) && size <= limit; i++ {

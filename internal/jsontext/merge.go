@@ -70,12 +70,9 @@ func (m merger) objects(out, raw, before, after []byte, s shape) ([]byte, error)
 	b, a := parse(before), parse(after)
 	out = append(out, '{')
 	start := len(out)
-	for c := Open(raw); ; {
-		key, value, ok := c.Next()
-		if !ok {
-			break
-		}
-		name, _ := Text(key)
+	for c := Open(raw); c.Next(); {
+		value := c.Value
+		name, _ := Text(c.Key)
 		was, is := b.find(name), a.find(name)
 		from, to := zeroOf(value), emptyObject
 		switch {
@@ -94,7 +91,7 @@ func (m merger) objects(out, raw, before, after []byte, s shape) ([]byte, error)
 			is.taken = true
 			from, to = was.value, is.value
 		}
-		out = append(append(comma(out, start), key...), ':')
+		out = append(append(comma(out, start), c.Key...), ':')
 		if bytes.Equal(from, to) {
 			out = append(out, value...)
 			continue

@@ -4,6 +4,7 @@
 package jsontext
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 
@@ -11,8 +12,7 @@ import (
 )
 
 // The limits of the text of a quantity. Sums and comparisons of quantities expand the number to all
-// its digits. So a text such as 1e2147483647 takes minutes and all memory. With a negative
-// exponent, parsing it does.
+// its digits, and parsing does with a negative exponent: 1e2147483647 takes minutes and all memory.
 const (
 	maxQuantity = 128
 	maxExponent = 3 // digits
@@ -35,11 +35,8 @@ func checkQuantity(text []byte) error {
 	if len(number) >= 2 && number[0] == '"' {
 		number = number[1 : len(number)-1]
 	}
-	digits := 0 // at the end
-	for digits < len(number) && '0' <= number[len(number)-1-digits] && number[len(number)-1-digits] <= '9' {
-		digits++
-	}
-	rest := number[:len(number)-digits]
+	rest := bytes.TrimRight(number, "0123456789")
+	digits := len(number) - len(rest) // at the end
 	if n := len(rest); n > 0 && (rest[n-1] == '+' || rest[n-1] == '-') {
 		rest = rest[:n-1]
 	}
@@ -58,7 +55,7 @@ func checkQuantities(data []byte) error {
 		switch {
 		case c == '"':
 			end = skipString(data, i)
-		case c == '-' || '0' <= c && c <= '9':
+		case c == '-' || isDigit(c):
 			end = skipWord(data, i)
 		}
 		if token := data[i:end]; numeric(token) {
@@ -77,7 +74,7 @@ func numeric(token []byte) bool {
 		token = token[1 : len(token)-1]
 	}
 	for _, c := range token {
-		if (c < '0' || c > '9') && c != '.' && c != 'e' && c != 'E' && c != '+' && c != '-' {
+		if !isDigit(c) && c != '.' && c != 'e' && c != 'E' && c != '+' && c != '-' {
 			return false
 		}
 	}

@@ -3,10 +3,13 @@
 
 package jsontext
 
-import "strconv"
+import (
+	"bytes"
+	"strconv"
+)
 
 // Reader reads JSON text and returns values as slices of it. It validates all text that it passes,
-// each byte once. The pattern is
+// each byte once:
 //
 //	for r.Open('{'); r.Member(); {
 //		switch string(r.Key) {
@@ -28,10 +31,9 @@ type Reader struct {
 	pos  int
 	// levels is the number of containers that can still be opened, fresh whether the innermost has
 	// had no entry yet.
-	levels int
-	fresh  bool
-	// elements is the number of counted elements.
-	elements, maxElements int
+	levels                int
+	fresh                 bool
+	elements, maxElements int // counted
 	err                   error
 }
 
@@ -91,12 +93,8 @@ func (r *Reader) Member() bool {
 		return false
 	}
 	r.pos = end
-	// The string ends at the last quote before the colon; only space can follow it.
-	quote := end - 1
-	for r.data[quote] != '"' {
-		quote--
-	}
-	r.Key = Unquote(r.data[start : quote+1])
+	quote := bytes.LastIndexByte(r.data[start:end], '"') // only space and the colon follow it
+	r.Key = Unquote(r.data[start : start+quote+1])
 	return true
 }
 

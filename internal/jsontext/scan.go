@@ -57,10 +57,10 @@ func Valid(data []byte) bool {
 	return r.End() == nil
 }
 
-// The scan functions validate one value that begins at data[i], in one pass and without allocating.
-// They return the index after it and "", or the index of the error and the reason. They accept the
-// same text as encoding/json.Valid: invalid UTF-8 in strings is accepted, and replaced when a
-// string is read. levels is the number of nested containers that are still allowed.
+// The scan functions validate one value that begins at data[i], as encoding/json.Valid does: invalid
+// UTF-8 in strings is accepted, and replaced when a string is read. They return the index after it
+// and "", or the index of the error and the reason. levels is the number of nested containers that
+// are still allowed.
 
 func scanValue(data []byte, i, levels int) (int, string) {
 	if i >= len(data) {
@@ -142,8 +142,7 @@ func scanKey(data []byte, i int) (int, string) {
 	return skipSpace(data, i+1), ""
 }
 
-// scanString validates a string. DEL and invalid UTF-8 are accepted, as in encoding/json. It looks
-// only for the end of the string, escapes, and control characters below the space.
+// scanString looks only for the end of the string, escapes, and control characters below the space.
 func scanString(data []byte, i int) (int, string) {
 	for i++; i < len(data); i++ {
 		if i = skipPlain(data, i); i >= len(data) {
@@ -175,8 +174,7 @@ func skipPlain(data []byte, i int) int {
 }
 
 // stopBytes sets the high bit of each byte that is a quote, a backslash or a control character. A
-// borrow can also set the bit of a byte above such a byte, but never below, so the lowest one is
-// correct.
+// borrow can also set the bit of a byte above such a byte, so only the lowest one is correct.
 func stopBytes(word uint64) uint64 {
 	const (
 		ones  = 0x0101010101010101
@@ -211,8 +209,6 @@ func scanEscape(data []byte, i int) (int, string) {
 	}
 }
 
-// scanNumber validates a number. Its value does not matter: numbers stay text until they are
-// needed.
 func scanNumber(data []byte, i int) (int, string) {
 	if data[i] == '-' {
 		i++

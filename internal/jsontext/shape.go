@@ -73,12 +73,8 @@ func unknownAt(raw, before []byte, s shape, depth int) bool {
 	switch KindOf(raw) {
 	case Object:
 		b := parse(before)
-		for c := Open(raw); ; {
-			key, value, ok := c.Next()
-			if !ok {
-				return false
-			}
-			name, _ := Text(key)
+		for c := Open(raw); c.Next(); {
+			name, _ := Text(c.Key)
 			child, known := s.member(name)
 			var was []byte // empty for a zero value that the type omits
 			if m := b.find(name); m != nil {
@@ -86,7 +82,7 @@ func unknownAt(raw, before []byte, s shape, depth int) bool {
 			} else if !known {
 				return true
 			}
-			if unknownAt(value, was, child, depth+1) {
+			if unknownAt(c.Value, was, child, depth+1) {
 				return true
 			}
 		}

@@ -6,13 +6,13 @@ package jsontext
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// AppendString appends s as a JSON string with the fewest escapes: those that RFC 8785 requires, so
-// that canonical and other text share one function. Invalid UTF-8 becomes U+FFFD, as in
-// encoding/json.
+// AppendString appends s as a JSON string with the escapes that RFC 8785 requires, the fewest.
+// Invalid UTF-8 becomes U+FFFD, as in encoding/json.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	start := 0
@@ -39,22 +39,10 @@ func AppendString(dst []byte, s string) []byte {
 }
 
 func appendEscape(dst []byte, b byte) []byte {
-	switch b {
-	case '"', '\\':
-		return append(dst, '\\', b)
-	case '\b':
-		return append(dst, '\\', 'b')
-	case '\t':
-		return append(dst, '\\', 't')
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\f':
-		return append(dst, '\\', 'f')
-	case '\r':
-		return append(dst, '\\', 'r')
-	default:
-		return appendUnit(dst, uint16(b))
+	if i := strings.IndexByte("\"\\\b\t\n\f\r", b); i >= 0 {
+		return append(dst, '\\', `"\btnfr`[i])
 	}
+	return appendUnit(dst, uint16(b))
 }
 
 // AppendASCII appends JSON text and escapes all but printable ASCII.
@@ -90,8 +78,7 @@ func Unquote(quoted []byte) []byte {
 	return []byte(s)
 }
 
-// unescape decodes a string with escapes or invalid UTF-8, which are rare: encoding/json handles
-// surrogates and replacement. It cannot fail on a valid string.
+// unescape decodes a string with escapes or invalid UTF-8. It cannot fail on a valid string.
 func unescape(quoted []byte) (s string, err error) {
 	err = json.Unmarshal(quoted, &s)
 	return s, err
