@@ -254,11 +254,8 @@ func mergeRaw(raw []byte, patch map[string]any) ([]byte, error) {
 			left[name] = change
 		}
 	}
-	for members := jsontext.Open(raw); ; {
-		key, value, ok := members.Next()
-		if !ok {
-			break
-		}
+	for members := jsontext.Open(raw); members.Next(); {
+		key, value := members.Key, members.Value
 		name, _ := jsontext.Text(key)
 		change, named := patch[name]
 		delete(left, name)

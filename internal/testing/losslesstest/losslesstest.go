@@ -260,8 +260,8 @@ func (n *node) judge(merged []byte, drop bool) error {
 	case jsontext.Array:
 		c := jsontext.Open(merged)
 		for _, child := range n.children {
-			_, value, _ := c.Next()
-			if err := child.judge(value, drop); err != nil {
+			c.Next()
+			if err := child.judge(c.Value, drop); err != nil {
 				return err
 			}
 		}

@@ -52,12 +52,9 @@ func parse(text []byte, t reflect.Type, keys Keys) *node {
 	if n.kind == jsontext.Array {
 		n.key = keys[indirect(t.Elem())]
 	}
-	for c := jsontext.Open(text); ; {
-		key, value, ok := c.Next()
-		if !ok {
-			return n
-		}
-		name, _ := jsontext.Text(key)
+	for c := jsontext.Open(text); c.Next(); {
+		value := c.Value
+		name, _ := jsontext.Text(c.Key)
 		var child *node
 		if t.Kind() == reflect.Struct {
 			f, _ := fieldOf(t, name)
@@ -73,6 +70,7 @@ func parse(text []byte, t reflect.Type, keys Keys) *node {
 		}
 		n.children = append(n.children, child)
 	}
+	return n
 }
 
 func indirect(t reflect.Type) reflect.Type {

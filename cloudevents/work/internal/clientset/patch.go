@@ -125,15 +125,12 @@ func parseMergePatch(data []byte) (mergePatch, error) {
 		return nil, nil // null
 	}
 	p := mergePatch{}
-	for cursor := jsontext.Open(data); ; {
-		key, value, ok := cursor.Next()
-		if !ok {
-			return p, nil
-		}
-		if name, _ := jsontext.Text(key); slices.Contains(members, name) {
-			p[name] = value
+	for cursor := jsontext.Open(data); cursor.Next(); {
+		if name, _ := jsontext.Text(cursor.Key); slices.Contains(members, name) {
+			p[name] = cursor.Value
 		}
 	}
+	return p, nil
 }
 
 // maxCopied is the largest number of bytes that the copy operations of a JSON patch may add: the
@@ -242,13 +239,9 @@ func mergeType(t metav1.TypeMeta, member string, change json.RawMessage) (metav1
 // the status. It does so without encoding the metadata, and returns false for other patches.
 func setPreconditions(meta *metav1.ObjectMeta, patch json.RawMessage) bool {
 	next := *meta
-	for members := jsontext.Open(patch); ; {
-		key, value, ok := members.Next()
-		if !ok {
-			break
-		}
-		text, ok := jsontext.Text(value)
-		switch string(key) {
+	for members := jsontext.Open(patch); members.Next(); {
+		text, ok := jsontext.Text(members.Value)
+		switch string(members.Key) {
 		case `"uid"`:
 			next.UID = types.UID(text)
 		case `"resourceVersion"`:

@@ -19,18 +19,14 @@ import (
 // several members with one name the last counts, as in the schema.
 func manifestFits(raw []byte) bool {
 	var apiVersion, kind, metadata []byte
-	for members := jsontext.Open(raw); ; {
-		key, value, ok := members.Next()
-		if !ok {
-			break
-		}
-		switch name, _ := jsontext.Text(key); name {
+	for members := jsontext.Open(raw); members.Next(); {
+		switch name, _ := jsontext.Text(members.Key); name {
 		case "apiVersion":
-			apiVersion = value
+			apiVersion = members.Value
 		case "kind":
-			kind = value
+			kind = members.Value
 		case "metadata":
-			metadata = value
+			metadata = members.Value
 		}
 	}
 	version, _ := jsontext.Text(apiVersion)
