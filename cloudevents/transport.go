@@ -62,9 +62,9 @@ type ConnectOptions struct {
 	// goroutine of the connection; the message is acknowledged to the broker when it returns.
 	// Required.
 	Receive func(Message)
-	// Commit, if it is not nil, is called after Receive has handled one or more messages and before
-	// any of them is acknowledged. It stores them durably. If it fails, no message of them is
-	// acknowledged and the connection ends with its error. ctx ends with the connection.
+	// Commit, if it is not nil, stores durably the messages that Receive has handled, one or more,
+	// before any of them is acknowledged. If it fails, no message of them is acknowledged and the
+	// connection ends with its error. ctx ends with the connection.
 	Commit func(ctx context.Context) error
 	// Refuse is called for a message that is not a CloudEvent, with its topic and the reason. The
 	// message is acknowledged all the same, since another delivery would not help. Required.

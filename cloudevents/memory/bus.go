@@ -5,6 +5,8 @@ package memory
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -42,10 +44,7 @@ func (b *Bus) Transport() *Transport { return &Transport{bus: b} }
 func (b *Bus) Disconnect() {
 	b.mu.Lock()
 	b.down = true
-	conns := make([]*conn, 0, len(b.conns))
-	for c := range b.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(b.conns))
 	b.mu.Unlock()
 	for _, c := range conns {
 		c.end(ErrDisconnected)
@@ -107,26 +106,26 @@ func (b *Bus) Intercept(f func(m cloudevents.Message, deliver func(cloudevents.M
 }
 
 // attach adds c and subscribes it.
-func (b *Bus) attach(c *conn, filters []filter) error {
+func (b *Bus) attach(c *conn) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.down {
 		return ErrDisconnected
 	}
 	b.conns[c] = struct{}{}
-	for _, f := range filters {
+	for _, f := range c.filters {
 		b.subs.add(f, c)
 	}
 	return nil
 }
 
 // detach removes c; it receives no messages that are routed later.
-func (b *Bus) detach(c *conn, filters []filter) {
+func (b *Bus) detach(c *conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.conns, c)
-	for _, f := range filters {
-		b.subs.remove(f, c)
+	for _, f := range c.filters {
+		b.subs.remove(f, f.levels, c)
 	}
 }
 
@@ -143,7 +142,6 @@ func (b *Bus) maxPacketSize() int {
 	return b.limit
 }
 
-// interceptor returns the function that Intercept has set, or nil.
 func (b *Bus) interceptor() func(cloudevents.Message, func(cloudevents.Message)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

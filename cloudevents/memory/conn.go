@@ -61,7 +61,7 @@ func open(b *Bus, o cloudevents.ConnectOptions, filters []filter) (*conn, error)
 	}
 	c.life, c.endLife = context.WithCancel(context.Background())
 	c.ended = c.life.Done()
-	if err := b.attach(c, filters); err != nil {
+	if err := b.attach(c); err != nil {
 		c.endLife()
 		return nil, err
 	}
@@ -70,8 +70,7 @@ func open(b *Bus, o cloudevents.ConnectOptions, filters []filter) (*conn, error)
 	return c, nil
 }
 
-// Publish implements [cloudevents.Conn]. It returns [*cloudevents.TooLargeError], ctx's error, an
-// error for an invalid topic or event, and [cloudevents.ErrConnectionLost] after the end.
+// Publish implements [cloudevents.Conn].
 func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(error)) error {
 	if err := c.check(m); err != nil {
 		return err
@@ -80,18 +79,12 @@ func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(err
 		done = func(error) {}
 	}
 	select {
-	case <-c.ended: // first, since a select with several ready cases picks any
-		return fmt.Errorf("publish on topic %q: %w", m.Topic, cloudevents.ErrConnectionLost)
-	default:
-	}
-	select {
 	case c.window <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("publish on topic %q: waiting for the bus: %w", m.Topic, ctx.Err())
 	case <-c.ended:
-		return fmt.Errorf("publish on topic %q: %w", m.Topic, cloudevents.ErrConnectionLost)
 	}
-	if !c.outbox.push(publication{message: m, done: done}) {
+	if c.hasEnded() || !c.outbox.push(publication{message: m, done: done}) {
 		return fmt.Errorf("publish on topic %q: %w", m.Topic, cloudevents.ErrConnectionLost)
 	}
 	return nil
@@ -137,8 +130,7 @@ func (c *conn) send() {
 	var items []publication
 	var receivers []*conn
 	for {
-		items = c.outbox.take(items, c.ended)
-		if items == nil {
+		if items = c.outbox.take(items, c.ended); items == nil {
 			break
 		}
 		for i, p := range items {
@@ -153,7 +145,6 @@ func (c *conn) send() {
 	c.abandon(c.outbox.close())
 }
 
-// abandon reports [cloudevents.ErrConnectionLost] for messages that will not be routed.
 func (c *conn) abandon(left []publication) {
 	for _, p := range left {
 		p.done(cloudevents.ErrConnectionLost)
@@ -164,13 +155,10 @@ func (c *conn) abandon(left []publication) {
 // before.
 func (c *conn) route(m cloudevents.Message, receivers *[]*conn) bool {
 	select {
-	case <-c.ended:
-		return false
-	default:
-	}
-	select {
 	case <-c.bus.gate():
 	case <-c.ended:
+	}
+	if c.hasEnded() {
 		return false
 	}
 	if intercept := c.bus.interceptor(); intercept != nil {
@@ -201,20 +189,16 @@ func (c *conn) deliver(m cloudevents.Message, receivers []*conn) bool {
 	return true
 }
 
-// receive calls Receive, one message at a time, until the connection ends.
 func (c *conn) receive() {
 	var items []cloudevents.Message
 	for {
-		items = c.inbox.take(items, c.ended)
-		if items == nil {
+		if items = c.inbox.take(items, c.ended); items == nil {
 			c.inbox.close()
 			return
 		}
 		for _, m := range items {
-			select {
-			case <-c.ended:
+			if c.hasEnded() {
 				return
-			default:
 			}
 			if err := validate(m); err != nil {
 				c.options.Refuse(m.Topic, err)
@@ -250,13 +234,13 @@ func (c *conn) Done() <-chan struct{} { return c.ended }
 
 // Err implements [cloudevents.Conn]. It returns [ErrDisconnected], the error of Commit, or nil.
 func (c *conn) Err() error {
-	select {
-	case <-c.ended:
+	if c.hasEnded() {
 		return c.err
-	default:
-		return nil
 	}
+	return nil
 }
+
+func (c *conn) hasEnded() bool { return c.life.Err() != nil }
 
 // Close implements [cloudevents.Conn]. It always returns nil.
 func (c *conn) Close() error {
@@ -268,7 +252,7 @@ func (c *conn) Close() error {
 // end stops the goroutines; the first reason counts.
 func (c *conn) end(reason error) {
 	c.endOnce.Do(func() {
-		c.bus.detach(c, c.filters)
+		c.bus.detach(c)
 		c.err = reason
 		c.endLife()
 	})

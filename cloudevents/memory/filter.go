@@ -49,8 +49,7 @@ func checkTopic(topic string) error {
 	return nil
 }
 
-// node is one level of the tree of all filters. With the tree, the receivers of a message are found
-// without a look at each filter.
+// node is one level of the tree of all filters.
 type node struct {
 	children map[string]*node
 	subs     []*conn // filters that end here, in the order of subscription
@@ -80,25 +79,20 @@ func (n *node) add(f filter, c *conn) {
 		n.subs = append(n.subs, c)
 		return
 	}
-	if n.groups[f.group] == nil {
-		n.groups[f.group] = &group{}
+	g := n.groups[f.group]
+	if g == nil {
+		g = &group{}
+		n.groups[f.group] = g
 	}
-	n.groups[f.group].members = append(n.groups[f.group].members, c)
+	g.members = append(g.members, c)
 }
 
-// remove undoes one add. It prunes empty nodes: otherwise a long-lived bus with many short-lived
-// names would grow.
-func (n *node) remove(f filter, c *conn) {
-	n.removeAt(f, f.levels, c)
-}
-
-func (n *node) removeAt(f filter, levels []string, c *conn) {
+// remove undoes one add, below the levels that are left of the filter. It prunes empty nodes:
+// otherwise a long-lived bus with many short-lived names would grow.
+func (n *node) remove(f filter, levels []string, c *conn) {
 	if len(levels) > 0 {
 		child := n.children[levels[0]]
-		if child == nil {
-			return
-		}
-		child.removeAt(f, levels[1:], c)
+		child.remove(f, levels[1:], c)
 		if len(child.children) == 0 && len(child.subs) == 0 && len(child.groups) == 0 {
 			delete(n.children, levels[0])
 		}
@@ -108,18 +102,15 @@ func (n *node) removeAt(f filter, levels []string, c *conn) {
 		n.subs = without(n.subs, c)
 		return
 	}
-	if g := n.groups[f.group]; g != nil {
-		if g.members = without(g.members, c); len(g.members) == 0 {
-			delete(n.groups, f.group)
-		}
+	g := n.groups[f.group]
+	if g.members = without(g.members, c); len(g.members) == 0 {
+		delete(n.groups, f.group)
 	}
 }
 
 func without(conns []*conn, c *conn) []*conn {
-	if i := slices.Index(conns, c); i >= 0 {
-		return slices.Delete(conns, i, i+1)
-	}
-	return conns
+	i := slices.Index(conns, c)
+	return slices.Delete(conns, i, i+1)
 }
 
 // match calls visit for each subscription that topic matches; one connection may be visited more

@@ -57,23 +57,23 @@ func (m *Bodies) Limit() int64 { return m.limit }
 func (m *Bodies) take(client string, from, to int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	taken := m.taken + to - from
 	if to <= smallBody {
-		if m.taken+to-from > m.limit {
+		if taken > m.limit {
 			return false
 		}
-		m.taken += to - from
+		m.taken = taken
 		return true
 	}
-	large := to
+	client = connlimit.Address(client)
+	large := m.large[client] + to
 	if from > smallBody {
 		large -= from
 	}
-	client = connlimit.Address(client)
-	if m.taken+to-from > m.limit-m.limit/4 || m.large[client]+large > m.limit/2 {
+	if taken > m.limit-m.limit/4 || large > m.limit/2 {
 		return false
 	}
-	m.taken += to - from
-	m.large[client] += large
+	m.taken, m.large[client] = taken, large
 	return true
 }
 

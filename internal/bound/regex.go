@@ -17,9 +17,9 @@ const (
 	mostInstructions = 4096
 )
 
-// Match reports whether text has a match of a regular expression. A match cannot be interrupted. So
-// Match reserves the steps first: those to compile the expression, and the size of the compiled
-// expression times the length of the text.
+// Match reports whether text has a match of a regular expression. Since that cannot be interrupted,
+// it first reserves the steps to compile the expression, and the size of the compiled expression
+// times the length of the text.
 func (s *Steps) Match(pattern, text string) (bool, error) {
 	if len(pattern) > longestPattern {
 		return false, fmt.Errorf("the regular expression has %d bytes, more than %d", len(pattern), longestPattern)

@@ -23,20 +23,16 @@ type Listener struct {
 	net.Listener
 	closed func(peer net.Addr)
 
-	mu            sync.Mutex
-	accepted      uint64
-	handshakes    *pool
-	established   *pool
-	maxHandshakes int
-	max           int
+	mu                      sync.Mutex
+	accepted                uint64
+	handshakes, established *pool
 }
 
 // New returns a listener with places for a number of established connections. It calls closed with
 // the address of each connection that it closes.
 func New(listener net.Listener, places int, closed func(peer net.Addr)) *Listener {
 	return &Listener{
-		Listener: listener, closed: closed,
-		handshakes: newPool(), established: newPool(), maxHandshakes: max(1, places/2), max: places,
+		Listener: listener, closed: closed, handshakes: newPool(max(1, places/2)), established: newPool(places),
 	}
 }
 
@@ -61,7 +57,7 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 func (l *Listener) enter(c *Conn) (oldest *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.handshakes.size >= l.maxHandshakes {
+	if l.handshakes.size >= l.handshakes.places {
 		oldest = l.handshakes.largest()[0]
 		l.leaveLocked(oldest)
 	}
@@ -70,7 +66,7 @@ func (l *Listener) enter(c *Conn) (oldest *Conn) {
 	l.handshakes.add(c)
 	c.timer = time.AfterFunc(HandshakeTimeout, func() {
 		l.mu.Lock()
-		late := c.pool != nil && !c.done
+		late := c.pool == l.handshakes
 		if late {
 			l.leaveLocked(c)
 		}
@@ -95,15 +91,14 @@ func (l *Listener) leaveLocked(c *Conn) {
 func (l *Listener) establish(c *Conn, client string) (open bool, lost *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.done || c.pool == nil {
+	if c.pool != l.handshakes {
 		return c.pool != nil, nil
 	}
 	l.leaveLocked(c)
-	c.done = true
 	if client != "" {
 		c.client = client
 	}
-	if l.established.size >= l.max {
+	if l.established.size >= l.established.places {
 		most := l.established.largest()
 		if len(most) <= len(l.established.clients[c.client])+1 {
 			return false, c
@@ -125,7 +120,6 @@ type Conn struct {
 	number uint64
 	client string
 	pool   *pool // nil for a connection without a place
-	done   bool  // the handshake is complete
 	timer  *time.Timer
 }
 
@@ -162,11 +156,12 @@ func (c *Conn) cut() {
 
 // pool has the connections of each client, the oldest first.
 type pool struct {
+	places  int
 	clients map[string][]*Conn
 	size    int // connections
 }
 
-func newPool() *pool { return &pool{clients: map[string][]*Conn{}} }
+func newPool(places int) *pool { return &pool{places: places, clients: map[string][]*Conn{}} }
 
 func (p *pool) add(c *Conn) {
 	p.clients[c.client] = append(p.clients[c.client], c)
@@ -194,12 +189,11 @@ func (p *pool) largest() (most []*Conn) {
 
 // Address returns the IP address of a peer, or its /64 network for IPv6.
 func Address(peer string) string {
-	const network = 64
 	at, err := netip.ParseAddrPort(peer)
 	if err != nil {
 		return peer
 	}
 	addr := at.Addr().Unmap().WithZone("")
-	prefix, _ := addr.Prefix(min(network, addr.BitLen()))
+	prefix, _ := addr.Prefix(min(64, addr.BitLen()))
 	return prefix.String()
 }

@@ -43,9 +43,9 @@ func between(out []Change, path string, before, after any) []Change {
 	if !oldOK || !nowOK || wasObject != isObject {
 		return append(out, Change{path, before, after})
 	}
-	names := slices.Concat(slices.Collect(maps.Keys(old)), slices.Collect(maps.Keys(now)))
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
+	both := maps.Clone(old)
+	maps.Copy(both, now)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
 		out = between(out, path+name, old[name], now[name])
 	}
 	return out
@@ -58,31 +58,24 @@ func fieldsByName(value any) (fields map[string]any, ok bool) {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, field := range value {
+			path := "." + name
 			if strings.ContainsAny(name, "./[") {
-				name = fmt.Sprintf("[%q]", name)
-			} else {
-				name = "." + name
+				path = fmt.Sprintf("[%q]", name)
 			}
-			fields[name] = field
+			fields[path] = field
 		}
+		return fields, true
 	case []any:
 		for i, item := range value {
-			fields[itemName(i, item)] = item
+			path := fmt.Sprintf("[%d]", i)
+			if name, ok := nameOf(item); ok {
+				path = KeyPath(map[string]any{"name": name})
+			}
+			fields[path] = item
 		}
-		if len(fields) < len(value) { // a name is repeated
-			return nil, false
-		}
-	default:
-		return nil, false
+		return fields, len(fields) == len(value) // otherwise a name is repeated
 	}
-	return fields, true
-}
-
-func itemName(index int, item any) string {
-	if name, ok := nameOf(item); ok {
-		return KeyPath(map[string]any{"name": name})
-	}
-	return fmt.Sprintf("[%d]", index)
+	return nil, false
 }
 
 func nameOf(item any) (string, bool) {
@@ -107,10 +100,10 @@ func KeyPath(keys map[string]any) string {
 // Redact hides the values of a Secret. Its annotations may contain the whole Secret, as written by
 // kubectl.
 func Redact(changes []Change) {
+	secret := []string{".data", ".stringData", ".metadata.annotations"}
 	for i := range changes {
 		c := &changes[i]
-		if !slices.ContainsFunc([]string{".data", ".stringData", ".metadata.annotations"},
-			func(p string) bool { return strings.HasPrefix(c.Path, p) }) {
+		if !slices.ContainsFunc(secret, func(p string) bool { return strings.HasPrefix(c.Path, p) }) {
 			continue
 		}
 		for _, value := range []*any{&c.Before, &c.After} {

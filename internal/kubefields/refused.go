@@ -12,14 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Refused returns the fields because of which the API server refused an object as invalid. Each
-// field is returned once, in the order of the answer. Refused returns nil if the error has another
-// reason too. A cause without a field is from an admission policy or a webhook. A missing,
-// duplicate or unknown value is unrelated to updates.
+// Refused returns the fields because of which the API server refused an object as invalid, each
+// once, in the order of the answer. It returns nil if the error has another reason too: a cause
+// without a field is from an admission policy or a webhook, and a missing, duplicate or unknown
+// value is unrelated to updates.
 //
 // If an update is refused with such fields, and the API server would create the object, the update
-// changes immutable fields. The texts of causes do not show that: "field is immutable", "may not
-// change once set" and "cannot change roleRef" mean the same.
+// changes immutable fields. The texts of causes differ too much to show that.
 func Refused(err error) []string {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {

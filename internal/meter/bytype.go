@@ -10,13 +10,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-const (
-	// maxTypes is the maximum number of values of the label type. Peers may send any number of
-	// types.
-	maxTypes = 32
-	// otherType is the label of all further types.
-	otherType = "other"
-)
+// maxTypes is the maximum number of values of the label type: peers may send any number of types.
+// All further types have the label other.
+const maxTypes = 32
 
 // ByType counts events and the bytes of their data by event type.
 type ByType struct {
@@ -48,7 +44,7 @@ func (b *ByType) Of(eventType string) *Traffic {
 	}
 	label := shortType(eventType)
 	if len(b.types) >= maxTypes {
-		label, eventType = otherType, ""
+		label, eventType = "other", ""
 	}
 	t = &Traffic{events: b.events.WithLabelValues(label), bytes: b.bytes.WithLabelValues(label)}
 	b.types[eventType] = t
@@ -64,10 +60,6 @@ func (t *Traffic) Add(bytes int) {
 // shortType returns the last two words of a type: "spec.created" of
 // "io.open-cluster-management.v1.manifestwork.spec.created".
 func shortType(eventType string) string {
-	if i := strings.LastIndexByte(eventType, '.'); i > 0 {
-		if j := strings.LastIndexByte(eventType[:i], '.'); j >= 0 {
-			return eventType[j+1:]
-		}
-	}
-	return eventType
+	last := max(strings.LastIndexByte(eventType, '.'), 0)
+	return eventType[strings.LastIndexByte(eventType[:last], '.')+1:]
 }

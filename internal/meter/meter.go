@@ -27,8 +27,6 @@ type Set struct {
 	scrape       func(chan<- prometheus.Metric)
 }
 
-var _ prometheus.Collector = &Set{}
-
 // New returns an empty set for a client with a kind and an ID.
 func New(kind, client string) *Set { return &Set{kind: kind, client: client} }
 

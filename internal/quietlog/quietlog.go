@@ -34,7 +34,6 @@ type Log struct {
 	kinds map[kind]*state
 }
 
-// kind distinguishes errors.
 type kind struct{ reason, subject string }
 
 // state has the last line of a kind and the errors since then.
@@ -59,7 +58,7 @@ func (l *Log) Error(logger klog.Logger, err error, reason, subject string) {
 	k := kind{reason, subject}
 	s := l.kinds[k]
 	if s == nil && len(l.kinds) >= MaxKinds {
-		l.sweep(logger, now)
+		l.removeLocked(logger, func(s *state) bool { return now.Sub(s.logged) >= Interval })
 		if len(l.kinds) >= MaxKinds {
 			k.subject = ""
 			s = l.kinds[k]
@@ -83,26 +82,19 @@ func (l *Log) Error(logger klog.Logger, err error, reason, subject string) {
 func (l *Log) Flush(logger klog.Logger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for k, s := range l.kinds {
-		l.rest(logger, k, s)
-	}
-	clear(l.kinds)
+	l.removeLocked(logger, func(*state) bool { return true })
 }
 
-// sweep removes kinds without a line during the last Interval.
-func (l *Log) sweep(logger klog.Logger, now time.Time) {
+// removeLocked removes kinds, after it has logged their counted errors.
+func (l *Log) removeLocked(logger klog.Logger, which func(*state) bool) {
 	for k, s := range l.kinds {
-		if now.Sub(s.logged) >= Interval {
-			l.rest(logger, k, s)
-			delete(l.kinds, k)
+		if !which(s) {
+			continue
 		}
-	}
-}
-
-// rest logs the counted errors of a kind, if there are any. Its last error is one of them.
-func (l *Log) rest(logger klog.Logger, k kind, s *state) {
-	if s.more > 0 {
-		l.line(logger, s.last, k, s.more-1)
+		if s.more > 0 {
+			l.line(logger, s.last, k, s.more-1) // the last error is one of them
+		}
+		delete(l.kinds, k)
 	}
 }
 

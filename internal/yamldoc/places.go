@@ -4,6 +4,7 @@
 package yamldoc
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -11,8 +12,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 )
 
-// Place is a line and column in a file, counted from 1. A column counts characters. It is 0 if it
-// is unknown.
+// Place is a line and column in a file, counted from 1. A column counts characters; 0 is unknown.
 type Place struct{ Line, Column int }
 
 // Places finds the values of a document in its file, for messages.
@@ -70,16 +70,15 @@ func (p Places) find(path []string) (key, value *yamlv3.Node) {
 		}
 		switch value.Kind {
 		case yamlv3.MappingNode:
-			at := -1
-			for i := 0; i+1 < len(value.Content); i += 2 {
-				if value.Content[i].Value == name {
-					at = i
+			around := value
+			for pair := range slices.Chunk(around.Content, 2) {
+				if pair[0].Value == name {
+					key, value = pair[0], pair[1]
 				}
 			}
-			if at < 0 {
+			if value == around {
 				return nil, value
 			}
-			key, value = value.Content[at], value.Content[at+1]
 		case yamlv3.SequenceNode:
 			i, err := strconv.Atoi(name)
 			if err != nil || i < 0 || i >= len(value.Content) {

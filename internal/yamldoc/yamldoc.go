@@ -4,13 +4,11 @@
 // Package yamldoc reads YAML and JSON documents of users and peers. Every package of the SDK reads
 // such documents with it, and archtest lists the exceptions.
 //
-// Aliases, anchors and merge keys are accepted, as in kubectl. Their cost is limited: a document
-// with its aliases replaced may have [MaxExpanded] bytes. YAML parsers limit the number of values,
-// but not their size, and 170 kB can become 4.3 GiB.
-//
-// A parser allocates up to 280 times the size of a document. The package therefore refuses
-// documents with very many small parts, and limits the memory of all documents that are parsed at a
-// time.
+// Aliases, anchors and merge keys are accepted, as in kubectl, but a document with its aliases
+// replaced may have only [MaxExpanded] bytes. YAML parsers limit the number of values, but not
+// their size: 170 kB can become 4.3 GiB. A parser allocates up to 280 times the size of a document.
+// The package therefore refuses documents with very many small parts, and limits the memory of all
+// documents that are parsed at a time.
 //
 // Errors never quote a value of a document.
 package yamldoc
@@ -46,9 +44,8 @@ const (
 	// growth is the size limit of the documents of a file in JSON, as a multiple of the size of the
 	// file. JSON may need six bytes for a character.
 	growth = 8
-
-	// maxMemory is approximately the maximum number of bytes for parsing a document. maxTogether is
-	// the maximum for all documents that are parsed at a time.
+	// maxMemory is approximately the maximum number of bytes for parsing a document, maxTogether
+	// that for all documents that are parsed at a time.
 	maxMemory, maxTogether = 96 << 20, 128 << 20
 	// small is the size up to which documents do not wait for larger ones.
 	small = 1 << 20
@@ -93,11 +90,8 @@ func takeTurn(text []byte) (release func()) {
 		client = "large"
 	}
 	// Go collects the garbage of several documents only when the memory has doubled.
-	release, err := parsing.Take(context.Background(), client, min(2*size, maxMemory))
-	if err != nil {
-		return func() {} // does not happen: the context does not end
-	}
-	return release
+	release, _ = parsing.Take(context.Background(), client, min(2*size, maxMemory))
+	return release // without an error, since the context does not end
 }
 
 // memory returns approximately how much memory a parser needs for a text, or more. Characters that
@@ -179,37 +173,30 @@ func checkAliases(text []byte) error {
 	if err := yamlv3.Unmarshal(text, &root); err != nil {
 		return withoutValues(err)
 	}
-	c := counter{anchors: map[*yamlv3.Node]size{}}
-	_, err := c.count(&root)
+	_, err := anchors{}.count(&root)
 	return err
 }
 
-// size is the size of a node with its aliases replaced. A node that contains itself has a pending
-// size.
-type size struct {
-	bytes, memory, depth int
-	pending              bool
-}
+// size is the size of a node with its aliases replaced.
+type size struct{ bytes, memory, depth int }
 
-type counter struct{ anchors map[*yamlv3.Node]size }
+// anchors has the sizes of the nodes with an anchor.
+type anchors map[*yamlv3.Node]size
 
-func (c counter) count(n *yamlv3.Node) (size, error) {
+func (a anchors) count(n *yamlv3.Node) (size, error) {
 	if n.Kind == yamlv3.AliasNode {
-		s := c.anchors[n.Alias]
-		if s.pending {
+		s, ok := a[n.Alias]
+		if !ok { // its size is being counted
 			return s, errors.New("an anchor contains itself")
 		}
 		return s, nil
-	}
-	if n.Anchor != "" {
-		c.anchors[n] = size{pending: true}
 	}
 	s := size{bytes: 1 + len(n.Value), memory: nodeCost}
 	if n.Kind == yamlv3.MappingNode {
 		s.memory += objectCost
 	}
 	for _, child := range n.Content {
-		part, err := c.count(child)
+		part, err := a.count(child)
 		if err != nil {
 			return s, err
 		}
@@ -227,7 +214,7 @@ func (c counter) count(n *yamlv3.Node) (size, error) {
 		}
 	}
 	if n.Anchor != "" {
-		c.anchors[n] = s
+		a[n] = s
 	}
 	return s, nil
 }
