@@ -94,8 +94,7 @@ func (e *Env) Compile(text string) (*Program, int, error) {
 	return &Program{Type: ast.OutputType(), Nodes: nodes, program: p, ast: ast}, nodes, nil
 }
 
-// firstOf returns the first error of the compiler. Each error quotes the expression, so a thousand
-// errors would have 16 MiB.
+// firstOf returns the first error of the compiler: a thousand would quote the expression each.
 func (e *Env) firstOf(ast *cel.Ast, issues *cel.Issues, text string) error {
 	if len(issues.Errors()) == 0 {
 		return nil

@@ -102,15 +102,14 @@ func bind(f cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *
 	return boundTo(f, args[0].AsIdent(), args[1], args[2]), nil
 }
 
-// boundTo returns the expression [value].map(name, expression)[0].
+// boundTo returns [value].map(name, expression)[0].
 func boundTo(f cel.MacroExprFactory, name string, value, expression ast.Expr) ast.Expr {
 	results := f.NewComprehension(f.NewList(value), name, f.AccuIdentName(), f.NewList(), f.NewLiteral(types.True),
 		f.NewCall(operators.Add, f.NewAccuIdent(), f.NewList(expression)), f.NewAccuIdent())
 	return f.NewCall(operators.Index, results, f.NewLiteral(types.IntZero))
 }
 
-// optional is the variable of [optMap]. No expression can name it.
-const optional = "@optional"
+const optional = "@optional" // no expression can name it
 
 // optMap returns the macro optMap, or optFlatMap if result returns its argument. The macros of
 // cel-go expand their target twice, so a chain of 20 would have a million parts before they are

@@ -23,9 +23,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/bound"
 )
 
-// CEL adds the cost of a call after the call has returned, and it does not interrupt a call. It
-// joins lists without a copy, so 40 additions make a list of 2^40 items. Therefore, calls and
-// literals reserve steps before they begin.
+// CEL adds the cost of a call after the call, which it does not interrupt. It joins lists without a
+// copy, so 40 additions make a list of 2^40 items. Therefore, calls and literals reserve steps
+// before they begin.
 
 const (
 	// stepsVariable is the variable of an evaluation with its [bound.Steps]. No expression can name
@@ -48,17 +48,14 @@ const (
 // work maps functions to the number of steps of a call. All other functions read their text
 // arguments once: see [read].
 var work = map[string]func(args []ref.Val) int{
-	operators.Add:       added,
-	operators.Equals:    compared,
-	operators.NotEquals: compared,
-	operators.In:        looked,
-	overloads.Matches:   func([]ref.Val) int { return 1 }, // Match reserves the other steps
-	mapInsert:           inserted,
-	"charAt":            text,
-	"distinct": func(args []ref.Val) int {
-		return max(perItem*sizeOf(args[0]),
-			sizeOf(args[0])*lengthOf(args))
-	},
+	operators.Add:           added,
+	operators.Equals:        compared,
+	operators.NotEquals:     compared,
+	operators.In:            looked,
+	overloads.Matches:       one,
+	mapInsert:               inserted,
+	"charAt":                text,
+	"distinct":              func(args []ref.Val) int { return sizeOf(args[0]) * max(perItem, lengthOf(args)) },
 	"flatten":               flattened,
 	"format":                lengthOf,
 	"indexOf":               product,
@@ -68,7 +65,7 @@ var work = map[string]func(args []ref.Val) int{
 	"lowerAscii":            text,
 	"math.@max":             lengthOf,
 	"math.@min":             lengthOf,
-	"optional.unwrap":       func(args []ref.Val) int { return perItem * sizeOf(args[0]) },
+	"optional.unwrap":       unwrapped,
 	"replace":               replaced,
 	"reverse":               func(args []ref.Val) int { return text(args) + perRead*sizeOf(args[0]) },
 	"sets.contains":         deepProduct,
@@ -81,7 +78,7 @@ var work = map[string]func(args []ref.Val) int{
 	"strings.quote":         text,
 	"substring":             text,
 	"trim":                  text,
-	"unwrapOpt":             func(args []ref.Val) int { return perItem * sizeOf(args[0]) },
+	"unwrapOpt":             unwrapped,
 	"upperAscii":            text,
 }
 
@@ -133,7 +130,7 @@ func bounded(env *cel.Env, functionsOfCaller []Function) (interpreter.Interpreta
 		case interpreter.InterpretableCall:
 			if operation := ownCalls[node.Function()]; operation != nil {
 				marked := func(steps *bound.Steps, args []ref.Val) ref.Val { return own(operation(steps, args)) }
-				return &call{node, node.Args(), ownWork, marked, false}, nil
+				return &call{node, node.Args(), one, marked, false}, nil
 			}
 			workOf, ok := work[node.Function()]
 			if !ok {
@@ -160,7 +157,6 @@ func bounded(env *cel.Env, functionsOfCaller []Function) (interpreter.Interpreta
 	}, nil
 }
 
-// overloadOf returns the binding of a call, as CEL's planner finds it, or nil.
 func overloadOf(bindings []*functions.Overload, node interpreter.InterpretableCall) *functions.Overload {
 	for _, id := range []string{node.OverloadID(), node.Function()} {
 		if i := slices.IndexFunc(bindings, func(b *functions.Overload) bool { return b.Operator == id }); i >= 0 {
@@ -170,7 +166,6 @@ func overloadOf(bindings []*functions.Overload, node interpreter.InterpretableCa
 	return nil
 }
 
-// operationOf returns the function of a binding.
 func operationOf(to *functions.Overload) func(*bound.Steps, []ref.Val) ref.Val {
 	return func(_ *bound.Steps, args []ref.Val) ref.Val {
 		switch {
@@ -185,7 +180,6 @@ func operationOf(to *functions.Overload) func(*bound.Steps, []ref.Val) ref.Val {
 	}
 }
 
-// call reserves steps before it begins.
 type call struct {
 	interpreter.InterpretableCall
 	args      []interpreter.InterpretableV2
@@ -224,7 +218,6 @@ func (c *call) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return types.LabelErrNode(c.ID(), out)
 }
 
-// display returns the name of a function for error messages.
 func display(function string) string {
 	if operator, ok := operators.FindReverse(function); ok && operator != "" {
 		return operator
@@ -235,7 +228,7 @@ func display(function string) string {
 // Eval implements [interpreter.Interpretable].
 func (c *call) Eval(vars interpreter.Activation) ref.Val { return c.Exec(interpreter.AsFrame(vars)) }
 
-// literal creates a list or a map. It reserves steps before that.
+// literal creates a list or a map.
 type literal struct {
 	interpreter.InterpretableConstructor
 	steps int
@@ -250,17 +243,13 @@ func (l *literal) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 }
 
 // Eval implements [interpreter.Interpretable].
-func (l *literal) Eval(vars interpreter.Activation) ref.Val {
-	return l.Exec(interpreter.AsFrame(vars))
-}
+func (l *literal) Eval(vars interpreter.Activation) ref.Val { return l.Exec(interpreter.AsFrame(vars)) }
 
 func stepsOf(frame *interpreter.ExecutionFrame) *bound.Steps {
 	steps, _ := frame.ResolveName(stepsVariable)
 	return steps.(*bound.Steps)
 }
 
-// nodesOf returns the number of parts of an expression. It returns an error if there are too many,
-// or if their nesting would make the check slow.
 func nodesOf(expression *cel.Ast) (nodes int, err error) {
 	nesting := 0
 	celast.MatchDescendants(celast.NavigateAST(expression.NativeRep()), func(e celast.NavigableExpr) bool {
@@ -334,7 +323,6 @@ func deepProduct(args []ref.Val) int {
 	return max(sizeOf(args[0])*lengthOf(args[1:]), sizeOf(args[1])*lengthOf(args[:1]))
 }
 
-// items is the work of functions that compare all items of a list.
 func items(args []ref.Val) int { return perItem * lengthOf(args) }
 
 // flattened is the work of flatten, which reads lists in lists, but no other items.
@@ -412,8 +400,10 @@ func inserted(args []ref.Val) int {
 	return steps + read(args)
 }
 
-// ownWork is the work of the call itself. The function reserves further steps.
-func ownWork([]ref.Val) int { return 1 }
+func unwrapped(args []ref.Val) int { return perItem * sizeOf(args[0]) }
+
+// one is the work of the call itself. The function reserves further steps.
+func one([]ref.Val) int { return 1 }
 
 // Length returns the approximate length of a value as a text, or a number above [bound.Most].
 func Length(v ref.Val) int { return lengthOf([]ref.Val{v}) }

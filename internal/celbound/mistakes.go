@@ -4,6 +4,7 @@
 package celbound
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -27,7 +28,6 @@ type ownError struct{ error }
 // Unwrap returns the error.
 func (e ownError) Unwrap() error { return e.error }
 
-// own marks the error in a value.
 func own(v ref.Val) ref.Val {
 	if err, ok := v.(*types.Err); ok {
 		return types.WrapErr(ownError{err})
@@ -68,8 +68,7 @@ func unexpected(groups []string) string {
 	return withHint(fmt.Sprintf("unexpected %q", groups[0]), groups[0])
 }
 
-// ofCompiler are the messages of the parser and the type checker. Other messages are not
-// translated.
+// ofCompiler are the messages of the parser and the type checker.
 var ofCompiler = []message{
 	translation("Syntax error: token recognition error at: '(.*)'", func(g []string) string {
 		return withHint(fmt.Sprintf("syntax error at %q", g[0]), g[0])
@@ -136,7 +135,6 @@ var (
 	values = regexp.MustCompile("\"[^\"]*\"|`[^`]*`|-?\\b[0-9][0-9.eE+-]*\\b")
 )
 
-// compileProblem returns the text and the place of an error of the compiler.
 func (e *Env) compileProblem(ast *cel.Ast, problem string, at common.Location) (string, common.Location) {
 	if groups := overloaded.FindStringSubmatch(problem); groups != nil {
 		return e.overload(groups[1], groups[2]), at
@@ -154,14 +152,13 @@ func (e *Env) compileProblem(ast *cel.Ast, problem string, at common.Location) (
 		}
 		return fmt.Sprintf("unknown function %q", name), at
 	}
-	known := "the variable is "
-	if len(e.names()) > 1 {
+	names, known := e.names(), "the variable is "
+	if len(names) > 1 {
 		known = "the variables are "
 	}
-	return fmt.Sprintf("unknown variable %q: %s%s", groups[1], known, strings.Join(e.names(), ", ")), at
+	return fmt.Sprintf("unknown variable %q: %s%s", groups[1], known, strings.Join(names, ", ")), at
 }
 
-// names returns the variables of an environment.
 func (e *Env) names() (out []string) {
 	for _, v := range e.Variables() {
 		if v.Type().Kind() != types.TypeKind {
@@ -172,7 +169,6 @@ func (e *Env) names() (out []string) {
 	return out
 }
 
-// unknownFunction returns the first call of a function that is not declared.
 func (e *Env) unknownFunction(ast *cel.Ast) (name string, first celast.Expr) {
 	celast.MatchDescendants(celast.NavigateAST(ast.NativeRep()), func(n celast.NavigableExpr) bool {
 		if n.Kind() != celast.CallKind || first != nil {
@@ -197,7 +193,6 @@ func (e *Env) isMacro(name string) bool {
 	})
 }
 
-// overload returns the text for a call of a function with types that it does not accept.
 func (e *Env) overload(name, signature string) string {
 	target, list, _ := strings.Cut(signature, "(")
 	if !strings.HasSuffix(target, ".") { // a target may have parameters
@@ -228,7 +223,6 @@ func (e *Env) overload(name, signature string) string {
 	return problem + ": write " + strings.Join(calls, " or ")
 }
 
-// callOf returns the text of a call with the types of its arguments.
 func callOf(name string, args []string, member bool) string {
 	short := make([]string, len(args))
 	for i, t := range args {
@@ -240,35 +234,30 @@ func callOf(name string, args []string, member bool) string {
 	return name + "(" + strings.Join(short, ", ") + ")"
 }
 
-// mismatch returns the text for an operator with types that it does not accept.
 func mismatch(name, operator string, args []string) string {
 	names := make([]string, len(args))
 	for i, t := range args {
 		names[i] = TypeName(t)
 	}
 	is := func(name string) bool { return slices.Contains(names, name) }
+	compares := (name == operators.Equals || name == operators.NotEquals) && len(names) == 2
+	problem := fmt.Sprintf("%s does not take %s", operator, strings.Join(names, " and "))
 	switch {
 	case name == operators.Conditional && len(names) == 3:
 		if names[0] != "a bool" && names[0] != "any value" {
 			return "the condition of ?: must be a bool, got " + names[0]
 		}
 		return "both results of ?: must have one type, got " + names[1] + " and " + names[2]
-	case (name == operators.Equals || name == operators.NotEquals) && len(names) == 2:
-		problem := names[0] + " cannot equal " + names[1]
-		switch {
-		case is("an optional"):
-			return problem + ": write orValue(default)"
-		case is("an object"):
-			return problem + ": compare a field of the object"
-		}
-		return problem
+	case compares:
+		problem = names[0] + " cannot equal " + names[1]
 	}
-	problem := fmt.Sprintf("%s does not take %s", operator, strings.Join(names, " and "))
 	switch {
 	case is("an optional"):
-		problem += ": write orValue(default)"
-	case is("a string") && (is("an int") || is("a uint") || is("a double")):
-		problem += ": convert one of them, for example with int or string"
+		return problem + ": write orValue(default)"
+	case compares && is("an object"):
+		return problem + ": compare a field of the object"
+	case !compares && is("a string") && (is("an int") || is("a uint") || is("a double")):
+		return problem + ": convert one of them, for example with int or string"
 	}
 	return problem
 }
@@ -294,27 +283,18 @@ func typesIn(list string) (out []string) {
 	return append(out, strings.TrimSpace(list[start:]))
 }
 
-// shortType returns the name of a type in plain words.
+// plainTypes maps names of types to plain words.
+var plainTypes = map[string]string{
+	"map": "object", "optional_type": "optional", "null_type": "null", "dyn": "any",
+	"google.protobuf.Timestamp": "timestamp", "google.protobuf.Duration": "duration",
+}
+
 func shortType(name string) string {
 	name, _, _ = strings.Cut(name, "(")
-	switch name {
-	case "map":
-		return "object"
-	case "optional_type":
-		return "optional"
-	case "null_type":
-		return "null"
-	case "dyn", "any":
-		return "any"
-	case "google.protobuf.Timestamp":
-		return "timestamp"
-	case "google.protobuf.Duration":
-		return "duration"
-	}
 	if len(name) == 1 { // a parameter
 		return "any"
 	}
-	return name
+	return cmp.Or(plainTypes[name], name)
 }
 
 // TypeName returns the name of a CEL type in plain words, with its article.
@@ -353,7 +333,6 @@ func evalProblem(problem, expression string) string {
 	})
 }
 
-// lastOf returns the place of the last character of an expression.
 func lastOf(expression string) common.Location {
 	trimmed := []rune(strings.TrimRightFunc(expression, unicode.IsSpace))
 	line, column := 1, 0

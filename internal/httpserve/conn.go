@@ -19,7 +19,6 @@ import (
 
 var errManyLines = errors.New("the header has too many lines")
 
-// connections is a listener that returns *[conn].
 type connections struct {
 	*connlimit.Listener
 	tls     *tls.Config
@@ -58,7 +57,6 @@ type conn struct {
 
 type connKey struct{}
 
-// withConn adds a connection to the context of its requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
@@ -83,7 +81,6 @@ func withEstablished(next http.Handler) http.Handler {
 	})
 }
 
-// header records that a header begins or has ended.
 func (c *conn) header(begins bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +133,6 @@ func (c *conn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// answers sets the function that the next write calls.
 func (c *conn) answers(end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,13 +25,9 @@ import (
 )
 
 const (
-	// chunk is the maximum number of bytes for one write deadline.
-	chunk = 64 << 10
-	// maxDrained is the maximum number of bytes that are read of a body after its handler has
-	// returned.
-	maxDrained = 32 << 20
-	// drainPause is the time that such a body may pause. After that, the answer ends.
-	drainPause     = 500 * time.Millisecond
+	chunk          = 64 << 10               // bytes for one write deadline
+	maxDrained     = 32 << 20               // bytes that are read of a body after its handler has returned
+	drainPause     = 500 * time.Millisecond // that such a body may pause before the answer ends
 	maxHeaderLines = 100
 	maxHeaderBytes = 12 << 10 // net/http reads 4 KiB more
 )
@@ -130,19 +126,18 @@ func Serve(ctx context.Context, listener net.Listener, o Options) error {
 // end the contexts of requests that take longer to answer.
 func withBodyTimeout(next http.Handler, timeout time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body != nil && r.Body != http.NoBody {
-			control := http.NewResponseController(w)
-			b := &body{ReadCloser: r.Body, control: control, deadline: time.Now().Add(timeout)}
-			_ = control.SetReadDeadline(b.deadline)
-			r.Body = b
-			expects := r.Header.Get("Expect") != ""
+		if r.Body == nil || r.Body == http.NoBody {
 			next.ServeHTTP(w, r)
-			if !expects {
-				b.drain()
-			}
 			return
 		}
+		b := &body{ReadCloser: r.Body, control: http.NewResponseController(w), deadline: time.Now().Add(timeout)}
+		_ = b.control.SetReadDeadline(b.deadline)
+		r.Body = b
+		expects := r.Header.Get("Expect") != ""
 		next.ServeHTTP(w, r)
+		if !expects {
+			b.drain()
+		}
 	})
 }
 
@@ -180,7 +175,6 @@ func (b *body) drain() {
 	}
 }
 
-// pause sets the deadline of the next read.
 func (b *body) pause() {
 	end := time.Now().Add(drainPause)
 	if b.deadline.Before(end) {

@@ -15,14 +15,9 @@ import (
 )
 
 const (
-	// maxHandled is the number of concurrently handled requests, from the end of the body to the
-	// start of the answer.
-	maxHandled = 16
-	// largeBody is the size above which bodies are handled one at a time, so that they do not delay
-	// small ones.
-	largeBody = 64 << 10
-	// bodiesMemory is the limit for the bodies of all requests.
-	bodiesMemory = 32 << 20
+	maxHandled   = 16       // requests from the end of the body to the start of the answer
+	largeBody    = 64 << 10 // the size above which bodies take turns, so that they do not delay small ones
+	bodiesMemory = 32 << 20 // for the bodies of all requests
 )
 
 type turnKey struct{}
@@ -67,7 +62,6 @@ func withTurns(next http.Handler, maxBody int64) http.Handler {
 	})
 }
 
-// failing returns the error at the end of a body.
 type failing struct{ err error }
 
 // Read implements [io.Reader].
