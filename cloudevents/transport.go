@@ -39,17 +39,16 @@ type Transport interface {
 	Claim(client string) error
 
 	// Connect opens a connection, subscribes to every filter of o and returns when the broker has
-	// granted them all, except those in o.Optional. It gives up when ctx ends. It returns a
-	// [*PermanentError] for a failure that a retry will not fix. Neither the end of ctx nor the
-	// Transport closes the connection: the caller does.
+	// granted them all, except those in o.Optional, or when ctx ends. It returns a
+	// [*PermanentError] for a failure that a retry will not fix. Only the caller closes the
+	// connection, not the end of ctx.
 	Connect(ctx context.Context, o ConnectOptions) (Conn, error)
 }
 
 // ConnectOptions configures a connection: its subscriptions and its callbacks.
 type ConnectOptions struct {
 	// Filters are the topic filters to subscribe to, in MQTT's syntax (`+` one level, `#` the
-	// rest). A filter may begin with `$share/<group>/`: then each message goes to one member of the
-	// group.
+	// rest). With the prefix `$share/<group>/` each message goes to one member of the group.
 	Filters []string
 	// Optional are filters that the connection can do without. Before Connect returns, Denied is
 	// called for each of them that the broker refuses. It must not be nil if there are any.
@@ -58,9 +57,8 @@ type ConnectOptions struct {
 	// Binary selects the binary content mode, if the transport has two: CloudEvents attributes are
 	// sent next to the payload instead of around it. Both modes are always read.
 	Binary bool
-	// Receive handles one message. It is called one at a time, in order of arrival, from a
-	// goroutine of the connection; the message is acknowledged to the broker when it returns.
-	// Required.
+	// Receive handles one message. It is called one at a time, in order of arrival; the message is
+	// acknowledged to the broker when it returns. Required.
 	Receive func(Message)
 	// Commit, if it is not nil, stores durably the messages that Receive has handled, one or more,
 	// before any of them is acknowledged. If it fails, no message of them is acknowledged and the

@@ -91,9 +91,8 @@ func (b *Bus) SetMaxPacketSize(bytes int) {
 
 // Intercept calls f with every message published from now on, instead of its delivery; f calls
 // deliver with the messages for the receivers. It may call deliver never (a loss), more than once,
-// or with another message. It may also call it later, from another goroutine (a delay, a change of
-// order). Receivers refuse a message without an event, or with an invalid one, as one that is not a
-// CloudEvent. Nil ends interception.
+// with another message, or later, from another goroutine (a delay, a change of order). Receivers
+// refuse a message without a valid event. Nil ends interception.
 //
 // The message is acknowledged when f returns. f is called one at a time for each publishing
 // connection, in order, and concurrently for several; it may block, but a connection's Close waits
@@ -105,7 +104,6 @@ func (b *Bus) Intercept(f func(m cloudevents.Message, deliver func(cloudevents.M
 	b.intercept = f
 }
 
-// attach adds c and subscribes it.
 func (b *Bus) attach(c *conn) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +127,6 @@ func (b *Bus) detach(c *conn) {
 	}
 }
 
-// gate returns a channel that is closed while messages flow.
 func (b *Bus) gate() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -42,13 +42,11 @@ type conn struct {
 	goroutines sync.WaitGroup
 }
 
-// publication is a message on its way to the bus.
 type publication struct {
 	message cloudevents.Message
 	done    func(error)
 }
 
-// open attaches a new connection and starts its goroutines.
 func open(b *Bus, o cloudevents.ConnectOptions, filters []filter) (*conn, error) {
 	c := &conn{
 		bus:     b,
@@ -125,7 +123,6 @@ func messageSize(m cloudevents.Message) int {
 	return size
 }
 
-// send routes the published messages one after the other, to keep their order.
 func (c *conn) send() {
 	var items []publication
 	var receivers []*conn

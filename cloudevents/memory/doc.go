@@ -22,9 +22,8 @@
 // # Limits
 //
 // A connection has at most 1,024 unacknowledged messages; then Publish waits. A receiver has at most
-// 65,536 queued messages; then acknowledgements to their publishers wait. No message is dropped
-// while its receiver is connected. Two receivers that publish to each other from within Receive can
-// fill both queues. They then wait for each other until one connection ends.
+// 65,536 queued messages; then acknowledgements to their publishers wait. Two receivers that publish
+// to each other from within Receive can fill both queues, and wait until one connection ends.
 //
 // # Failures on demand
 //

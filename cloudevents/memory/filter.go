@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// filter is a parsed topic filter.
 type filter struct {
 	group  string // of a shared subscription, otherwise empty
 	levels []string
@@ -41,7 +40,6 @@ func parseFilter(s string) (filter, error) {
 	return f, nil
 }
 
-// checkTopic returns an error if a message cannot be published on topic.
 func checkTopic(topic string) error {
 	if topic == "" || strings.ContainsAny(topic, "+#\x00") {
 		return fmt.Errorf("topic %q: must not be empty or contain +, # or NUL", topic)
@@ -49,7 +47,6 @@ func checkTopic(topic string) error {
 	return nil
 }
 
-// node is one level of the tree of all filters.
 type node struct {
 	children map[string]*node
 	subs     []*conn // filters that end here, in the order of subscription

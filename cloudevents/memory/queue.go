@@ -54,7 +54,6 @@ func (q *queue[T]) take(buf []T, stop <-chan struct{}) []T {
 	}
 }
 
-// close refuses further items and returns those left.
 func (q *queue[T]) close() []T {
 	q.mu.Lock()
 	defer q.mu.Unlock()

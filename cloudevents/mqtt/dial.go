@@ -56,7 +56,6 @@ func (s *settings) handshake(ctx context.Context, raw net.Conn) (net.Conn, error
 	return conn, nil
 }
 
-// adviseTLS adds advice to a permanent error of TLS, and marks it as permanent.
 func adviseTLS(err error) error {
 	if advice, permanent := permanentTLS(err); permanent {
 		return &cloudevents.PermanentError{Err: fmt.Errorf("%w: %s", err, advice)}

@@ -37,10 +37,10 @@
 // a broker.
 //
 // Certificate, key, CA and password files are read again for each connection and not kept, so
-// replacing them needs no restart. An open connection does not end when they change. Partly written
-// files, or a certificate and a key that do not match, fail an attempt to connect, and the next
-// follows after the usual 100 ms to 10 s. A missing file, a certificate that one side rejects and a
-// wrong password are a [cloudevents.PermanentError]: the client tries again every 10 s.
+// replacing them needs no restart. An open connection does not end when they change. Empty or partly
+// written files, or a certificate and a key that do not match, fail an attempt to connect, and the
+// next follows after the usual 100 ms to 10 s. A missing file, a certificate that one side rejects
+// and a wrong password are a [cloudevents.PermanentError]: the client tries again every 10 s.
 //
 // Passwords, keys and the query of the URL appear in no error, no log line, and no printed Options,
 // Transport or connection. The only exception is fmt on an unexported field of your own struct,

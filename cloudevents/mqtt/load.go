@@ -59,7 +59,6 @@ func LoadOptions(path string) (Options, error) {
 	return o, nil
 }
 
-// keys maps the keys of the file to the places for their values.
 func (o *Options) keys() map[string]any {
 	return map[string]any{
 		"brokerURL": &o.BrokerURL, "clientID": &o.ClientID, "binary": &o.Binary,
@@ -138,7 +137,6 @@ func (s *secret) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// duration is written as "30s".
 type duration time.Duration
 
 // UnmarshalJSON is called by the YAML decoder.

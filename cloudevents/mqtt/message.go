@@ -68,7 +68,6 @@ func encodeBinary(m cloudevents.Message, p *paho.Publish) error {
 	return nil
 }
 
-// decode reads the event in a message.
 func decode(p *packets.Publish) (*ce.Event, error) {
 	contentType := p.Properties.ContentType
 	if contentType == droppedProperties {
@@ -122,7 +121,6 @@ func packetSize(p *paho.Publish) int {
 	return 1 + lengthSize(rest) + rest
 }
 
-// lengthSize returns the size of a variable byte integer.
 func lengthSize(n int) int {
 	size := 1
 	for n >= 128 {

@@ -40,24 +40,18 @@ type Options struct {
 	// Password is the user's password. Defaults to none.
 	Password string `json:"-" yaml:"-"`
 	// PasswordFile is a file with the password, which is read for each connection. Line breaks at
-	// its end are ignored. If it is empty or missing, the attempt to connect fails, and the next
-	// attempt reads it again. It excludes Password.
+	// its end are ignored. It excludes Password.
 	PasswordFile string
 
 	// TLS is the base of the TLS configuration, for mqtts and wss only. It is copied for each
 	// connection; a version below TLS 1.2 is raised to it. With CAFile or CertFile its session
-	// cache is not used, since a resumed session relies on the certificates of the first. Defaults
-	// to the system's CAs and the host of BrokerURL as the server's name.
+	// cache is not used. Defaults to the system's CAs and the host of BrokerURL as the server's name.
 	TLS *tls.Config
 	// CAFile is a PEM file of the CAs that verify the broker's certificate, instead of the
-	// system's. It is read for each connection; an open connection is not affected. A file that
-	// ends within a certificate is not used: the attempt fails, and the next attempt reads it
-	// again. It excludes TLS.RootCAs.
+	// system's. It is read for each connection. It excludes TLS.RootCAs.
 	CAFile string
 	// CertFile and KeyFile are PEM files of the client's certificate and its key. They are read at
-	// each TLS handshake and not kept. If they do not match, because one of them is being replaced,
-	// the attempt fails, and the next attempt reads them again. Set both or neither. They exclude
-	// certificates in TLS.
+	// each TLS handshake. Set both or neither. They exclude certificates in TLS.
 	CertFile, KeyFile string
 
 	// KeepAlive is the MQTT keep alive interval: a link is closed after one and a half times this
@@ -71,8 +65,7 @@ type Options struct {
 	// ClientID. Defaults to 0.
 	SessionExpiry time.Duration
 	// MaxPacketSize, in bytes, limits the packets to send, in addition to the broker's limit.
-	// Defaults to 16 MiB, which is also the maximum. Larger packets are not received either:
-	// CONNECT announces this limit to the broker.
+	// Defaults to 16 MiB, which is also the maximum, and the limit of received packets.
 	MaxPacketSize uint32
 }
 

@@ -15,9 +15,8 @@ import (
 )
 
 // pinger sends PINGREQ after three quarters of an interval in which nothing was received or nothing
-// sent. It ends the connection if no byte arrives within the same time after that. So the broker
-// receives a packet within each interval, as MQTT requires, and a dead link is detected after one
-// and a half intervals. paho's own pinger needs two, and counts whole packets instead of bytes.
+// sent. It ends the connection if no byte arrives within the same time after that. paho's own pinger
+// needs two intervals instead of one and a half, and counts whole packets instead of bytes.
 type pinger struct{ wire *wire }
 
 var _ paho.Pinger = (*pinger)(nil)

@@ -150,7 +150,6 @@ func (r *reader) dropProperties() error {
 	return nil
 }
 
-// hold reads n bytes of the packet's rest.
 func (r *reader) hold(n int) error {
 	for n > 0 && len(r.held) < r.length {
 		at := len(r.held)
@@ -168,7 +167,6 @@ func (r *reader) hold(n int) error {
 	return nil
 }
 
-// take reads through the buffer.
 func (r *reader) take(p []byte) (int, error) {
 	if r.start == r.end {
 		if len(p) >= len(r.buf) {

@@ -34,7 +34,6 @@ func (e *ReasonError) Error() string {
 	return s
 }
 
-// advice returns a solution for the codes that occur in practice.
 func (e *ReasonError) advice() string {
 	switch e.Code {
 	case packets.ConnackUnsupportedProtocolVersion:

@@ -118,7 +118,6 @@ func (q *inbox) giveUp(room <-chan struct{}) {
 	}
 }
 
-// release records that a message was handled.
 func (q *inbox) release(size int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

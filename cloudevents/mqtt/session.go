@@ -20,10 +20,9 @@ import (
 
 // session assigns packet identifiers and handles acknowledgements for paho, for one connection.
 //
-// It stores no messages. MQTT requires a client that resumes a session to send unacknowledged
-// messages again, under the same identifiers. Here done receives ErrConnectionLost, and the client
-// publishes again under new identifiers. The broker sees a client that lost its half of the session,
-// and for QoS 1 it keeps no state of the identifiers that a client used.
+// It stores no messages. A client that resumes a session must send unacknowledged messages again,
+// under the same identifiers. Here done receives ErrConnectionLost, and the client publishes again
+// under new ones, as if it had lost its half of the session. For QoS 1 the broker keeps no state.
 type session struct {
 	queue *inbox // receives messages
 
@@ -32,8 +31,7 @@ type session struct {
 	mu    sync.Mutex
 	ended bool
 	// requests is ordered by packet identifier, from the highest down: brokers assign their own
-	// from one up, and some (mochi 2.7.9) keep both directions in one map although they are
-	// independent.
+	// from one up, and mochi 2.7.9 keeps both directions in one map.
 	requests   []request
 	free       []int // unused indexes of requests
 	disconnect *packets.Disconnect
@@ -41,7 +39,6 @@ type session struct {
 
 var _ pahosession.SessionManager = (*session)(nil)
 
-// request is a packet that waits for its acknowledgement: done or response is set.
 type request struct {
 	topic    string
 	size     int
@@ -66,7 +63,7 @@ func (s *session) ConAckReceived(_ io.Writer, _ *packets.Connect, ack *packets.C
 // time.
 func (s *session) acquire(ctx context.Context, ended <-chan struct{}) error {
 	select {
-	case s.window <- struct{}{}: // first, since a select with several ready cases picks any
+	case s.window <- struct{}{}:
 		return nil
 	default:
 	}
@@ -194,7 +191,6 @@ func (s *session) ConnectionLost(disconnect *packets.Disconnect) error {
 	return nil
 }
 
-// reason returns the broker's reason to end the connection, or nil if it sent none.
 func (s *session) reason() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,7 +33,6 @@ type settings struct {
 	maxPacketSize  int
 }
 
-// endpoint is the address of the broker.
 type endpoint struct {
 	scheme string
 	host   string        // without port

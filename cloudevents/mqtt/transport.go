@@ -124,7 +124,6 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 	return c, nil
 }
 
-// connectError adds the address to an error, and after a timeout the stage that it waited for.
 func (s *settings) connectError(ctx context.Context, waitingFor string, err error) error {
 	var permanent *cloudevents.PermanentError
 	switch {
@@ -166,9 +165,8 @@ func (s *settings) connectRequest(clientID string) (*paho.Connect, error) {
 
 // greeting encodes the CONNECT packet for the broker: request without its Receive Maximum, which is
 // then 65,535. Brokers have a lower limit of their own (Mosquitto 20, EMQX 32, NATS 1,024), and mochi
-// 2.7.9, which tests and examples embed, loses messages with a Receive Maximum. The request to paho
-// has one, because paho allocates 8 bytes for each message of it, for a queue that only messages of
-// QoS 0 use here.
+// 2.7.9 loses messages with a Receive Maximum. The request to paho has one, because paho allocates 8
+// bytes for each message of it, for a queue that only messages of QoS 0 use here.
 func greeting(request *paho.Connect) []byte {
 	packet := request.Packet()
 	packet.ProtocolName, packet.ProtocolVersion = "MQTT", 5 // as Client.Connect does
@@ -209,7 +207,6 @@ func (s *settings) newConn(w *wire, o cloudevents.ConnectOptions) *conn {
 
 const needQoS1 = "delivery at least once needs QoS 1"
 
-// open sends CONNECT and waits for CONNACK.
 func (c *conn) open(ctx context.Context, request *paho.Connect) error {
 	ack, err := c.client.Connect(ctx, request)
 	if ack != nil && ack.Properties == nil {
@@ -274,7 +271,6 @@ func (c *conn) subscribe(ctx context.Context, o *cloudevents.ConnectOptions) err
 	return nil
 }
 
-// granted returns an error if the broker has not granted the filter with that index.
 func granted(ack *paho.Suback, i int, filter string) error {
 	switch code := ack.Reasons[i]; {
 	case code >= 0x80:

@@ -48,12 +48,12 @@ type wire struct {
 	gone    chan struct{} // closed by leave, when the wire is broken or closed
 	leave   func()
 
-	mu       sync.Mutex // held by paho from the first to the last byte of a packet
-	greeting []byte     // replaces the first packet, see func greeting
-	out      []byte     // complete packets, and the one that paho is writing
-	spare    []byte     // the last sent buffer
-	flushing bool       // a goroutine runs flush
-	idle     chan struct{}
+	mu       sync.Mutex     // held by paho from the first to the last byte of a packet
+	greeting []byte         // replaces the first packet, see func greeting
+	out      []byte         // complete packets, and the one that paho is writing
+	spare    []byte         // the last sent buffer
+	flushing bool           // a goroutine runs flush
+	idle     chan struct{}  // closed when the last flush has ended; nil before the first
 	room     wait.Broadcast // there is room again
 	closed   bool
 	writeErr error // reason why writes fail; err is set when reading has ended as well
@@ -67,7 +67,6 @@ var (
 	_ sync.Locker = (*wire)(nil)
 )
 
-// newWire wraps conn. greeting, if it is not nil, is sent instead of the first packet.
 func newWire(conn, raw net.Conn, greeting []byte) *wire {
 	w := &wire{Conn: conn, raw: raw, greeting: greeting, started: time.Now(), gone: make(chan struct{})}
 	w.leave = sync.OnceFunc(func() { close(w.gone) })
@@ -75,7 +74,6 @@ func newWire(conn, raw net.Conn, greeting []byte) *wire {
 	return w
 }
 
-// now returns the time since the wire was made.
 func (w *wire) now() time.Duration { return time.Since(w.started) }
 
 // Read implements [net.Conn]. It is called by one goroutine at a time.
@@ -170,7 +168,6 @@ func (w *wire) flush() {
 	w.mu.Unlock()
 }
 
-// trim drops the write buffers of an idle connection.
 func (w *wire) trim() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,7 +200,6 @@ func (w *wire) waitRoom(ctx context.Context, ended <-chan struct{}) error {
 	}
 }
 
-// brokenLocked returns an error if the wire is broken or closed.
 func (w *wire) brokenLocked() error {
 	switch {
 	case w.err != nil:
@@ -214,7 +210,6 @@ func (w *wire) brokenLocked() error {
 	return nil
 }
 
-// fail records the reason why the wire is broken, and ends the other direction as well.
 func (w *wire) fail(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -263,10 +258,7 @@ func (w *wire) Close() error {
 		w.closed = true
 		w.leave()
 		w.room.Wake()
-		var idle chan struct{}
-		if w.flushing {
-			idle = w.idle
-		}
+		idle := w.idle
 		w.mu.Unlock()
 		// The close of TLS would wait up to 5 s for a peer that does not read.
 		timer := time.AfterFunc(drainTimeout, func() { _ = w.raw.Close() })

@@ -39,13 +39,11 @@ type client struct {
 // clientOptions changes the defaults of a client.
 type clientOptions struct {
 	transport cloudevents.Transport     // default: a new one
-	hook      func(cloudevents.Message) // called in Receive after the message is recorded
-	before    func(cloudevents.Message) // called in Receive before the message is recorded
+	receive   func(cloudevents.Message) // called in Receive before the message is recorded
 	commit    func(context.Context) error
 	binary    *bool
 }
 
-// connect opens a connection with a new transport until the end of the test.
 func (s *suite) connect(t *testing.T, filters ...string) *client {
 	t.Helper()
 	return s.connectWith(t, clientOptions{}, filters...)
@@ -65,13 +63,10 @@ func (s *suite) connectWith(t *testing.T, o clientOptions, filters ...string) *c
 		Receive: func(m cloudevents.Message) {
 			c.enter()
 			defer c.busy.Store(false)
-			if o.before != nil {
-				o.before(m)
+			if o.receive != nil {
+				o.receive(m)
 			}
 			c.record(func() { c.received = append(c.received, m) })
-			if o.hook != nil {
-				o.hook(m)
-			}
 		},
 		Commit: o.commit,
 		Refuse: func(topic string, err error) {
@@ -139,7 +134,6 @@ func (c *client) await(what string, condition func([]cloudevents.Message, []stri
 	}
 }
 
-// awaitIDs waits until messages with all of the ids were received.
 func (c *client) awaitIDs(want ...string) {
 	c.t.Helper()
 	c.await(fmt.Sprintf("the messages %q", want), func(received []cloudevents.Message, _ []string) bool {
@@ -183,7 +177,6 @@ func (c *client) start(topic string, events ...*ce.Event) *acks {
 	return acks
 }
 
-// publish publishes events in order, and waits until all are acknowledged.
 func (c *client) publish(topic string, events ...*ce.Event) {
 	c.t.Helper()
 	c.start(topic, events...).succeed(c.t)
@@ -201,7 +194,6 @@ func uncalled(t *testing.T) func(error) {
 	return func(error) { t.Error("done was called although Publish returned an error") }
 }
 
-// acks collects the calls of done for numbered messages, at least one.
 type acks struct {
 	mu     sync.Mutex
 	errs   []error

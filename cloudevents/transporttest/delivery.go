@@ -33,7 +33,6 @@ func (s *suite) deliveryChecks() []check {
 	}
 }
 
-// delivers checks that every subscriber receives a message, including a publisher that subscribes.
 func (s *suite) delivers(t *testing.T) {
 	topic := root(t)
 	first, second, outsider := s.connect(t, topic), s.connect(t, topic), s.connect(t, topic+"/other")
@@ -87,7 +86,6 @@ func verifyOrder(t *testing.T, received []cloudevents.Message, topic func(publis
 	}
 }
 
-// filters checks filters with the syntax of MQTT, including leading slashes and empty levels.
 func (s *suite) filters(t *testing.T) {
 	base := root(t)
 	table := []struct {
@@ -139,7 +137,7 @@ func (s *suite) shared(t *testing.T) {
 	topic := root(t)
 	filter := "$share/group/" + topic + "/+"
 	members := make(chan string, 2*count)
-	hook := clientOptions{hook: func(m cloudevents.Message) { members <- m.Event.ID() }}
+	hook := clientOptions{receive: func(m cloudevents.Message) { members <- m.Event.ID() }}
 	first, second := s.connectWith(t, hook, filter), s.connectWith(t, hook, filter)
 	other := s.connect(t, "$share/other/"+topic+"/+")
 	alone := s.connect(t, topic+"/+")
@@ -164,7 +162,6 @@ func (s *suite) shared(t *testing.T) {
 	}
 }
 
-// retained checks that a new subscriber does not receive earlier messages.
 func (s *suite) retained(t *testing.T) {
 	topic := root(t)
 	publisher := s.connect(t, topic)
@@ -183,7 +180,7 @@ func (s *suite) slowReceiver(t *testing.T) {
 	const count = 10000
 	topic := root(t)
 	gate := make(chan struct{})
-	receiver := s.connectWith(t, clientOptions{before: func(cloudevents.Message) { <-gate }}, topic)
+	receiver := s.connectWith(t, clientOptions{receive: func(cloudevents.Message) { <-gate }}, topic)
 	publisher, events := s.connect(t), numbered("", count)
 	first := publisher.start(topic, events[:count/2]...)
 	close(gate)
@@ -202,9 +199,9 @@ func (s *suite) ackAfterReceive(t *testing.T) {
 	sessions := need[SessionKeeper](t, s)
 	cutter := need[Cutter](t, s)
 	topic := root(t)
-	open := func(before func(cloudevents.Message)) *client {
+	open := func(receive func(cloudevents.Message)) *client {
 		transport := claim(t, sessions.Session(t, strings.Trim(topic, "/")))
-		return s.connectWith(t, clientOptions{transport: transport, before: before}, topic)
+		return s.connectWith(t, clientOptions{transport: transport, receive: receive}, topic)
 	}
 	entered, crashed := make(chan struct{}), make(chan struct{})
 	first := open(func(m cloudevents.Message) {
@@ -238,7 +235,7 @@ func (s *suite) commits(t *testing.T) {
 	received, committed, commits := 0, 0, 0 // all in one goroutine, as the race detector checks
 	all := make(chan struct{})
 	receiver := s.connectWith(t, clientOptions{
-		before: func(cloudevents.Message) { received++ },
+		receive: func(cloudevents.Message) { received++ },
 		commit: func(ctx context.Context) error {
 			if ctx.Err() != nil {
 				t.Errorf("Commit of a connection that goes on got a context that has ended: %v", ctx.Err())

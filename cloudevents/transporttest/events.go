@@ -17,8 +17,6 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// unchanged checks that attributes and data arrive unchanged in structured and in binary mode, with
-// each mode of the receiver.
 func (s *suite) unchanged(t *testing.T) {
 	topic := root(t)
 	structured, binary := false, true

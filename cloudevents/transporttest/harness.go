@@ -33,9 +33,8 @@ type Cutter interface {
 
 // Staller is an optional ability of a [Harness].
 type Staller interface {
-	// Stall makes the broker silent until resume is called: it neither acknowledges nor delivers
-	// messages that are published from now on. Links stay open. resume may be called more than
-	// once.
+	// Stall makes the broker silent until resume is called, once or more: it neither acknowledges
+	// nor delivers messages that are published from now on. Links stay open.
 	Stall(t *testing.T) (resume func())
 }
 
@@ -48,9 +47,8 @@ type Limiter interface {
 
 // SessionKeeper is an optional ability of a [Harness].
 type SessionKeeper interface {
-	// Session returns a transport for which the broker keeps a session with the given name while
-	// the transport is disconnected. Another call with the same name returns a transport that
-	// continues the session.
+	// Session returns a transport for which the broker keeps a session while it is disconnected.
+	// Another call with the same name returns a transport that continues the session.
 	Session(t *testing.T, name string) cloudevents.Transport
 }
 
@@ -88,7 +86,6 @@ func Run(t *testing.T, h Harness) {
 // proxy of the harness may still forward messages of the broker.
 const closing = 10 * time.Second
 
-// left returns an error that names new goroutines that do not end.
 func left(before goleak.Option) (err error) {
 	for end := time.Now().Add(closing); time.Now().Before(end); { // goleak waits up to one second
 		if err = goleak.Find(before); err == nil {

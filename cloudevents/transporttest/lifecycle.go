@@ -47,7 +47,6 @@ func options(t *testing.T, filters ...string) cloudevents.ConnectOptions {
 	}
 }
 
-// endedContext checks that Connect returns an error if its context has ended.
 func (s *suite) endedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -71,7 +70,6 @@ func (s *suite) malformedFilter(t *testing.T) {
 	}
 }
 
-// outlivesContext checks that the end of the context of Connect does not end the connection.
 func (s *suite) outlivesContext(t *testing.T) {
 	topic := root(t)
 	c := s.connect(t, topic) // connect ends the context of Connect
@@ -140,7 +138,7 @@ func (s *suite) closesWhileReceiving(t *testing.T) {
 	topic := root(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	c := s.connectWith(t, clientOptions{before: func(cloudevents.Message) {
+	c := s.connectWith(t, clientOptions{receive: func(cloudevents.Message) {
 		once.Do(func() { close(entered) })
 		<-leave
 	}}, topic)

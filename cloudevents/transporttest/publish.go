@@ -30,7 +30,6 @@ func (s *suite) publishChecks() []check {
 	}
 }
 
-// pipelines checks that Publish does not wait for the acknowledgement.
 func (s *suite) pipelines(t *testing.T) {
 	const count = 16
 	staller := need[Staller](t, s)
@@ -77,7 +76,7 @@ func (s *suite) insideReceive(t *testing.T) {
 	topic := root(t)
 	var answerer *client
 	ready := make(chan struct{})
-	answerer = s.connectWith(t, clientOptions{hook: func(m cloudevents.Message) {
+	answerer = s.connectWith(t, clientOptions{receive: func(m cloudevents.Message) {
 		<-ready
 		if err := answerer.send(t.Context(), topic+"/pong", m.Event, func(error) {}); err != nil {
 			t.Errorf("Publish from within Receive: %v", err)
@@ -95,7 +94,7 @@ func (s *suite) toSelf(t *testing.T) {
 	topic := root(t)
 	var c *client
 	ready := make(chan struct{})
-	c = s.connectWith(t, clientOptions{hook: func(m cloudevents.Message) {
+	c = s.connectWith(t, clientOptions{receive: func(m cloudevents.Message) {
 		<-ready
 		var chain, step int
 		if _, err := fmt.Sscanf(m.Event.ID(), "%d-%d", &chain, &step); err != nil {
@@ -116,8 +115,6 @@ func (s *suite) toSelf(t *testing.T) {
 	c.awaitCount(chains * length)
 }
 
-// tooLarge checks that a message over the limit is refused with its size, and that a message of
-// exactly the limit is sent.
 func (s *suite) tooLarge(t *testing.T) {
 	const limit = 8192
 	transport := claim(t, need[Limiter](t, s).Limited(t, limit))
@@ -155,8 +152,6 @@ func (s *suite) tooLarge(t *testing.T) {
 	}
 }
 
-// unpublishable checks that Publish returns an error for messages that no broker accepts, and that
-// the connection stays open.
 func (s *suite) unpublishable(t *testing.T) {
 	topic := root(t)
 	c := s.connect(t, topic)

@@ -52,8 +52,6 @@ func New(largest, limit int64) *Bodies {
 // Limit returns the limit of all bodies, in bytes.
 func (m *Bodies) Limit() int64 { return m.limit }
 
-// take reserves the memory for a buffer of a client to grow from one size to another. It returns
-// false if a limit is exceeded.
 func (m *Bodies) take(client string, from, to int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,7 +75,6 @@ func (m *Bodies) take(client string, from, to int64) bool {
 	return true
 }
 
-// give releases the memory of a buffer.
 func (m *Bodies) give(client string, size int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

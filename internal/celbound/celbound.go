@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package celbound compiles and evaluates untrusted CEL expressions. The time and memory of each
-// are limited, for all expressions and all values of variables: see [Env.Compile] and
-// [Program.Eval].
+// Package celbound compiles and evaluates untrusted CEL expressions in limited time and memory: see
+// [Env.Compile] and [Program.Eval].
 package celbound
 
 import (
@@ -21,8 +20,7 @@ import (
 )
 
 const (
-	// costLimit limits the cost of one evaluation, in CEL's units. The API server has the same
-	// limit for one expression.
+	// costLimit limits the cost of one evaluation, in CEL's units, as in the API server.
 	costLimit = 1_000_000
 	// MaxBytes is the size limit of an expression.
 	MaxBytes = 16 << 10

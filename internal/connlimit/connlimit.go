@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package connlimit shares the connections of a server among its clients. If all places are in use,
-// a new connection replaces a connection of the client that has most. If its own client would have
-// as many, the new connection is closed instead. Connections before the end of their handshake have
-// separate places, half as many. There, a new connection replaces an older one.
+// a new connection replaces one of the client that has most, unless its own client would have as
+// many. Connections before the end of their handshake have separate places, half as many, where a
+// new connection replaces an older one.
 package connlimit
 
 import (
@@ -52,8 +52,6 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 	return c, nil
 }
 
-// enter adds a connection to the handshakes. It returns the connection that loses its place, or
-// nil.
 func (l *Listener) enter(c *Conn) (oldest *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

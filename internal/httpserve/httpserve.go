@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpserve runs the HTTP servers of the SDK. A slow or silent client uses one connection
-// of a server for a limited time. Headers, bodies, writes and idle connections have deadlines, and
-// connections are shared among clients. Streams and long waits may continue while their clients
-// read.
+// Package httpserve runs the HTTP servers of the SDK. Headers, bodies, writes and idle connections
+// have deadlines, and connections are shared among clients. Streams and long waits may continue
+// while their clients read.
 package httpserve
 
 import (
@@ -49,9 +48,8 @@ type Options struct {
 	// IdleTimeout limits the time between two requests of a connection. Defaults to 1 min.
 	IdleTimeout time.Duration
 	// MaxBody is the size limit of a body. If it is set, bodies are read before the handler is
-	// called, within memory that all requests share (package bodies). Requests take turns until
-	// their answers begin, so a handler that waits must call [EndTurn]. Zero means that handlers
-	// must limit all of that.
+	// called, within memory that all requests share. Requests take turns until their answers begin,
+	// so a handler that waits must call [EndTurn]. Zero leaves all of that to the handlers.
 	MaxBody int64
 	// MaxConns limits the open connections, see [connlimit.Listener]. Defaults to 1000.
 	MaxConns int
@@ -158,9 +156,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain sends the answer and reads the rest of a body. A client that still writes when the
-// connection is closed may lose the answer. A client that has stopped writing gets the end of the
-// answer soon.
+// drain sends the answer and reads the rest of a body: a client that still writes when the
+// connection is closed may lose the answer.
 func (b *body) drain() {
 	if b.ended {
 		return

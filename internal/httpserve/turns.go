@@ -22,10 +22,9 @@ const (
 
 type turnKey struct{}
 
-// withTurns reads the body of a request, and then waits for the turn of the request. The turn ends
-// with the first byte of the answer, so clients that do not read do not block others. Errors of the
-// body are returned by its Read: an [*http.MaxBytesError], [bodies.ErrNoMemory], or that of the
-// connection.
+// withTurns reads the body of a request, and then waits for the turn of the request, which ends
+// with the first byte of the answer. Errors of the body are returned by its Read: an
+// [*http.MaxBytesError], [bodies.ErrNoMemory], or that of the connection.
 func withTurns(next http.Handler, maxBody int64) http.Handler {
 	if maxBody == 0 {
 		return next

@@ -58,7 +58,6 @@ func (a *applier) open(n *node) (*container, error) {
 	return c, nil
 }
 
-// text returns the value's JSON.
 func (n *node) text() ([]byte, error) {
 	if n.open == nil {
 		return n.raw, nil

@@ -55,11 +55,9 @@ const (
 	// maxCost limits the bytes of opened values, plus partCost and moveCost. It takes less than a
 	// second.
 	maxCost = 1 << 28
-	// partCost is added for each part of an opened value, which needs up to 150 bytes of memory: 75
-	// MiB in all.
+	// partCost is added for each part of an opened value, which needs up to 150 bytes of memory.
 	partCost = 512
-	// moveCost is added for each list element that an operation moves. That takes about as long as
-	// reading 2 bytes.
+	// moveCost is added for each list element that an operation moves.
 	moveCost = 2
 	// maxDepth is the depth of the deepest value that encoding/json reads.
 	maxDepth = 10_000
@@ -340,7 +338,6 @@ func (a *applier) index(key string, n int) (int, error) {
 	return at, nil
 }
 
-// insert adds a value to an object, or to a list before the element at an index.
 func (a *applier) insert(c *container, key string, value node) error {
 	if c.members != nil {
 		c.members[key] = &value
@@ -364,7 +361,6 @@ func (a *applier) insert(c *container, key string, value node) error {
 	return nil
 }
 
-// take removes a member or an element.
 func (a *applier) take(c *container, key string) error {
 	if c.members != nil {
 		if c.members[key] == nil {

@@ -80,7 +80,6 @@ func (r *Reader) canonicalObject(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// reorder sorts the members that begin at dst[start].
 func reorder(dst []byte, start int, members []canonicalMember) []byte {
 	text := slices.Clone(dst[start:])
 	dst = dst[:start]

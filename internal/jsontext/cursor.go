@@ -25,18 +25,18 @@ func KindOf(data []byte) Kind {
 	if i >= len(data) {
 		return Invalid
 	}
-	switch c := data[i]; {
-	case c == '{':
+	switch data[i] {
+	case '{':
 		return Object
-	case c == '[':
+	case '[':
 		return Array
-	case c == '"':
+	case '"':
 		return String
-	case c == 't' || c == 'f':
+	case 't', 'f':
 		return Bool
-	case c == 'n':
+	case 'n':
 		return Null
-	case c == '-' || isDigit(c):
+	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		return Number
 	}
 	return Invalid

@@ -78,7 +78,6 @@ func (d *decoder) take(n int, each uintptr) error {
 	return nil
 }
 
-// takeText reserves memory for a value that another decoder decodes.
 func (d *decoder) takeText(t reflect.Type, text []byte) error {
 	size := len(text)
 	if t != rawType {
@@ -248,7 +247,6 @@ func (d *decoder) slice(v reflect.Value, i int) error {
 	return nil
 }
 
-// length returns the number of the remaining members or elements.
 func length(c Cursor) (n int) {
 	for {
 		if _, ok := c.next(); !ok {

@@ -99,7 +99,6 @@ func (p *patcher) arrays(from, to [][]byte) {
 	}
 }
 
-// at calls f with the path of a member or element.
 func (p *patcher) at(name string, f func()) {
 	before := len(p.path)
 	p.path = append(p.path, '/')

@@ -18,7 +18,6 @@ type field struct {
 	shape shape
 }
 
-// layout describes how a type is decoded.
 type layout struct {
 	unmarshaler bool // the type decodes itself
 	foreign     bool // decoded by encoding/json
@@ -62,8 +61,7 @@ func layoutOf(t reflect.Type) *layout {
 }
 
 // collect adds the fields of a struct and of its embedded structs. It returns false if
-// encoding/json has special rules for the struct: two fields with one name, embedded pointers, or
-// the option string.
+// encoding/json has special rules: for fields of one name, embedded pointers, or the option string.
 func (l *layout) collect(t reflect.Type, index []int) bool {
 	simple := true
 	for i := range t.NumField() {
@@ -109,6 +107,5 @@ func (l *layout) collect(t reflect.Type, index []int) bool {
 	return simple
 }
 
-// maxEmbedded is the maximum depth of embedded structs, which ends the recursion for a struct that
-// embeds itself.
+// maxEmbedded is the maximum depth of embedded structs, for a struct that embeds itself.
 const maxEmbedded = 16

@@ -23,8 +23,7 @@ var ranks = func() map[string]int {
 	return out
 }()
 
-// seconds maps members that are a key only together with another member to that member and its
-// default.
+// seconds maps members that are a key only with another member to that member and its default.
 var seconds = map[string]struct{ name, zero string }{
 	"containerPort": {"protocol", `"TCP"`},
 	"port":          {"protocol", `"TCP"`},
@@ -39,7 +38,7 @@ type list struct {
 	gone                  []bool   // whether an element of before was not found in after
 }
 
-// match follows each element of a list from before to after, and never by its position. Raw are the
+// match follows each element of a list from before to after, but not by its position. Raw are the
 // elements of before as they were sent. Key is the name of the key, or empty.
 //
 //  1. Elements with the same key are the same element, if the key is unique before and after.
@@ -68,8 +67,7 @@ func match(raw, before, after [][]byte, key string) *list {
 	return l
 }
 
-// sameKeys reports whether all keys are in place and unique. It is false for long lists, where
-// [list.pair] is faster.
+// sameKeys reports whether all keys are in place and unique. For long lists [list.pair] is faster.
 func sameKeys(before, after [][]byte) bool {
 	if len(before) != len(after) || len(before) > 32 {
 		return false
@@ -146,8 +144,7 @@ func (l *list) pair(before, after [][]byte, certain func(was []int, n int) bool)
 
 func (l *list) take(i, j int) { l.from[i], l.gone[j] = j, false }
 
-// open returns the elements of before that are removed or changed. An element of after may
-// correspond to them, but the lists do not show that.
+// open returns the elements of before that are removed or changed: the lists do not show which.
 func (l *list) open() []int {
 	if !slices.Contains(l.gone, true) || !slices.Contains(l.from, -1) {
 		return nil
@@ -167,14 +164,12 @@ func (l *list) open() []int {
 	return out
 }
 
-// possible reports whether two elements can be the same by their keys. Elements with different keys
-// are not.
+// possible reports whether two elements can be the same by their keys.
 func (l *list) possible(j, i int) bool {
 	was, is := l.beforeKeys[j], l.afterKeys[i]
 	return len(was) == 0 || len(is) == 0 || bytes.Equal(was, is)
 }
 
-// same reports whether some elements have the same text.
 func same(elements [][]byte, which []int) bool {
 	for _, i := range which[1:] {
 		if !bytes.Equal(elements[i], elements[which[0]]) {
@@ -184,8 +179,8 @@ func same(elements [][]byte, which []int) bool {
 	return true
 }
 
-// keys returns the key of each element, empty if it has no key. Without a name, the key of the list
-// is the first of the identities that an element has.
+// keys returns the key of each element, if it has one. Without a name, the key of the list is the
+// first of the identities that an element has.
 func keys(before, after [][]byte, name string) (was, is [][]byte) {
 	was, is = make([][]byte, len(before)), make([][]byte, len(after))
 	if name == "" {
@@ -210,7 +205,6 @@ func keys(before, after [][]byte, name string) (was, is [][]byte) {
 	return was, is
 }
 
-// rank returns the index of the first identity that an element has.
 func rank(element []byte) int {
 	best := len(identities)
 	if KindOf(element) != Object {
@@ -224,7 +218,6 @@ func rank(element []byte) int {
 	return best
 }
 
-// keyOf returns the value of an element's key, or nil.
 func keyOf(element []byte, name string) []byte {
 	value := first(element, name)
 	if !scalar(value) {

@@ -3,7 +3,6 @@
 
 package jsontext
 
-// member is a member of an object with its decoded name.
 type member struct {
 	name  string
 	value []byte

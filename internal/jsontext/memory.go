@@ -12,8 +12,7 @@ import (
 
 const (
 	// A decoded value may need minMemory, or memoryFactor times its text if that is more. An empty
-	// object in a list has three bytes of text, and needs hundreds of bytes as a container of a
-	// pod.
+	// container of a pod has three bytes of text, and needs hundreds.
 	minMemory    = 64 << 20
 	memoryFactor = 8
 	// mapCost is the memory of a map entry in addition to its key and value.
@@ -45,7 +44,6 @@ func Memory(data []byte) (int, error) {
 	return size, nil
 }
 
-// memoryOf returns the memory limit for the value of a text.
 func memoryOf(data []byte) int { return max(minMemory, memoryFactor*len(data)) }
 
 // Count returns the number of members and elements in a value at all levels. It stops above a

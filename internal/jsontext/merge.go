@@ -127,7 +127,6 @@ func (m merger) added(out []byte, start int, before, after object) ([]byte, erro
 	return out, nil
 }
 
-// comma appends a comma, except to an object that begins at start and has no members yet.
 func comma(out []byte, start int) []byte {
 	if len(out) > start {
 		out = append(out, ',')

@@ -68,7 +68,6 @@ func checkQuantities(data []byte) error {
 	return nil
 }
 
-// numeric reports whether a string or a number has only characters of a number with an exponent.
 func numeric(token []byte) bool {
 	if token[0] == '"' && len(token) > 2 {
 		token = token[1 : len(token)-1]

@@ -30,7 +30,6 @@ func (e *SyntaxError) Error() string {
 	return e.reason + " at byte " + strconv.Itoa(e.offset)
 }
 
-// Reasons of syntax errors.
 const (
 	reasonEnd     = "unexpected end of JSON"
 	reasonValue   = "expected a JSON value"

@@ -5,11 +5,10 @@ package jsontext
 
 import "reflect"
 
-// shape is the Go type of a value. It is nil for a type that encodes or decodes itself, and for an
-// unknown type.
+// shape is the Go type of a value.
 type shape struct {
-	t   reflect.Type
-	key string // patchMergeKey of the field, for a list
+	t   reflect.Type // nil for an unknown type
+	key string       // patchMergeKey of the field, for a list
 }
 
 // fields returns the type without pointers, and its layout. Both are nil if the text of the value
@@ -44,7 +43,6 @@ func (s shape) member(name string) (shape, bool) {
 	return shape{}, false
 }
 
-// element returns the shape of the elements of a list.
 func (s shape) element() shape {
 	if t, _ := s.fields(); t != nil && t.Kind() == reflect.Slice {
 		return shape{t: t.Elem()}
@@ -52,8 +50,7 @@ func (s shape) element() shape {
 	return shape{}
 }
 
-// fixed reports whether a member is a struct in a struct, without a pointer. It can be empty, but
-// not removed.
+// fixed reports whether a member is a struct in a struct: it can be empty, but not removed.
 func (s shape) fixed(name string) bool {
 	child, _ := s.member(name)
 	outer, _ := s.fields()

@@ -35,13 +35,7 @@ func (s *Set) labels() prometheus.Labels {
 }
 
 // Counter adds a counter.
-func (s *Set) Counter(name, help string) prometheus.Counter {
-	c := prometheus.NewCounter(prometheus.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: s.labels(),
-	})
-	s.collectors = append(s.collectors, c)
-	return c
-}
+func (s *Set) Counter(name, help string) prometheus.Counter { return s.vec(name, help).WithLabelValues() }
 
 // Counters adds a counter for each value of a label. All counters exist from the start, so a rate
 // includes the first event.
@@ -54,10 +48,10 @@ func (s *Set) Counters(name, help, label string, values ...string) map[string]pr
 	return out
 }
 
-func (s *Set) vec(name, help, label string) *prometheus.CounterVec {
+func (s *Set) vec(name, help string, labels ...string) *prometheus.CounterVec {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: s.labels(),
-	}, []string{label})
+	}, labels)
 	s.collectors = append(s.collectors, vec)
 	return vec
 }

@@ -3,8 +3,7 @@
 
 // Package quietlog logs errors that others can cause at any rate, such as undecodable messages of a
 // peer or refusals of a broker. The first error of each kind is logged at once. After that, there
-// is at most one line a minute, with the number of errors since the last line. Metrics have the
-// exact number, and the log does not grow with an attack.
+// is at most one line a minute, with the number of errors since the last line.
 package quietlog
 
 import (
@@ -85,7 +84,6 @@ func (l *Log) Flush(logger klog.Logger) {
 	l.removeLocked(logger, func(*state) bool { return true })
 }
 
-// removeLocked removes kinds, after it has logged their counted errors.
 func (l *Log) removeLocked(logger klog.Logger, which func(*state) bool) {
 	for k, s := range l.kinds {
 		if !which(s) {

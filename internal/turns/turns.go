@@ -68,7 +68,6 @@ func (t *Turns) beginLocked() {
 	}
 }
 
-// end ends a turn, or removes it from the queue.
 func (t *Turns) end(w *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

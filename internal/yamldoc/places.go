@@ -58,7 +58,6 @@ func (p Places) of(n *yamlv3.Node) Place {
 	return Place{p.document.Start + n.Line - 1, n.Column}
 }
 
-// find returns the node at a path, with the key of its field, or the innermost one around it.
 func (p Places) find(path []string) (key, value *yamlv3.Node) {
 	value = p.root
 	for _, name := range path {

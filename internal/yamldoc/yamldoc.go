@@ -30,13 +30,11 @@ import (
 )
 
 const (
-	// MaxBytes is the size limit of a document as written. An API server with etcd's default stores
-	// no more.
+	// MaxBytes is the size limit of a document as written, as in etcd.
 	MaxBytes = 3 << 19
-	// MaxExpanded is the size limit of a document with its aliases replaced. An API server accepts
-	// no larger request.
+	// MaxExpanded is the size limit of a document with its aliases replaced, as in the API server.
 	MaxExpanded = 3 << 20
-	// MaxDepth is the limit of nested values. Package encoding/json reads no deeper text.
+	// MaxDepth is the limit of nested values, as in encoding/json.
 	MaxDepth = 10_000
 	// MaxDocuments is the limit of documents in a file.
 	MaxDocuments = 100_000
@@ -94,8 +92,8 @@ func takeTurn(text []byte) (release func()) {
 	return release // without an error, since the context does not end
 }
 
-// memory returns approximately how much memory a parser needs for a text, or more. Characters that
-// separate values also count inside strings. Each value has such a character before or after it.
+// memory returns approximately how much memory a parser needs for a text, or more: it counts the
+// characters that separate values, also inside strings.
 func memory(text []byte) int {
 	anchors := bytes.IndexByte(text, '&') >= 0
 	size := 0
@@ -239,8 +237,8 @@ func Depth(text []byte) (deepest int) {
 	return deepest
 }
 
-// quoted matches the values in the messages of the parser. Single quoted characters are not
-// matched, because they are characters that the parser expected.
+// quoted matches the values in the messages of the parser, but not the single characters that it
+// expected.
 var quoted = regexp.MustCompile("(?s)`.*`|'[^']{2,}'|(invalid map key|unsupported map key of type).*")
 
 // withoutValues returns an error without the values that the parser quotes. Repeated keys stay in

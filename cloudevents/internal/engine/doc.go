@@ -19,10 +19,9 @@
 // LaneControl and LaneBulk belong to their connection: the next connection begins with its own
 // requests. Start owns every goroutine and returns when they have ended. Nothing is polled.
 //
-// No item delays another item. An item is dropped if it cannot be encoded, is too large or can never
-// be published; its Settled receives the reason. If the broker refuses an item for now, with a
-// [cloudevents.TemporaryError], the engine publishes it again on the same connection, whatever its
-// lane. The delays grow from 100 ms to 10 s. After any other refusal an item of LaneControl or
-// LaneBulk is dropped. An item of LaneLive is kept for the next connection, or until it is enqueued
-// again. Each refused item is logged once, and the metrics count every refusal.
+// No item delays another item. An item that cannot be encoded or is too large is dropped. If the
+// broker refuses an item for now, with a [cloudevents.TemporaryError], the engine publishes it again
+// on the same connection, with delays that grow from 100 ms to 10 s. After any other refusal an item
+// of LaneControl or LaneBulk is dropped, and an item of LaneLive is kept for the next connection, or
+// until it is enqueued again. Each refused item is logged once, and the metrics count every refusal.
 package engine

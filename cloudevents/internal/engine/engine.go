@@ -79,7 +79,6 @@ func (o *Options) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(o.QPS), burst)
 }
 
-// state is the progress of Start.
 type state int
 
 const (
@@ -253,7 +252,6 @@ func (e *Engine) connect(ctx context.Context) (cloudevents.Conn, error) {
 	})
 }
 
-// failed records a failure to connect, and logs it unless the last one had the same reason.
 func (e *Engine) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return

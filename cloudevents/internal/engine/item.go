@@ -13,8 +13,7 @@ const (
 	// connection ends: the next connection begins with its own requests.
 	LaneControl Lane = iota
 	// LaneLive is for changes of works. An item is kept until the broker has acknowledged it, over any
-	// number of connections. It waits there at most once: changes in the meantime are sent
-	// together.
+	// number of connections. It waits there at most once.
 	LaneLive
 	// LaneBulk is for answers to requests. Queue long answers piece by piece: an item that enqueues
 	// the next one when its turn comes shares the lane with others. LaneLive overtakes LaneBulk, also
@@ -34,8 +33,7 @@ type Item interface {
 	// Settled is called at the end of the item. err is nil when the broker has acknowledged the
 	// message, and [cloudevents.ErrConnectionLost] when an item of LaneControl or LaneBulk was dropped
 	// with its connection. Otherwise it is the reason why the message cannot be encoded or is
-	// permanently refused. Settled is not called for an item of LaneLive when its connection ends: the
-	// item is sent again. It must not block.
+	// permanently refused. It must not block.
 	Settled(err error)
 }
 

@@ -40,7 +40,6 @@ type metrics struct {
 	isConnected, changed, limit *prometheus.Desc
 }
 
-// measure makes the metrics of the engine and registers them, if the options have a registerer.
 func (e *Engine) measure() error {
 	if e.options.MetricsRegisterer == nil {
 		return nil
@@ -81,7 +80,6 @@ func (e *Engine) measure() error {
 	return nil
 }
 
-// unregister removes the metrics, so that a new client of this name can register its own.
 func (m *metrics) unregister() {
 	if m != nil {
 		m.registerer.Unregister(m.set)
@@ -117,7 +115,6 @@ func (m *metrics) gaveUp(n int) {
 	}
 }
 
-// settled counts publications that did not reach the broker.
 func (m *metrics) settled(how outcome, ended bool, err error) {
 	if m == nil || how == acknowledged {
 		return

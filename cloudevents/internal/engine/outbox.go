@@ -19,7 +19,6 @@ import (
 // answers make progress also under load.
 const liveStreak = 16
 
-// publication is one publication of an item.
 type publication struct {
 	item Item
 	lane Lane
@@ -27,7 +26,6 @@ type publication struct {
 	sent time.Time // when size was counted
 }
 
-// liveState follows one item of LaneLive.
 type liveState struct {
 	since  time.Duration // when it was queued; 0 without metrics
 	sent   int           // messages without acknowledgement
@@ -112,13 +110,11 @@ func (o *outbox) pushLocked(lane Lane, it Item) {
 	o.waiting[lane]++
 }
 
-// queueLocked queues an item of LaneLive.
 func (o *outbox) queueLocked(it Item, st *liveState) {
 	st.phase = phaseQueued
 	o.pushLocked(LaneLive, it)
 }
 
-// next removes and returns the next item to publish.
 func (o *outbox) next() (publication, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,7 +150,6 @@ func (o *outbox) sized(p *publication, size int) {
 	p.size, p.sent = o.window.add(size), o.clock.Now()
 }
 
-// outcome is the result of a publication.
 type outcome int
 
 const (
@@ -275,7 +270,6 @@ func (o *outbox) hasPostponed() bool {
 	return slices.ContainsFunc(o.postponed[:], func(items []Item) bool { return len(items) > 0 })
 }
 
-// release queues the postponed items again.
 func (o *outbox) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -19,7 +19,6 @@ import (
 // is disconnected right after each connection, for example by another client with its client ID.
 const stableAfter = time.Second
 
-// serve uses one connection until it or ctx ends.
 func (e *Engine) serve(ctx context.Context, conn cloudevents.Conn) {
 	e.setConnected(conn.MaxPacketSize())
 	e.logConnected(ctx)
@@ -89,7 +88,6 @@ func (e *Engine) send(ctx context.Context, conn cloudevents.Conn, enough func() 
 	}
 }
 
-// publish sends one item. It returns false when the connection has ended.
 func (e *Engine) publish(ctx context.Context, conn cloudevents.Conn, p publication) bool {
 	m, err := p.item.Message()
 	if err != nil {
@@ -124,7 +122,6 @@ func (e *Engine) publish(ctx context.Context, conn cloudevents.Conn, p publicati
 	}
 }
 
-// refusalReason returns the text for the log: what happens to a refused event.
 func refusalReason(it Item, how outcome, ended bool, err error) string {
 	switch {
 	case how == postponed && required(it):
