@@ -38,11 +38,8 @@ type conn struct {
 	scratch atomic.Pointer[[]byte]
 
 	closeOnce  sync.Once
-	endOnce    sync.Once
-	life       context.Context // ends with the connection
-	endLife    context.CancelFunc
-	ended      <-chan struct{} // of life
-	err        error           // read after ended is closed
+	life       context.Context         // ends with the connection
+	end        context.CancelCauseFunc // stops the receiver and all waiting calls; the first reason counts
 	goroutines sync.WaitGroup
 }
 
@@ -87,15 +84,13 @@ func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(err
 
 // send waits for the broker's window and for space in the write buffer, then writes.
 func (c *conn) send(ctx context.Context, publish *paho.Publish, r request) error {
-	select {
-	case <-c.ended: // first, since a select with several ready cases picks any
+	if c.life.Err() != nil { // first, since a select with several ready cases picks any
 		return errClosed
-	default:
 	}
-	if err := c.session.acquire(ctx, c.ended); err != nil {
+	if err := c.session.acquire(ctx, c.Done()); err != nil {
 		return err
 	}
-	if err := c.wire.waitRoom(ctx, c.ended); err != nil {
+	if err := c.wire.waitRoom(ctx, c.Done()); err != nil {
 		c.session.release()
 		return err
 	}
@@ -114,22 +109,21 @@ func (c *conn) send(ctx context.Context, publish *paho.Publish, r request) error
 func (c *conn) MaxPacketSize() int { return c.limit }
 
 // Done implements [cloudevents.Conn].
-func (c *conn) Done() <-chan struct{} { return c.ended }
+func (c *conn) Done() <-chan struct{} { return c.life.Done() }
 
 // Err implements [cloudevents.Conn]. If the broker sent a reason, the error wraps a [*ReasonError].
 func (c *conn) Err() error {
-	select {
-	case <-c.ended:
-		return c.err
-	default:
+	err := context.Cause(c.life)
+	if err == errClosed { //nolint:errorlint // an error of the link may wrap it
 		return nil
 	}
+	return err
 }
 
 // Close implements [cloudevents.Conn]. It sends DISCONNECT if the broker reads, and always returns
 // nil.
 func (c *conn) Close() error {
-	c.end(nil)
+	c.end(errClosed)
 	c.closeOnce.Do(func() {
 		_ = c.client.Disconnect(&paho.Disconnect{}) // fails if the link is broken
 	})
@@ -141,12 +135,4 @@ func (c *conn) Close() error {
 func (c *conn) lost(err error) {
 	reason := cmp.Or(c.session.reason(), c.wire.broken(), err)
 	c.end(fmt.Errorf("connection to %s ended: %w", c.endpoint, reason))
-}
-
-// end stops the receiver and all waiting calls; the first reason counts.
-func (c *conn) end(reason error) {
-	c.endOnce.Do(func() {
-		c.err = reason
-		c.endLife()
-	})
 }

@@ -110,8 +110,8 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 	waitingFor = "the broker to grant the subscriptions (SUBACK)"
 	if err := c.subscribe(timed, &o); err != nil {
 		if errors.Is(err, paho.ErrConnectionLost) || w.broken() != nil {
-			<-c.ended // soon: paho is shutting down
-			err = errors.Unwrap(c.err)
+			<-c.Done() // soon: paho is shutting down
+			err = errors.Unwrap(context.Cause(c.life))
 		}
 		_ = c.Close()
 		return fail(err)
@@ -186,8 +186,7 @@ func (s *settings) newConn(w *wire, o cloudevents.ConnectOptions) *conn {
 		session:  &session{queue: queue},
 		receiver: receiver{options: o, inbox: queue, wire: w},
 	}
-	c.life, c.endLife = context.WithCancel(context.Background())
-	c.ended = c.life.Done()
+	c.life, c.end = context.WithCancelCause(context.Background())
 	c.client = paho.NewClient(paho.ClientConfig{
 		Conn:        w,
 		Session:     c.session,

@@ -35,7 +35,9 @@ func (s *Set) labels() prometheus.Labels {
 }
 
 // Counter adds a counter.
-func (s *Set) Counter(name, help string) prometheus.Counter { return s.vec(name, help).WithLabelValues() }
+func (s *Set) Counter(name, help string) prometheus.Counter {
+	return s.vec(name, help).WithLabelValues()
+}
 
 // Counters adds a counter for each value of a label. All counters exist from the start, so a rate
 // includes the first event.
