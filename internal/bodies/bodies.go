@@ -42,11 +42,7 @@ type Bodies struct {
 // Those of one client may use two thirds of that.
 func New(largest, limit int64) *Bodies {
 	largest = min(largest, math.MaxInt64/2-1) // one more byte to detect the end
-	return &Bodies{
-		largest: largest,
-		limit:   max(2*(largest+1), limit),
-		large:   map[string]int64{},
-	}
+	return &Bodies{largest: largest, limit: max(2*(largest+1), limit), large: map[string]int64{}}
 }
 
 // Limit returns the limit of all bodies, in bytes.

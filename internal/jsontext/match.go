@@ -185,11 +185,10 @@ func keys(before, after [][]byte, name string) (was, is [][]byte) {
 	was, is = make([][]byte, len(before)), make([][]byte, len(after))
 	if name == "" {
 		best := len(identities)
-		for _, e := range before {
-			best = min(best, rank(e))
-		}
-		for _, e := range after {
-			best = min(best, rank(e))
+		for _, list := range [...][][]byte{before, after} {
+			for _, e := range list {
+				best = min(best, rank(e))
+			}
 		}
 		if best == len(identities) {
 			return was, is

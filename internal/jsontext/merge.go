@@ -74,22 +74,21 @@ func (m merger) objects(out, raw, before, after []byte, s shape) ([]byte, error)
 		value := c.Value
 		name, _ := Text(c.Key)
 		was, is := b.find(name), a.find(name)
-		from, to := zeroOf(value), emptyObject
+		from, to := zeroOf(value), emptyObject // the type omits a zero value
+		if was != nil {
+			from = was.value
+		}
 		switch {
-		case is == nil && was != nil:
+		case is != nil:
+			is.taken = true
+			to = is.value
+		case was == nil: // unknown to the type
+			to = from
+		default:
 			child, _ := s.member(name)
 			if !s.fixed(name) || !unknown(value, was.value, child) {
 				continue // removed
 			}
-			from = was.value
-		case is == nil: // unknown to the type
-			from, to = nil, nil
-		case was == nil: // a zero value that the type omits
-			is.taken = true
-			to = is.value
-		default:
-			is.taken = true
-			from, to = was.value, is.value
 		}
 		out = append(append(comma(out, start), c.Key...), ':')
 		if bytes.Equal(from, to) {

@@ -140,7 +140,7 @@ func convert(text []byte, parse func([]byte) ([]byte, error)) ([]byte, error) {
 		return nil, limit("the document has %d bytes, and %d are allowed", len(text), MaxBytes)
 	}
 	if memory(text) > maxMemory {
-		return nil, tooMany()
+		return nil, errTooMany
 	}
 	if hasAliases(text) {
 		if err := checkAliases(text); err != nil {
@@ -152,17 +152,16 @@ func convert(text []byte, parse func([]byte) ([]byte, error)) ([]byte, error) {
 		return nil, withoutValues(err)
 	}
 	if Depth(out) > MaxDepth {
-		return nil, tooDeep()
+		return nil, errTooDeep
 	}
 	return out, nil
 }
 
-func tooMany() error {
-	return limit("the document has so many small parts that it would take more than %d bytes of memory: make it simpler",
-		maxMemory)
-}
-
-func tooDeep() error { return limit("the document has more than %d levels", MaxDepth) }
+var (
+	errTooMany = limit("the document has so many small parts that it would take more than %d bytes of memory: "+
+		"make it simpler", maxMemory)
+	errTooDeep = limit("the document has more than %d levels", MaxDepth)
+)
 
 // checkAliases checks the limits of a document with its aliases replaced. It follows each anchor
 // once.
@@ -205,10 +204,10 @@ func (a anchors) count(n *yamlv3.Node) (size, error) {
 			return s, limit("the document has more than %d bytes with its aliases replaced", MaxExpanded)
 		}
 		if s.memory > maxMemory {
-			return s, tooMany()
+			return s, errTooMany
 		}
 		if s.depth > MaxDepth {
-			return s, tooDeep()
+			return s, errTooDeep
 		}
 	}
 	if n.Anchor != "" {
