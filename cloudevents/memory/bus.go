@@ -123,7 +123,7 @@ func (b *Bus) detach(c *conn) {
 	defer b.mu.Unlock()
 	delete(b.conns, c)
 	for _, f := range c.filters {
-		b.subs.remove(f, f.levels, c)
+		b.subs.remove(f, f.Levels, c)
 	}
 }
 

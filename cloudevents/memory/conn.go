@@ -11,6 +11,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/topicfilter"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 type conn struct {
 	bus     *Bus
 	options cloudevents.ConnectOptions
-	filters []filter
+	filters []topicfilter.Filter
 	round   uint64 // the last Bus.round that chose this connection; guarded by Bus.mu
 
 	window chan struct{} // has a token for each message that is not acknowledged
@@ -47,7 +48,7 @@ type publication struct {
 	done    func(error)
 }
 
-func open(b *Bus, o cloudevents.ConnectOptions, filters []filter) (*conn, error) {
+func open(b *Bus, o cloudevents.ConnectOptions, filters []topicfilter.Filter) (*conn, error) {
 	c := &conn{
 		bus:     b,
 		options: o,

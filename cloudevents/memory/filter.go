@@ -7,38 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/spokewire/sdk-go/internal/topicfilter"
 )
-
-type filter struct {
-	group  string // of a shared subscription, otherwise empty
-	levels []string
-}
-
-// parseFilter parses a filter by MQTT v5, sections 4.7 and 4.8.2.
-func parseFilter(s string) (filter, error) {
-	var f filter
-	path := s
-	if rest, shared := strings.CutPrefix(s, "$share/"); shared {
-		group, p, ok := strings.Cut(rest, "/")
-		if !ok || group == "" || strings.ContainsAny(group, "+#") {
-			return f, fmt.Errorf("topic filter %q: must be $share/<group>/<filter>, with a group without + and #", s)
-		}
-		f.group, path = group, p
-	}
-	if path == "" {
-		return f, fmt.Errorf("topic filter %q is empty", s)
-	}
-	f.levels = strings.Split(path, "/")
-	for i, level := range f.levels {
-		switch {
-		case level == "#" && i != len(f.levels)-1:
-			return f, fmt.Errorf("topic filter %q: # must be the last level", s)
-		case len(level) > 1 && strings.ContainsAny(level, "+#"):
-			return f, fmt.Errorf("topic filter %q: + and # must be a level of their own", s)
-		}
-	}
-	return f, nil
-}
 
 func checkTopic(topic string) error {
 	if topic == "" || strings.ContainsAny(topic, "+#\x00") {
@@ -63,8 +34,8 @@ func newNode() *node {
 	return &node{children: map[string]*node{}, groups: map[string]*group{}}
 }
 
-func (n *node) add(f filter, c *conn) {
-	for _, level := range f.levels {
+func (n *node) add(f topicfilter.Filter, c *conn) {
+	for _, level := range f.Levels {
 		child := n.children[level]
 		if child == nil {
 			child = newNode()
@@ -72,21 +43,21 @@ func (n *node) add(f filter, c *conn) {
 		}
 		n = child
 	}
-	if f.group == "" {
+	if f.Group == "" {
 		n.subs = append(n.subs, c)
 		return
 	}
-	g := n.groups[f.group]
+	g := n.groups[f.Group]
 	if g == nil {
 		g = &group{}
-		n.groups[f.group] = g
+		n.groups[f.Group] = g
 	}
 	g.members = append(g.members, c)
 }
 
 // remove undoes one add, below the levels that are left of the filter. It prunes empty nodes:
 // otherwise a long-lived bus with many short-lived names would grow.
-func (n *node) remove(f filter, levels []string, c *conn) {
+func (n *node) remove(f topicfilter.Filter, levels []string, c *conn) {
 	if len(levels) > 0 {
 		child := n.children[levels[0]]
 		child.remove(f, levels[1:], c)
@@ -95,13 +66,13 @@ func (n *node) remove(f filter, levels []string, c *conn) {
 		}
 		return
 	}
-	if f.group == "" {
+	if f.Group == "" {
 		n.subs = without(n.subs, c)
 		return
 	}
-	g := n.groups[f.group]
+	g := n.groups[f.Group]
 	if g.members = without(g.members, c); len(g.members) == 0 {
-		delete(n.groups, f.group)
+		delete(n.groups, f.Group)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/internal/topicfilter"
 )
 
 var _ cloudevents.Transport = (*Transport)(nil)
@@ -38,9 +39,9 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 		return nil, fmt.Errorf("connect to the memory bus: %w", err)
 	}
 	wanted := slices.Concat(o.Filters, o.Optional)
-	filters := make([]filter, len(wanted))
+	filters := make([]topicfilter.Filter, len(wanted))
 	for i, s := range wanted {
-		f, err := parseFilter(s)
+		f, err := topicfilter.Parse(s)
 		if err != nil {
 			return nil, &cloudevents.PermanentError{Err: err}
 		}

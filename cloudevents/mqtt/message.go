@@ -15,6 +15,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/topicfilter"
 )
 
 const (
@@ -146,29 +147,12 @@ func checkTopic(topic string) error {
 	return nil
 }
 
-// checkFilter refuses filters that are malformed by MQTT v5, sections 4.7 and 4.8.2.
 func checkFilter(filter string) error {
-	path := filter
-	if rest, shared := strings.CutPrefix(filter, "$share/"); shared {
-		group, p, ok := strings.Cut(rest, "/")
-		if !ok || group == "" || strings.ContainsAny(group, "+#") {
-			return fmt.Errorf("topic filter %q: must be $share/<group>/<filter>, with a group without + and #", filter)
-		}
-		path = p
-	}
-	switch {
-	case path == "":
-		return fmt.Errorf("topic filter %q is empty", filter)
-	case len(filter) > longestString:
+	if len(filter) > longestString {
 		return fmt.Errorf("a topic filter of %d bytes: MQTT allows %d", len(filter), longestString)
 	}
-	for level := range strings.SplitSeq(path, "/") {
-		if len(level) > 1 && strings.ContainsAny(level, "+#") {
-			return fmt.Errorf("topic filter %q: + and # must be a level of their own", filter)
-		}
-	}
-	if i := strings.IndexByte(path, '#'); i >= 0 && i != len(path)-1 {
-		return fmt.Errorf("topic filter %q: # must be the last level", filter)
+	if _, err := topicfilter.Parse(filter); err != nil {
+		return err
 	}
 	if err := checkString(filter); err != nil {
 		return fmt.Errorf("topic filter %q %w", filter, err)
