@@ -4,10 +4,7 @@
 package work
 
 import (
-	workv1 "open-cluster-management.io/api/work/v1"
-
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/agent"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/source"
 )
@@ -58,12 +55,3 @@ func SetMaxInbox(s *Source, n int) { s.source.SetMaxInbox(n) }
 
 // Contents returns the values of works that the journal of an agent would encode now.
 func Contents(a *Agent) []any { return a.agent.Contents() }
-
-// SpecError and StatusError return the error of an invalid spec or status of a peer.
-func SpecError(spec *workv1.ManifestWorkSpec) error {
-	return clientset.Brief(clientset.SpecErrors(spec))
-}
-
-func StatusError(status *workv1.ManifestWorkStatus) error {
-	return clientset.Brief(clientset.StatusErrors(status))
-}
