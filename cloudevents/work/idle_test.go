@@ -61,13 +61,18 @@ func (m *idleMeter) take(t *testing.T, message cloudevents.Message) {
 }
 
 // TestIdlePairIsQuiet: a source and a cluster in sync send at most one small message a minute in
-// each direction.
+// each direction. The agent, with or without named sources, sends one a minute.
 func TestIdlePairIsQuiet(t *testing.T) {
+	for name, sources := range map[string][]string{"named source": {"hub-of-region-1"}, "all sources": nil} {
+		t.Run(name, func(t *testing.T) { testIdlePair(t, work.AgentOptions{Sources: sources}) })
+	}
+}
+
+func testIdlePair(t *testing.T, options work.AgentOptions) {
 	inScene(t, func(s *scene) {
 		var m idleMeter
 		m.reset()
-		h := s.source(work.SourceOptions{SourceID: "hub-of-region-1"})
-		a := s.agent(work.AgentOptions{})
+		h, a := s.source(work.SourceOptions{SourceID: "hub-of-region-1"}), s.agent(options)
 		for i := range 100 {
 			h.create("cluster1", newWork(fmt.Sprintf("work%d", i), "1"))
 		}
@@ -86,12 +91,16 @@ func TestIdlePairIsQuiet(t *testing.T) {
 		synctest.Wait()
 		m.mu.Lock()
 		defer m.mu.Unlock()
+		const minutes = int(idleFor / time.Minute)
 		for _, sender := range []string{"source", "agent"} {
 			t.Logf("the %s sent %d messages in %s, %d bytes; the largest has %d: %s",
 				sender, m.messages[sender], idleFor, m.bytes[sender], m.largest[sender], m.example[sender])
-			if m.messages[sender] > int(idleFor/time.Minute) || m.largest[sender] > idleBytes {
+			if m.messages[sender] > minutes || m.largest[sender] > idleBytes {
 				t.Errorf("the %s sent %d messages in %s, of up to %d bytes", sender, m.messages[sender], idleFor, m.largest[sender])
 			}
+		}
+		if m.messages["agent"] < minutes-1 {
+			t.Errorf("the agent sent %d messages in %s", m.messages["agent"], idleFor)
 		}
 	})
 }

@@ -4,7 +4,6 @@
 package work_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -165,51 +164,6 @@ func TestLostStatusBeforeEqualStatus(t *testing.T) {
 		synctest.Wait()
 		if f.listed > 0 {
 			t.Errorf("%d works were listed although source and agent are equal", f.listed)
-		}
-	})
-}
-
-// TestIdlePairCost: an idle pair sends at most one small message a minute in each direction.
-func TestIdlePairCost(t *testing.T) {
-	const minutes, most = 30, 300
-	inScene(t, func(s *scene) {
-		h, a := s.source(work.SourceOptions{}), s.agent(work.AgentOptions{Sources: []string{"hub"}})
-		h.complete()
-		for i := range 200 {
-			h.create("cluster1", newWork(fmt.Sprint("w", i), "1"))
-			s.settle()
-			a.report(fmt.Sprint("w", i), "done")
-		}
-		time.Sleep(2 * time.Minute)
-		var mu sync.Mutex
-		sent := map[string][]int{}
-		s.decoding(codec.ManifestWork, func(m codec.Message, wire cloudevents.Message) bool {
-			mu.Lock()
-			defer mu.Unlock()
-			if p, ok := m.(*codec.Presence); ok && p.Cluster == "" {
-				return true // from a source to all processes with its ID, not one per cluster
-			}
-			data, err := json.Marshal(wire.Event)
-			if err != nil {
-				t.Error(err)
-			}
-			from := "source"
-			if m.Head().Agent != "" {
-				from = "agent"
-			}
-			sent[from] = append(sent[from], len(wire.Topic)+len(data))
-			if size := len(wire.Topic) + len(data); size > most {
-				t.Errorf("%T of %d bytes: %s %s", m, size, wire.Topic, data)
-			}
-			return true
-		})
-		time.Sleep(minutes * time.Minute)
-		synctest.Wait()
-		s.bus.Intercept(nil)
-		t.Logf("sent: %v", sent)
-		if len(sent["agent"]) < minutes-1 || len(sent["agent"]) > minutes+1 || len(sent["source"]) > minutes {
-			t.Errorf("%d messages of the agent and %d of the source in %d minutes", len(sent["agent"]), len(sent["source"]),
-				minutes)
 		}
 	})
 }
