@@ -20,10 +20,11 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// A strict peer has only the attributes of the enhancement: no UIDs, sequences, sessions or scopes.
+// An enhancement peer has only the attributes of the enhancement: no UIDs, sequences, sessions or
+// scopes.
 
-// sendStrict publishes a message that a strict peer could have sent.
-func (s *scene) sendStrict(m codec.Message) {
+// sendEnhancement publishes a message that an enhancement peer could have sent.
+func (s *scene) sendEnhancement(m codec.Message) {
 	s.t.Helper()
 	m.Head().ID = "x"
 	topic, event, err := codec.ManifestWork.Encode(m)
@@ -33,10 +34,11 @@ func (s *scene) sendStrict(m codec.Message) {
 	publish(s, cloudevents.Message{Topic: topic, Event: event})
 }
 
-// strictReport returns a strict agent's status of a work of the source "hub" on cluster1.
-func strictReport(name string, version int64, at time.Time, message string) *codec.Status {
+// enhancementReport returns an enhancement agent's status of a work of the source "hub" on
+// cluster1.
+func enhancementReport(name string, version int64, at time.Time, message string) *codec.Status {
 	return &codec.Status{
-		Header:  codec.Header{Source: "hub", Cluster: "cluster1", Agent: "strict-agent", Time: at.UTC()},
+		Header:  codec.Header{Source: "hub", Cluster: "cluster1", Agent: "enhancement-agent", Time: at.UTC()},
 		WorkRef: codec.WorkRef{ResourceID: codec.ResourceID("hub", "cluster1", name), Version: version},
 		Status:  appliedStatus(message),
 	}
@@ -49,9 +51,9 @@ func appliedStatus(message string) *workv1.ManifestWorkStatus {
 	}}}
 }
 
-// TestStrictStatusesByTime: the statuses of a strict agent are ordered by the times of their
-// events. These times may be equal if they are whole seconds.
-func TestStrictStatusesByTime(t *testing.T) {
+// TestStatusesWithoutUIDByTime: the statuses of an enhancement agent are ordered by the times of
+// their events. These times may be equal if they are whole seconds.
+func TestStatusesWithoutUIDByTime(t *testing.T) {
 	tests := []struct {
 		name string
 		gap  time.Duration
@@ -69,8 +71,8 @@ func TestStrictStatusesByTime(t *testing.T) {
 				h.create("cluster1", newWork("app", "1"))
 				s.settle()
 				at := time.Now().Truncate(time.Second)
-				s.sendStrict(strictReport("app", soon(), at, "first"))
-				s.sendStrict(strictReport("app", soon(), at.Add(tc.gap), "second"))
+				s.sendEnhancement(enhancementReport("app", soon(), at, "first"))
+				s.sendEnhancement(enhancementReport("app", soon(), at.Add(tc.gap), "second"))
 				s.settle()
 				if got := applied(h.get("cluster1", "app")); got != tc.want {
 					t.Errorf("the hub sees %q, want %q", got, tc.want)
@@ -80,21 +82,21 @@ func TestStrictStatusesByTime(t *testing.T) {
 	}
 }
 
-// TestStrictSpecsByTime: the last event of a strict source wins, even if the source counts its
-// versions from the beginning while a deletion is in progress.
-func TestStrictSpecsByTime(t *testing.T) {
+// TestSpecsWithoutUIDByTime: the last event of an enhancement source wins, even if the source
+// counts its versions from the beginning while a deletion is in progress.
+func TestSpecsWithoutUIDByTime(t *testing.T) {
 	inScene(t, func(s *scene) {
 		a := s.agent(work.AgentOptions{})
 		s.settle()
 		send := func(version int64, value string) {
 			m := &codec.Spec{
-				Header:  codec.Header{Source: "strict", Cluster: "cluster1", Time: time.Now().UTC()},
+				Header:  codec.Header{Source: "enhancement", Cluster: "cluster1", Time: time.Now().UTC()},
 				WorkRef: codec.WorkRef{ResourceID: "app", Version: version}, Work: newWork("app", value),
 			}
 			if value == "" {
 				m.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 			}
-			s.sendStrict(m)
+			s.sendEnhancement(m)
 			s.settle()
 		}
 		send(1, "one")
@@ -110,10 +112,10 @@ func TestStrictSpecsByTime(t *testing.T) {
 	})
 }
 
-// TestUnknownWorkOfStrictAgent: a source with a complete inventory requests the status of an
-// unknown work that a strict agent lists. Only the status shows whether the work belongs to the
-// source. A replica does so immediately, because it does not check for other processes before.
-func TestUnknownWorkOfStrictAgent(t *testing.T) {
+// TestUnknownWorkOfAgentWithoutUIDs: a source with a complete inventory requests the status of an
+// unknown work that an enhancement agent lists. Only the status shows whether the work belongs to
+// the source. A replica does so immediately, because it does not check for other processes before.
+func TestUnknownWorkOfAgentWithoutUIDs(t *testing.T) {
 	inScene(t, func(s *scene) {
 		h := s.source(work.SourceOptions{SharedGroup: "hubs", Store: work.NewMemoryStore()})
 		s.settle()
@@ -132,8 +134,8 @@ func TestUnknownWorkOfStrictAgent(t *testing.T) {
 			deliver(m)
 		})
 		unknown := codec.ResourceID("hub", "cluster1", "forgotten")
-		s.sendStrict(&codec.SpecResync{
-			Header: codec.Header{Cluster: "cluster1", Agent: "strict-agent"}, Broadcast: true,
+		s.sendEnhancement(&codec.SpecResync{
+			Header: codec.Header{Cluster: "cluster1", Agent: "enhancement-agent"}, Broadcast: true,
 			Entries: []codec.SpecEntry{{ResourceID: unknown, Version: 1}},
 		})
 		s.settle()
@@ -161,8 +163,8 @@ func (s *scene) runLogged(p starter) (*process, func() string) {
 }
 
 // TestRequestsForOtherAgentsAreIgnored: an agent ignores requests for other agents and does not log
-// them as errors. It receives them because requests to a strict cluster use the topic that all
-// agents read, and several sources may use one broker.
+// them as errors. It receives them because requests to an enhancement cluster use the topic that
+// all agents read, and several sources may use one broker.
 func TestRequestsForOtherAgentsAreIgnored(t *testing.T) {
 	inScene(t, func(s *scene) {
 		agent, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "cluster2", Sources: []string{"hub"}})
@@ -180,7 +182,7 @@ func TestRequestsForOtherAgentsAreIgnored(t *testing.T) {
 		h.create("cluster1", newWork("app", "1"))
 		other.create("cluster2", newWork("app", "1"))
 		s.settle()
-		s.sendStrict(strictReport("app", soon(), time.Now(), "ok"))
+		s.sendEnhancement(enhancementReport("app", soon(), time.Now(), "ok"))
 		s.settle()
 		s.reconnect()
 		if text := logs(); strings.Contains(text, "Refused") {

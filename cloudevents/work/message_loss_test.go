@@ -214,7 +214,7 @@ var silentLosses = []struct {
 	{"chunk on reconnect", kinds{isChunk}, false, (*lossyPair).reconnectChanged, 0},
 	{"hashes on reconnect", kinds{isHashes}, false, (*lossyPair).reconnectChanged, bundleRepair},
 	{"event of an answer", kinds{isAnswer}, true, func(*lossyPair) {}, 0},
-	{"event of a strict answer", kinds{isSpec}, true, func(*lossyPair) {}, bundleRepair},
+	{"event of a bundle answer", kinds{isSpec}, true, func(*lossyPair) {}, bundleRepair},
 	{"event to a new process", kinds{isSpec}, false, (*lossyPair).restartAgent, lossRepair},
 	{"end of an answer", kinds{isEnd}, true, func(*lossyPair) {}, 0},
 	{"digest", kinds{isDigest}, false, func(*lossyPair) {}, 0},

@@ -233,12 +233,12 @@ var rules = []ruletest.Rule{
 	{Name: "a work whose deletion has ended is deleted when its agent shows it",
 		Test: "TestBundleAbandonedWorkHeldByFinalizer", Edits: edits{
 			{"internal/protocol/bundle.go", "Send:      w.Phase == SourceGone,", "Send:      false,"}}},
-	{Name: "events of a source without UIDs are ordered by time", Test: "TestStrictSimulation", Package: simulation,
+	{Name: "events of a source without UIDs are ordered by time", Test: "TestEnhancementSimulation", Package: simulation,
 		Edits: edits{
 			{agentTable, "if e.NoUID && !e.Time.IsZero() && !w.Time.IsZero() {", "if false {"}}},
-	{Name: "unknown works in a list without sources are asked about", Test: "TestUnknownWorkOfStrictAgent", Edits: edits{
+	{Name: "unknown works in a list without sources are asked about", Test: "TestUnknownWorkOfAgentWithoutUIDs", Edits: edits{
 		{sourceTable, "AskStatus: complete && e.NoSource}", "AskStatus: false}"}}},
-	{Name: "a status without UID of an unknown work is answered", Test: "TestStrictSimulation", Package: simulation,
+	{Name: "a status without UID of an unknown work is answered", Test: "TestEnhancementSimulation", Package: simulation,
 		Edits: edits{
 			{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: complete && !e.Gone && !e.NoUID}"}}},
 }

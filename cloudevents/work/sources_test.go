@@ -139,7 +139,7 @@ func TestForeignEvents(t *testing.T) {
 		// on the topic of the source hub
 		forge("evil", "cluster1", "app", func(*codec.Spec) {})
 		forge("hub", "cluster1", "app", func(s *codec.Spec) { s.Version = 1<<63 - 1 }) // exhausts the versions
-		// a strict peer's work of that name
+		// an enhancement peer's work of that name
 		forge("hub", "cluster1", "app", func(s *codec.Spec) { s.UID, s.ResourceID = "", "id" })
 		s.settle()
 		if got := a.get("app"); got.ResourceVersion != before || valueOf(t, got) != "1" {

@@ -364,10 +364,10 @@ func TestLongIDs(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.create("cluster1", newWork("before", "1"))
-		strict := codec.WorkRef{ResourceID: longest, Version: 7, Name: longest}
+		withoutUID := codec.WorkRef{ResourceID: longest, Version: 7, Name: longest}
 		for _, m := range []codec.Message{
-			&codec.Status{Header: codec.Header{ID: "1", Source: "hub", Cluster: cluster, Agent: "a"}, WorkRef: strict},
-			&codec.Spec{Header: codec.Header{ID: "1", Source: other, Cluster: "cluster1"}, WorkRef: strict,
+			&codec.Status{Header: codec.Header{ID: "1", Source: "hub", Cluster: cluster, Agent: "a"}, WorkRef: withoutUID},
+			&codec.Spec{Header: codec.Header{ID: "1", Source: other, Cluster: "cluster1"}, WorkRef: withoutUID,
 				Work: newWork("", "")},
 		} {
 			topic, e, err := codec.ManifestWork.Encode(m)

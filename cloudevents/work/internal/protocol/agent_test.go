@@ -109,9 +109,9 @@ func TestOnSpec(t *testing.T) {
 	}
 }
 
-// TestOnSpecStrict: specs of a strict source are ordered by the times of their events, because its
-// versions may start again.
-func TestOnSpecStrict(t *testing.T) {
+// TestOnSpecWithoutUID: specs of an enhancement source are ordered by the times of their events,
+// because its versions may start again.
+func TestOnSpecWithoutUID(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	from := protocol.AgentWork{State: protocol.Held, Version: v(10, ""), Time: noon, Finalizers: true}
 	next := protocol.AgentWork{State: protocol.Deleting, Version: v(10, ""), Time: noon, NextV: 12, NextTime: noon.Add(1),
@@ -126,7 +126,7 @@ func TestOnSpecStrict(t *testing.T) {
 		want   protocol.AgentAction
 		reason string
 	}{
-		{"unknown", unknown, event(1, noon, false), protocol.Create, "a strict source cannot name a session"},
+		{"unknown", unknown, event(1, noon, false), protocol.Create, "an enhancement source cannot name a session"},
 		{"unknown delete", unknown, event(1, noon, true), protocol.CreateDeleting, "likewise"},
 		{"later, lower V", from, event(1, noon.Add(1), false), protocol.Take, "the source's counter restarted"},
 		{"earlier, higher V", from, event(11, noon.Add(-1), false), protocol.Answer, "late"},
@@ -137,7 +137,7 @@ func TestOnSpecStrict(t *testing.T) {
 		{"newer than next by time", next, event(1, noon.Add(2), false), protocol.KeepNext, "the source's counter restarted"},
 		{"older than next by time", next, event(13, noon, false), protocol.Ignore, "the newest wins"},
 		{"delete with the V of the spec", from, event(10, noon, true), protocol.MarkDeleting,
-			"a strict source need not raise V to delete"},
+			"an enhancement source need not raise V to delete"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestOnHash(t *testing.T) {
 		{"equal", held, last(entry("a", "h"), 5), protocol.Ignore, "both hold the same"},
 		{"equal, source ahead", held, last(entry("a", "h"), 6), protocol.Ignore, "the agent takes the sequence over"},
 		{"equal, source behind", held, last(entry("a", "h"), 4), protocol.Answer, "it missed an acknowledgement"},
-		{"equal, strict", held, entry("", "h"), protocol.Ignore, "a strict source names no incarnation"},
+		{"equal, no UID", held, entry("", "h"), protocol.Ignore, "an enhancement source names no incarnation"},
 		{"other hash", held, entry("a", "x"), protocol.PublishStatus, "it missed a status"},
 		{"other incarnation", held, entry("b", "h"), protocol.PublishStatus, "it has not seen this one's"},
 		{"deleting, other hash", deleting, entry("a", "x"), protocol.PublishStatus, "it missed a status"},

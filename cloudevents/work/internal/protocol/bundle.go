@@ -82,7 +82,7 @@ func orderBundle(w AgentWork, e SpecEvent) ordering {
 	return older
 }
 
-// onBundleStatus is onStrictStatus for bundle agents. Their statuses are ordered by Seq.
+// onBundleStatus is onStatusWithoutUID for bundle agents. Their statuses are ordered by Seq.
 func onBundleStatus(w SourceWork, e StatusEvent) SourceActions {
 	fresh := e.Seq > w.Seq
 	if e.Gone {

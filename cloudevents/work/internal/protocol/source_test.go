@@ -75,9 +75,9 @@ func TestOnStatus(t *testing.T) {
 	}
 }
 
-// TestOnStatusStrict: a strict agent does not send incarnations. The source uses V at Create and at
-// the deletion instead.
-func TestOnStatusStrict(t *testing.T) {
+// TestOnStatusWithoutUID: an enhancement agent does not send incarnations. The source uses V at
+// Create and at the deletion instead.
+func TestOnStatusWithoutUID(t *testing.T) {
 	status := func(n int64, at time.Time) protocol.StatusEvent {
 		return protocol.StatusEvent{Version: v(n, ""), NoUID: true, Time: at}
 	}
@@ -116,10 +116,10 @@ func TestOnListEntry(t *testing.T) {
 	entry := func(ver protocol.Version, seq int64) protocol.ListEntry {
 		return protocol.ListEntry{Version: ver, Seq: seq}
 	}
-	foreign, strict := entry(v(1, "a"), 9), entry(v(10, ""), 0)
-	foreign.Foreign, strict.NoSource = true, true
-	strictOld := strict
-	strictOld.V = 9
+	foreign, noUID := entry(v(1, "a"), 9), entry(v(10, ""), 0)
+	foreign.Foreign, noUID.NoSource = true, true
+	noUIDOld := noUID
+	noUIDOld.V = 9
 	tests := []struct {
 		name     string
 		work     protocol.SourceWork
@@ -132,9 +132,9 @@ func TestOnListEntry(t *testing.T) {
 		{"foreign, known id", live, foreign, true, actions{}, "another source's"},
 		{"unknown", none, entry(v(1, "a"), 0), false, actions{}, "the inventory is not complete"},
 		{"unknown, complete", none, entry(v(1, "a"), 0), true, actions{DeleteUnknown: true}, "the work has no owner"},
-		{"unknown, strict", none, strict, true, actions{AskStatus: true},
+		{"unknown, no UID", none, noUID, true, actions{AskStatus: true},
 			"the work may be another source's: the status shows it"},
-		{"unknown, strict, not complete", none, strict, false, actions{}, "the inventory is not complete"},
+		{"unknown, no UID, not complete", none, noUID, false, actions{}, "the inventory is not complete"},
 		{"equal", live, entry(v(10, "a"), 5), true, actions{Confirmed: true}, "nothing to do"},
 		{"older", live, entry(v(9, "a"), 5), true, actions{Send: true}, "the agent missed an update"},
 		{"older, other uid", live, entry(v(9, "b"), 5), true, actions{Send: true}, "the agent has an earlier incarnation"},
@@ -148,8 +148,8 @@ func TestOnListEntry(t *testing.T) {
 		{"greater sequence", live, entry(v(10, "a"), 6), true, actions{Confirmed: true, AskStatus: true},
 			"a status was missed"},
 		{"deleting", doomed, entry(v(10, "a"), 5), true, actions{Send: true}, "the agent missed the deletion"},
-		{"strict, equal", live, strict, true, actions{Confirmed: true}, "no uid to compare"},
-		{"strict, older", live, strictOld, true, actions{Send: true}, "the agent missed an update"},
+		{"no UID, equal", live, noUID, true, actions{Confirmed: true}, "no uid to compare"},
+		{"no UID, older", live, noUIDOld, true, actions{Send: true}, "the agent missed an update"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

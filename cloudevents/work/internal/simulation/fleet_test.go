@@ -41,9 +41,9 @@ type fleet struct {
 	owners   []*owner
 	clusters []*cluster
 	values   int // number of values given to specs and statuses
-	// The expected and the actual state of strict peers; see strict_test.go.
-	strictOwner   *owner
-	strictCluster *cluster
+	// The expected and the actual state of enhancement peers; see enhancement_test.go.
+	enhancementOwner   *owner
+	enhancementCluster *cluster
 
 	// mu guards the fields that the watches and the broker use concurrently with the script.
 	mu    sync.Mutex
@@ -63,8 +63,8 @@ type life struct {
 	began                time.Time
 	created              time.Time // by the current process of its source; guarded by fleet.mu
 	ended                time.Time // zero while it lasts; guarded by fleet.mu
-	// reused reports whether its strict source gave the version before. An agent that was away then
-	// notices nothing: the fourth anomaly of the protocol.
+	// reused reports whether its enhancement source gave the version before. An agent that was away
+	// then notices nothing: the fourth anomaly of the protocol.
 	reused bool
 }
 
@@ -341,7 +341,7 @@ func (f *fleet) ownerOf(l *life) *owner {
 			return o
 		}
 	}
-	return f.strictOwner
+	return f.enhancementOwner
 }
 
 func (f *fleet) clusterOf(l *life) *cluster {
@@ -350,7 +350,7 @@ func (f *fleet) clusterOf(l *life) *cluster {
 			return c
 		}
 	}
-	return f.strictCluster
+	return f.enhancementCluster
 }
 
 // peerOptions returns the options of the next process of a host, with the defaults of package work.

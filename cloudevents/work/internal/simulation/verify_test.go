@@ -20,7 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
-func (f *fleet) strict() bool { return f.profile.Traits().Bundle }
+func (f *fleet) bundle() bool { return f.profile.Traits().Bundle }
 
 // endFaults ends the faults: owners have all their works, most inventories are complete, and silent
 // losses are repaired.
@@ -30,7 +30,7 @@ func (f *fleet) endFaults() {
 	for _, o := range f.owners {
 		o.link.setCut(false)
 		o.recreate(len(o.absent))
-		if !f.config.Open && (!o.complete || f.strict()) { // without incarnations a late message may revive a work
+		if !f.config.Open && (!o.complete || f.bundle()) { // without incarnations a late message may revive a work
 			o.completeInventory()
 		}
 	}
@@ -44,7 +44,7 @@ func (f *fleet) endFaults() {
 // waitRepair waits for the repair of lost messages. No process reconnects, and no user calls
 // anything.
 func (f *fleet) waitRepair() {
-	if f.strict() {
+	if f.bundle() {
 		time.Sleep(2*work.DefaultResyncInterval + time.Minute)
 		return
 	}
@@ -99,7 +99,7 @@ func (f *fleet) verify() {
 // wanted returns the expected works of a cluster, by name.
 func (f *fleet) wanted(c *cluster) map[string]*wish {
 	out := map[string]*wish{}
-	for _, o := range append(slices.Clone(f.owners), f.strictOwner) {
+	for _, o := range append(slices.Clone(f.owners), f.enhancementOwner) {
 		if o == nil {
 			continue
 		}
@@ -153,18 +153,18 @@ func (f *fleet) verifyCluster(c *cluster) {
 // excusesWork reports whether an anomaly explains an unwanted work. It is the third anomaly if the
 // source lost its record and never had a complete inventory. It is the second anomaly if the
 // source's clock went back: a message of an earlier process may have revived the work, also one
-// that ended later. For strict sources it is the fourth anomaly.
+// that ended later. For enhancement sources it is the fourth anomaly.
 func (f *fleet) excusesWork(value string) bool {
 	l := f.lifeOf(value)
 	o := f.ownerOf(l)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
-	case o == f.strictOwner:
+	case o == f.enhancementOwner:
 		if excused := f.clusterOf(l).restartedSince(l.began) || !o.lost[l.cluster].Before(l.ended) || l.reused; !excused {
 			return false
 		}
-		f.count.add("excused: deleted work of a strict source revived, or its deletion lost", 1)
+		f.count.add("excused: deleted work of an enhancement source revived, or its deletion lost", 1)
 		return true
 	case o.lost[l.cluster].Before(l.ended):
 		revived := o.back && !o.complete && l.began.Before(o.lost[l.cluster])
@@ -194,7 +194,7 @@ func (f *fleet) excusesApplied(there deployed) bool {
 	lost := o.lost[l.cluster]
 	excused := slices.ContainsFunc(c.restarts, func(restart time.Time) bool {
 		return !restart.Before(there.at) &&
-			(f.strict() || !lost.Before(there.at) || !lost.Before(l.ended) || !l.created.Before(restart))
+			(f.bundle() || !lost.Before(there.at) || !lost.Before(l.ended) || !l.created.Before(restart))
 	})
 	if excused {
 		f.count.add("excused: record lost and agent restarted empty", 1)
@@ -246,7 +246,7 @@ func (f *fleet) verifySource(o *owner) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		f.t.Errorf("%s sees other works or statuses than there are (-want +got):\n%s", o.id, diff)
 	}
-	if diff := cmp.Diff(numbers, records); diff != "" && !f.strict() {
+	if diff := cmp.Diff(numbers, records); diff != "" && !f.bundle() {
 		f.t.Errorf("%s and its agents know other versions (-%s +agents):\n%s", o.id, o.id, diff)
 	}
 	for key, s := range got {

@@ -119,12 +119,12 @@ func (f *fleet) watchSource(o *owner) {
 }
 
 // checkObserved checks the observed generation of a report against the value that it reports.
-// Strict sources count generations from the messages of their agents, so reports of a strict
-// profile or a strict agent are not checked.
+// Enhancement sources count generations from the messages of their agents, so reports of a
+// enhancement agent are not checked.
 func (f *fleet) checkObserved(l *life, obj *workv1.ManifestWork) error {
 	value, _ := reported(obj)
 	spec := worktest.Value(f.t, obj)
-	if value == "" || f.strict() || l.cluster == strictCluster {
+	if value == "" || f.bundle() || l.cluster == enhancementCluster {
 		return nil
 	}
 	var observed int64
@@ -155,7 +155,7 @@ func (f *fleet) checkGone(o *owner, l *life) error {
 	switch {
 	case wanted:
 		return fmt.Errorf("its owner did not delete it")
-	case has && !f.strict() && !f.excusesApplied(there):
+	case has && !f.bundle() && !f.excusesApplied(there):
 		return fmt.Errorf("its cluster still has it")
 	}
 	return nil
@@ -165,7 +165,7 @@ func (f *fleet) checkStatus(l *life, before, obj *workv1.ManifestWork) error {
 	f.mu.Lock()
 	known := f.reports[report{string(obj.UID), worktest.Applied(obj)}]
 	f.mu.Unlock()
-	if worktest.Applied(obj) != "" && !known && !f.strict() && l.cluster != strictCluster {
+	if worktest.Applied(obj) != "" && !known && !f.bundle() && l.cluster != enhancementCluster {
 		return fmt.Errorf("status %q was not reported for incarnation %s", worktest.Applied(obj), obj.UID)
 	}
 	if before == nil || before.UID != obj.UID {
@@ -228,8 +228,8 @@ func (f *fleet) watchAgent(c *cluster) {
 
 // checkGeneration checks that the generation of an object increases only when its spec changes or
 // its deletion begins: no source here sets a spec to an earlier value. There are two exceptions. In
-// a strict profile the generation may increase as versions do. If clocks are set, it may increase
-// with a late message of a dead process, which had a higher count.
+// the profile ManifestBundle the generation may increase as versions do. If clocks are set, it may
+// increase with a late message of a dead process, which had a higher count.
 func (f *fleet) checkGeneration(before, obj *workv1.ManifestWork) error {
 	if before == nil || before.UID != obj.UID {
 		return nil
@@ -237,7 +237,7 @@ func (f *fleet) checkGeneration(before, obj *workv1.ManifestWork) error {
 	changed := !apiequality.Semantic.DeepEqual(before.Spec, obj.Spec) ||
 		(before.DeletionTimestamp == nil) != (obj.DeletionTimestamp == nil)
 	up := obj.Generation > before.Generation
-	if changed != up && (changed || !f.strict() && !f.config.Clocks) || obj.Generation < before.Generation {
+	if changed != up && (changed || !f.bundle() && !f.config.Clocks) || obj.Generation < before.Generation {
 		return fmt.Errorf("generation %d after %d, changed: %t", obj.Generation, before.Generation, changed)
 	}
 	return nil
@@ -250,7 +250,7 @@ func (f *fleet) excuse(l *life, what string) error {
 	o := f.ownerOf(l)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if (o.back || f.strict()) && !o.lost[l.cluster].IsZero() {
+	if (o.back || f.bundle()) && !o.lost[l.cluster].IsZero() {
 		f.count.add("excused: late message of a dead process with greater versions", 1)
 		return nil
 	}
@@ -267,7 +267,7 @@ func (f *fleet) inspect() {
 		records := c.State().Records
 		f.mu.Lock()
 		for key, r := range records {
-			// Strict sources, which have no UIDs, count from the beginning.
+			// Enhancement sources, which have no UIDs, count from the beginning.
 			if old, ok := c.records[key]; ok && r.Version < old.Version && r.UID != "" {
 				f.t.Errorf("%s: version %d of %s after %d", c.name, r.Version, key, old.Version)
 			}

@@ -4,17 +4,13 @@
 package source
 
 import (
-	"errors"
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
 )
 
@@ -34,53 +30,6 @@ type bundleWork struct {
 	created, reported bool
 	// otherSent is whether the work was sent because the agent reported another creation time.
 	otherSent bool
-}
-
-// numberLocked gives a record its next version. next is the next state of the object, or nil if
-// there is none.
-func (s *Source) numberLocked(w *sourceWork, next *workv1.ManifestWork) {
-	now := s.options.Clock.Now()
-	s.keepLocked(w)
-	if !s.traits.Bundle {
-		w.version = w.cluster.next(now)
-		return
-	}
-	if r, ok := w.cluster.reported.take(w.id); ok {
-		r = r.healed(peer.BoundsOf(s.traits, s.options.Clock))
-		w.bundle.floor, w.seq = max(w.bundle.floor, r.version), max(w.seq, r.seq)
-	}
-	generation := int64(0)
-	if next != nil {
-		generation = next.Generation
-		w.bundle.unversioned = next.Annotations[codec.AnnotationResourceVersion] == "0"
-	}
-	if w.bundle.unversioned {
-		w.version = 0
-		return
-	}
-	w.version = protocol.NextGeneration(generation, max(w.version, w.bundle.floor))
-	if next != nil {
-		next.Generation = w.version
-	}
-}
-
-// sawLocked records a version that the cluster has reported. raise is whether the work's version
-// must be above it.
-func (s *Source) sawLocked(c *sourceCluster, w *sourceWork, id string, version int64, raise bool) {
-	switch {
-	case !s.traits.Bundle:
-		c.saw(version)
-	case w != nil:
-		if raise || version > max(w.version, w.bundle.floor) {
-			w.bundle.floor = max(version, w.version) + protocol.Unreported
-			s.keepLocked(w)
-		}
-	default:
-		if version > c.reported.byID[id].version {
-			version += protocol.Unreported
-		}
-		c.reported.saw(id, datedReport{report: report{version: version}, at: s.options.Clock.Now()})
-	}
 }
 
 // keepLastVersion records the version and sequence ID of a removed work. A later work of this name
@@ -120,9 +69,9 @@ func (w *sourceWork) bundleSpecLocked(spec *codec.Spec) {
 	spec.Work = &obj
 }
 
-// resyncStrictLocked requests the statuses of all works from all agents, unless it has done so
+// resyncBundleLocked requests the statuses of all works from all agents, unless it has done so
 // before. It sends each cluster the hashes of its statuses and the unconfirmed works.
-func (s *Source) resyncStrictLocked() {
+func (s *Source) resyncBundleLocked() {
 	if !s.asked || len(s.works) == 0 {
 		s.askAll()
 	}
@@ -156,30 +105,6 @@ func (a *askedAll) Settled(err error) {
 	defer a.source.cache.Unlock()
 	a.source.asked = true
 	a.source.keepMeta()
-}
-
-// largeAttributes reports whether the metadata is near 64 KiB, the limit of an attribute. In a
-// profile ManifestBundle, the metadata is sent in an attribute.
-func (s *Source) largeAttributes(m *metav1.ObjectMeta) bool {
-	if !s.traits.Bundle {
-		return false
-	}
-	size := 256 * len(m.OwnerReferences)
-	for _, pairs := range []map[string]string{m.Labels, m.Annotations} {
-		for k, v := range pairs {
-			size += len(k) + len(v) + 8
-		}
-	}
-	return size > 8<<10 // escapes may turn each byte into six
-}
-
-// cannotSend converts a codec's error to an error of the API server.
-func cannotSend(err error) error {
-	var e *codec.Error
-	if errors.As(err, &e) && e.Code == codec.CodeAttribute && e.Field == "metadata" {
-		return apierrors.NewRequestEntityTooLargeError(err.Error())
-	}
-	return apierrors.NewBadRequest(err.Error())
 }
 
 // report has the version and sequence ID that the next ones of a work must exceed.

@@ -49,7 +49,7 @@ func (s *Source) resyncLocked() {
 	s.expireTombstonesLocked(s.options.Clock.Now())
 	s.metrics.ResyncBeganLocked()
 	if s.traits.Bundle {
-		s.resyncStrictLocked()
+		s.resyncBundleLocked()
 		return
 	}
 	scope := codec.ScopeLists

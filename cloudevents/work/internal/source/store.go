@@ -58,11 +58,11 @@ type storedPast struct {
 
 // storedCluster is the record of a cluster.
 type storedCluster struct {
-	Highest  int64         `json:"highest"`
-	Modern   bool          `json:"modern,omitempty"`
-	Strict   bool          `json:"strict,omitempty"`
-	Outdated bool          `json:"doubted,omitempty"`
-	Gap      *protocol.Gap `json:"gap,omitempty"`
+	Highest     int64         `json:"highest"`
+	Extended    bool          `json:"modern,omitempty"`
+	Enhancement bool          `json:"strict,omitempty"`
+	Outdated    bool          `json:"doubted,omitempty"`
+	Gap         *protocol.Gap `json:"gap,omitempty"`
 	// Forgotten is whether [Source.Forget] was called after the last message of the cluster.
 	Forgotten bool `json:"forgotten,omitempty"`
 }
@@ -134,8 +134,8 @@ func (w *sourceWork) Saved() {
 }
 
 func (c *sourceCluster) Content() any {
-	out := &storedCluster{Highest: c.highest, Modern: c.dialect == peer.DialectExtended,
-		Strict: c.dialect == peer.DialectEnhancement, Outdated: c.outdated}
+	out := &storedCluster{Highest: c.highest, Extended: c.dialect == peer.DialectExtended,
+		Enhancement: c.dialect == peer.DialectEnhancement, Outdated: c.outdated}
 	if c.gap.Kept() {
 		out.Gap = c.gap
 	}
@@ -261,8 +261,8 @@ func (s *Source) loadOther(key string, value []byte) error {
 		}
 		c.outdated = stored.Outdated
 		c.highest, c.dialect = max(c.highest, stored.Highest), peer.DialectUnknown
-		if stored.Modern || stored.Strict {
-			c.dialect = peer.DialectOf(stored.Modern)
+		if stored.Extended || stored.Enhancement {
+			c.dialect = peer.DialectOf(stored.Extended)
 		}
 	case isPast:
 		var stored storedPast

@@ -6,9 +6,59 @@ package source
 import (
 	"time"
 
+	workv1 "open-cluster-management.io/api/work/v1"
+
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/codec"
 )
+
+// numberLocked gives a record its next version. next is the next state of the object, or nil if
+// there is none.
+func (s *Source) numberLocked(w *sourceWork, next *workv1.ManifestWork) {
+	now := s.options.Clock.Now()
+	s.keepLocked(w)
+	if !s.traits.Bundle {
+		w.version = w.cluster.next(now)
+		return
+	}
+	if r, ok := w.cluster.reported.take(w.id); ok {
+		r = r.healed(peer.BoundsOf(s.traits, s.options.Clock))
+		w.bundle.floor, w.seq = max(w.bundle.floor, r.version), max(w.seq, r.seq)
+	}
+	generation := int64(0)
+	if next != nil {
+		generation = next.Generation
+		w.bundle.unversioned = next.Annotations[codec.AnnotationResourceVersion] == "0"
+	}
+	if w.bundle.unversioned {
+		w.version = 0
+		return
+	}
+	w.version = protocol.NextGeneration(generation, max(w.version, w.bundle.floor))
+	if next != nil {
+		next.Generation = w.version
+	}
+}
+
+// sawLocked records a version that the cluster has reported. raise is whether the work's version
+// must be above it.
+func (s *Source) sawLocked(c *sourceCluster, w *sourceWork, id string, version int64, raise bool) {
+	switch {
+	case !s.traits.Bundle:
+		c.saw(version)
+	case w != nil:
+		if raise || version > max(w.version, w.bundle.floor) {
+			w.bundle.floor = max(version, w.version) + protocol.Unreported
+			s.keepLocked(w)
+		}
+	default:
+		if version > c.reported.byID[id].version {
+			version += protocol.Unreported
+		}
+		c.reported.saw(id, datedReport{report: report{version: version}, at: s.options.Clock.Now()})
+	}
+}
 
 // checkLocked returns an error for implausible numbers that an agent reports of a work. w is nil
 // for an unknown work.

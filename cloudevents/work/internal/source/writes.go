@@ -5,6 +5,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -363,4 +364,28 @@ func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
 		return nil
 	}
 	return s.metrics.CountWrite(peer.CheckSize(m, limit))
+}
+
+// largeAttributes reports whether the metadata is near 64 KiB, the limit of an attribute. In a
+// profile ManifestBundle, the metadata is sent in an attribute.
+func (s *Source) largeAttributes(m *metav1.ObjectMeta) bool {
+	if !s.traits.Bundle {
+		return false
+	}
+	size := 256 * len(m.OwnerReferences)
+	for _, pairs := range []map[string]string{m.Labels, m.Annotations} {
+		for k, v := range pairs {
+			size += len(k) + len(v) + 8
+		}
+	}
+	return size > 8<<10 // escapes may turn each byte into six
+}
+
+// cannotSend converts a codec's error to an error of the API server.
+func cannotSend(err error) error {
+	var e *codec.Error
+	if errors.As(err, &e) && e.Code == codec.CodeAttribute && e.Field == "metadata" {
+		return apierrors.NewRequestEntityTooLargeError(err.Error())
+	}
+	return apierrors.NewBadRequest(err.Error())
 }

@@ -19,14 +19,15 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
-// TestStrictSimulation runs a strict agent and a strict source, which have only the attributes of
-// the enhancement, among our own. The verification follows after two resyncs of all processes.
-func TestStrictSimulation(t *testing.T) {
+// TestEnhancementSimulation runs an enhancement agent and an enhancement source, which have only
+// the attributes of the enhancement, among our own. The verification follows after two resyncs of
+// all processes.
+func TestEnhancementSimulation(t *testing.T) {
 	simulate(t, 4, func(t *testing.T, seed uint64, count *tally) {
 		f := newFleet(t, seed, codec.ManifestWork, count, func(tr *config) {
 			tr.Clocks, tr.Bad, tr.Small, tr.Named, tr.Silent = false, false, false, false, true
 		})
-		a, s := f.newStrictAgent(), f.newStrictSource()
+		a, s := f.newEnhancementAgent(), f.newEnhancementSource()
 		for range 60 + f.random.IntN(60) {
 			switch n := f.random.IntN(20); {
 			case n < 4:
@@ -52,17 +53,17 @@ func TestStrictSimulation(t *testing.T) {
 		}
 		f.serveAll()
 		s.excuse()
-		f.verifyStrictAgent(a)
-		f.verifyStrictSource(s)
+		f.verifyEnhancementAgent(a)
+		f.verifyEnhancementSource(s)
 		for _, c := range f.clusters {
 			f.verifyCluster(c)
 		}
 	})
 }
 
-// strictPeer is the connection of a strict peer, and all connections that replace it. It sends each
-// message only once.
-type strictPeer struct {
+// enhancementPeer is the connection of an enhancement peer, and all connections that replace it. It
+// sends each message only once.
+type enhancementPeer struct {
 	fleet   *fleet
 	link    *link
 	filters []string
@@ -76,7 +77,7 @@ type strictPeer struct {
 }
 
 // connect ends the connection and connects again.
-func (p *strictPeer) connect() {
+func (p *enhancementPeer) connect() {
 	if p.conn != nil {
 		_ = p.conn.Close()
 	}
@@ -101,7 +102,7 @@ func (p *strictPeer) connect() {
 	p.send(p.hello())
 }
 
-func (p *strictPeer) send(m codec.Message) {
+func (p *enhancementPeer) send(m codec.Message) {
 	p.sent++
 	p.last = p.last.Add(time.Microsecond) // only the times of events order them, so no two times may be equal
 	if now := time.Now().UTC(); now.After(p.last) {
@@ -118,14 +119,14 @@ func (p *strictPeer) send(m codec.Message) {
 	}
 }
 
-// strictAgent is an agent as the enhancement describes it. It applies each spec immediately.
-type strictAgent struct {
-	strictPeer
+// enhancementAgent is an agent as the enhancement describes it. It applies each spec immediately.
+type enhancementAgent struct {
+	enhancementPeer
 	owner *owner // owner of its works
-	works map[string]*strictWork
+	works map[string]*enhancementWork
 }
 
-type strictWork struct {
+type enhancementWork struct {
 	version int64
 	source  string
 	value   string
@@ -133,23 +134,23 @@ type strictWork struct {
 	gone    bool
 }
 
-const strictCluster = "strict"
+const enhancementCluster = "enhancement"
 
-func (f *fleet) newStrictAgent() *strictAgent {
-	a := &strictAgent{owner: f.owners[0], works: map[string]*strictWork{}}
-	a.strictPeer = strictPeer{
-		fleet: f, link: newLink(strictCluster, f.faults), hello: a.list, receive: a.take,
-		filters: []string{"/sources/+/clusters/strict/manifests", "/sources/+/resync/clusters/manifestsstatus"},
+func (f *fleet) newEnhancementAgent() *enhancementAgent {
+	a := &enhancementAgent{owner: f.owners[0], works: map[string]*enhancementWork{}}
+	a.enhancementPeer = enhancementPeer{
+		fleet: f, link: newLink(enhancementCluster, f.faults), hello: a.list, receive: a.take,
+		filters: []string{"/sources/+/clusters/enhancement/manifests", "/sources/+/resync/clusters/manifestsstatus"},
 	}
-	f.strictCluster = f.newCluster(strictCluster)
-	a.owner.clusters = append(a.owner.clusters, f.strictCluster)
+	f.enhancementCluster = f.newCluster(enhancementCluster)
+	a.owner.clusters = append(a.owner.clusters, f.enhancementCluster)
 	a.connect()
 	return a
 }
 
 // list returns the list of the agent, without sources and incarnations.
-func (a *strictAgent) list() codec.Message {
-	list := &codec.SpecResync{Header: codec.Header{Cluster: strictCluster, Agent: "strict-agent"}, Broadcast: true}
+func (a *enhancementAgent) list() codec.Message {
+	list := &codec.SpecResync{Header: codec.Header{Cluster: enhancementCluster, Agent: "enhancement-agent"}, Broadcast: true}
 	for id, w := range a.works {
 		if !w.gone {
 			list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: id, Version: w.version})
@@ -158,12 +159,12 @@ func (a *strictAgent) list() codec.Message {
 	return list
 }
 
-func (a *strictAgent) take(m codec.Message) {
+func (a *enhancementAgent) take(m codec.Message) {
 	switch m := m.(type) {
 	case *codec.Spec:
 		a.takeSpec(m)
 	case *codec.StatusResync:
-		if m.Cluster != "" && m.Cluster != strictCluster {
+		if m.Cluster != "" && m.Cluster != enhancementCluster {
 			return
 		}
 		for _, e := range m.Entries {
@@ -179,10 +180,10 @@ func (a *strictAgent) take(m codec.Message) {
 	}
 }
 
-func (a *strictAgent) takeSpec(m *codec.Spec) {
+func (a *enhancementAgent) takeSpec(m *codec.Spec) {
 	w := a.works[m.ResourceID]
 	if w == nil {
-		w = &strictWork{source: m.Source}
+		w = &enhancementWork{source: m.Source}
 		a.works[m.ResourceID] = w
 	}
 	if m.Version < w.version {
@@ -196,7 +197,7 @@ func (a *strictAgent) takeSpec(m *codec.Spec) {
 	a.report(m.ResourceID, w)
 }
 
-func (a *strictAgent) report(id string, w *strictWork) {
+func (a *enhancementAgent) report(id string, w *enhancementWork) {
 	status := &workv1.ManifestWorkStatus{Conditions: []metav1.Condition{{
 		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "Applied", Message: w.report,
 		LastTransitionTime: metav1.Now(),
@@ -206,18 +207,18 @@ func (a *strictAgent) report(id string, w *strictWork) {
 		status.Conditions = append(status.Conditions, gone)
 	}
 	a.send(&codec.Status{
-		Header:  codec.Header{Source: w.source, Cluster: strictCluster, Agent: "strict-agent"},
+		Header:  codec.Header{Source: w.source, Cluster: enhancementCluster, Agent: "enhancement-agent"},
 		WorkRef: codec.WorkRef{ResourceID: id, Version: w.version}, Status: status,
 	})
 }
 
-// verifyStrictAgent compares the owner's wishes with the agent's works and the statuses that the
-// source shows.
-func (f *fleet) verifyStrictAgent(a *strictAgent) {
+// verifyEnhancementAgent compares the owner's wishes with the agent's works and the statuses that
+// the source shows.
+func (f *fleet) verifyEnhancementAgent(a *enhancementAgent) {
 	want, held, seen := map[string]string{}, map[string]string{}, map[string]string{}
 	ids := map[string]string{}
 	for _, w := range a.owner.wants {
-		if w.cluster == strictCluster {
+		if w.cluster == enhancementCluster {
 			want[w.name] = w.Value
 			ids[f.profile.ResourceID(w.owner, w.cluster, w.name)] = w.name
 		}
@@ -229,7 +230,7 @@ func (f *fleet) verifyStrictAgent(a *strictAgent) {
 			held[ids[id]] = w.value
 		}
 	}
-	list, err := a.owner.works(strictCluster).List(f.t.Context(), metav1.ListOptions{})
+	list, err := a.owner.works(enhancementCluster).List(f.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -237,17 +238,17 @@ func (f *fleet) verifyStrictAgent(a *strictAgent) {
 		seen[list.Items[i].Name], _ = reported(&list.Items[i])
 	}
 	if diff := cmp.Diff(want, held); diff != "" {
-		f.t.Errorf("the strict agent has other works than its owner wants (-want +got):\n%s", diff)
+		f.t.Errorf("the enhancement agent has other works than its owner wants (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(want, seen); diff != "" {
-		f.t.Errorf("%s sees other statuses of the strict agent (-want +got):\n%s", a.owner.id, diff)
+		f.t.Errorf("%s sees other statuses of the enhancement agent (-want +got):\n%s", a.owner.id, diff)
 	}
 }
 
-// strictSource is a source as the enhancement describes it. Its versions count the writes of a
+// enhancementSource is a source as the enhancement describes it. Its versions count the writes of a
 // process.
-type strictSource struct {
-	strictPeer
+type enhancementSource struct {
+	enhancementPeer
 	owner   *owner // only for the records of the fleet
 	works   map[string]*ownWork
 	highest map[string]int64 // versions by key, of all processes
@@ -261,26 +262,26 @@ type ownWork struct {
 	at      time.Time
 }
 
-const strictHub = "strict-hub"
+const enhancementHub = "enhancement-hub"
 
-func (f *fleet) newStrictSource() *strictSource {
-	s := &strictSource{works: map[string]*ownWork{}, highest: map[string]int64{}}
-	s.strictPeer = strictPeer{
-		fleet: f, link: newLink(strictHub, f.faults), hello: s.request, receive: s.take,
-		filters: []string{"/sources/strict-hub/clusters/+/manifestsstatus", "/sources/resync/+/manifests"},
+func (f *fleet) newEnhancementSource() *enhancementSource {
+	s := &enhancementSource{works: map[string]*ownWork{}, highest: map[string]int64{}}
+	s.enhancementPeer = enhancementPeer{
+		fleet: f, link: newLink(enhancementHub, f.faults), hello: s.request, receive: s.take,
+		filters: []string{"/sources/enhancement-hub/clusters/+/manifestsstatus", "/sources/resync/+/manifests"},
 	}
 	s.owner = &owner{
-		fleet: f, id: strictHub, host: f.newHost(strictHub), clusters: f.clusters,
+		fleet: f, id: enhancementHub, host: f.newHost(enhancementHub), clusters: f.clusters,
 		wants: map[string]*wish{}, lost: map[string]time.Time{}, forgot: map[string]time.Time{},
 	}
-	f.strictOwner = s.owner
+	f.enhancementOwner = s.owner
 	s.connect()
 	return s
 }
 
 // request requests all statuses if the source has no works, otherwise those that differ.
-func (s *strictSource) request() codec.Message {
-	r := &codec.StatusResync{Header: codec.Header{Source: strictHub}, Broadcast: true}
+func (s *enhancementSource) request() codec.Message {
+	r := &codec.StatusResync{Header: codec.Header{Source: enhancementHub}, Broadcast: true}
 	for _, w := range s.works {
 		hash := ""
 		if w.status != nil {
@@ -291,9 +292,9 @@ func (s *strictSource) request() codec.Message {
 	return r
 }
 
-func (s *strictSource) publish(w *ownWork) {
+func (s *enhancementSource) publish(w *ownWork) {
 	m := &codec.Spec{
-		Header:            codec.Header{Source: strictHub, Cluster: w.cluster},
+		Header:            codec.Header{Source: enhancementHub, Cluster: w.cluster},
 		WorkRef:           codec.WorkRef{ResourceID: w.name, Version: w.version},
 		DeletionTimestamp: w.deleted, Work: worktest.New(w.name, w.Value),
 	}
@@ -301,7 +302,7 @@ func (s *strictSource) publish(w *ownWork) {
 	s.send(m)
 }
 
-func (s *strictSource) write(w *ownWork) {
+func (s *enhancementSource) write(w *ownWork) {
 	w.version++
 	w.reused = w.version <= s.highest[w.key()]
 	s.highest[w.key()] = max(w.version, s.highest[w.key()])
@@ -310,12 +311,12 @@ func (s *strictSource) write(w *ownWork) {
 
 // change creates, updates or deletes a work. Names are unique among clusters, because they are the
 // resource IDs.
-func (s *strictSource) change() {
+func (s *enhancementSource) change() {
 	f := s.fleet
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := f.anyCluster()
-	name := fmt.Sprintf("%s-%s-w%d", strictHub, c.name, f.random.IntN(2))
+	name := fmt.Sprintf("%s-%s-w%d", enhancementHub, c.name, f.random.IntN(2))
 	w := s.works[name]
 	switch {
 	case w == nil:
@@ -335,7 +336,7 @@ func (s *strictSource) change() {
 }
 
 // restart drops all state except the owner's wishes, and creates these works again.
-func (s *strictSource) restart() {
+func (s *enhancementSource) restart() {
 	f := s.fleet
 	s.mu.Lock()
 	old := s.works
@@ -356,7 +357,7 @@ func (s *strictSource) restart() {
 	}
 }
 
-func (s *strictSource) take(m codec.Message) {
+func (s *enhancementSource) take(m codec.Message) {
 	switch m := m.(type) {
 	case *codec.Status:
 		w := s.works[m.ResourceID]
@@ -379,7 +380,7 @@ func (s *strictSource) take(m codec.Message) {
 }
 
 // excuse limits the fourth anomaly to works with agents that have the version which was used twice.
-func (s *strictSource) excuse() {
+func (s *enhancementSource) excuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, w := range s.works {
@@ -388,8 +389,8 @@ func (s *strictSource) excuse() {
 	}
 }
 
-// verifyStrictSource compares the statuses of the source with the reports of the clusters.
-func (f *fleet) verifyStrictSource(s *strictSource) {
+// verifyEnhancementSource compares the statuses of the source with the reports of the clusters.
+func (f *fleet) verifyEnhancementSource(s *enhancementSource) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, w := range s.works {
@@ -399,11 +400,11 @@ func (f *fleet) verifyStrictSource(s *strictSource) {
 		obj, err := f.clusterOf(w.life).works().Get(f.t.Context(), name, metav1.GetOptions{})
 		switch {
 		case w.deleted != nil:
-			f.t.Errorf("the deletion of %s of the strict source is not confirmed", w.key())
+			f.t.Errorf("the deletion of %s of the enhancement source is not confirmed", w.key())
 		case err != nil:
-			f.t.Errorf("%s of the strict source: %v", w.key(), err)
+			f.t.Errorf("%s of the enhancement source: %v", w.key(), err)
 		case w.status == nil || worktest.Applied(obj) != worktest.Applied(&workv1.ManifestWork{Status: *w.status}):
-			f.t.Errorf("the strict source has status %+v of %s, not %q", w.status, w.key(), worktest.Applied(obj))
+			f.t.Errorf("the enhancement source has status %+v of %s, not %q", w.status, w.key(), worktest.Applied(obj))
 		}
 	}
 }
