@@ -65,18 +65,11 @@ var ourAttributes = [...]string{
 // works, agent sessions and resync IDs. Peers store them, and use them as keys.
 const MaxIDLength = 1024
 
-// reasonLong is the reason of errors about [MaxIDLength].
-const reasonLong = "is longer than 1024 bytes"
-
 // MaxHashLength is the limit of a status hash in bytes. Hashes of this package and of the OCM SDK
 // have 64. A source stores the hash of each status, and computes the sizes of its lists with it.
 const MaxHashLength = 128
 
-// reasonLongHash is the reason of errors about [MaxHashLength].
-const reasonLongHash = "is longer than 128 bytes"
-
-// maxAttribute is the longest attribute value in bytes: in binary mode MQTT carries attributes as
-// properties, with a length of 16 bits.
+// maxAttribute is the longest attribute value in bytes, as in the properties of MQTT.
 const maxAttribute = 1<<16 - 1
 
 // checkText returns why a string cannot be an attribute of an event, or "".
@@ -116,7 +109,12 @@ func isNoncharacter(r rune) bool {
 	return r&0xfffe == 0xfffe || 0xfdd0 <= r && r <= 0xfdef
 }
 
-const reasonTime = "is zero or not within the years 0 to 9999 of UTC"
+// Reasons of errors about identifiers, hashes and times.
+const (
+	reasonLong     = "is longer than 1024 bytes"
+	reasonLongHash = "is longer than 128 bytes"
+	reasonTime     = "is zero or not within the years 0 to 9999 of UTC"
+)
 
 // isRFC3339 reports whether RFC 3339 can express the time's year in UTC.
 func isRFC3339(t time.Time) bool {

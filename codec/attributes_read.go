@@ -76,8 +76,7 @@ func (r *reader) id(name string) string {
 	return s
 }
 
-// hash returns the status hash, or "" if the event does not have it. It limits its length, since
-// sources store it.
+// hash returns the status hash, or "" if the event does not have it.
 func (r *reader) hash() string {
 	s := r.text(attrStatusHash)
 	if len(s) > MaxHashLength {

@@ -4,7 +4,6 @@
 package codec
 
 import (
-	"errors"
 	"math"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
@@ -99,9 +98,8 @@ func (p *manifestBundle) decode(topic string, e *ce.Event) (Message, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cause := contextV1(e)
-	if cause != nil {
-		errors.As(cause, &err)
+	ctx, err := contextV1(e)
+	if err != nil {
 		return nil, err
 	}
 	var action Action

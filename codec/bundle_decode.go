@@ -18,7 +18,6 @@ import (
 // bundleReader reads the attributes of one event of the profile ManifestBundle.
 type bundleReader struct{ reader }
 
-// header reads the attributes that all events share.
 func (r *bundleReader) header(a address, ctx *ce.EventContextV1) Header {
 	h := r.reader.header(a, ctx)
 	h.ResyncID = "" // the format does not have it, so peers cannot return it in answers
@@ -54,24 +53,23 @@ func (r *bundleReader) metadata() (*metav1.ObjectMeta, *Error) {
 		return nil, nil
 	}
 	var m *metav1.ObjectMeta
-	if err := utiljson.Unmarshal([]byte(text), &m); err != nil {
-		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "is not that of an object", Err: err}
-	}
-	if m == nil {
+	reason, cause := "", utiljson.Unmarshal([]byte(text), &m)
+	switch {
+	case cause != nil:
+		reason = "is not that of an object"
+	case m == nil:
 		return nil, nil
+	case !metaTimes(m):
+		reason = "has a time that " + reasonTime
+	case len(m.Name) > MaxIDLength:
+		reason = "has a name that " + reasonLong
+	case m.Generation < 0:
+		reason = "has a negative generation"
+	default:
+		m.ManagedFields = nil // they concern only the peer, and may have any size and times
+		return m, nil
 	}
-	if !isRFC3339(m.CreationTimestamp.Time) || m.DeletionTimestamp != nil && !isRFC3339(m.DeletionTimestamp.Time) {
-		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "has a time that " + reasonTime}
-	}
-	if len(m.Name) > MaxIDLength {
-		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "has a name that " + reasonLong}
-	}
-	// Managed fields concern only the peer, and may have any size and times.
-	m.ManagedFields = nil
-	if m.Generation < 0 {
-		return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: "has a negative generation"}
-	}
-	return m, nil
+	return nil, &Error{Code: CodeData, Field: attrMetadata, Reason: reason, Err: cause}
 }
 
 // tracing reads the annotations for tracing. It ignores invalid ones: they are for logs only.
@@ -126,7 +124,6 @@ func (r *bundleReader) spec(h Header, action Action, e *ce.Event, ctx *ce.EventC
 	return m, nil
 }
 
-// readBundle reads the data of a spec event.
 func readBundle(data []byte) (*workv1.ManifestWork, *Error) {
 	if data == nil {
 		return nil, &Error{Code: CodeData, Field: "data", Reason: "is missing"}
@@ -152,15 +149,13 @@ func readBundle(data []byte) (*workv1.ManifestWork, *Error) {
 	if err := p.finish(); err != nil {
 		return nil, err
 	}
-	// A missing list does not count as empty: an empty list would remove everything from the
-	// cluster.
+	// An empty list would remove everything from the cluster.
 	if !hasManifests {
 		return nil, &Error{Code: CodeData, Field: "data.manifests", Reason: "is missing"}
 	}
 	return w, nil
 }
 
-// status reads a status event.
 func (r *bundleReader) status(h Header, action Action, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	meta, bad := r.metadata()
 	m := &Status{
@@ -186,7 +181,6 @@ func (r *bundleReader) status(h Header, action Action, e *ce.Event, ctx *ce.Even
 	return m, nil
 }
 
-// specResync reads an agent's request for specs.
 func (r *bundleReader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &SpecResync{Header: h, Broadcast: a.broadcast, TargetSource: r.text(attrOriginalSource)}
 	if target := m.TargetSource; target != "" {
@@ -208,7 +202,6 @@ func (r *bundleReader) specResync(h Header, a address, e *ce.Event, ctx *ce.Even
 	return m, nil
 }
 
-// statusResync reads a source's request for statuses.
 func (r *bundleReader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &StatusResync{Header: h, Broadcast: a.broadcast}
 	if r.err != nil {

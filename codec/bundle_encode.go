@@ -114,7 +114,7 @@ func (d *bundleDraft) bundle(s *workv1.ManifestWorkSpec) {
 
 // metadata writes the object's metadata, and the annotations for tracing again.
 func (d *bundleDraft) metadata(m *metav1.ObjectMeta) {
-	if !isRFC3339(m.CreationTimestamp.Time) || m.DeletionTimestamp != nil && !isRFC3339(m.DeletionTimestamp.Time) {
+	if !metaTimes(m) {
 		d.fail(CodeAttribute, attrMetadata, "has a time that "+reasonTime, nil)
 		return
 	}
@@ -192,7 +192,6 @@ func (d *bundleDraft) specResync(m *SpecResync) {
 		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: a list stands for all works", nil)
 	}
 	d.whole(m.Part, m.Chunk)
-	d.elements("data."+listVersions, len(m.Entries))
 	d.list(listVersions, len(m.Entries), 64+128*len(m.Entries), func(i int) (string, string) {
 		e := &m.Entries[i]
 		d.data = jsontext.AppendString(append(d.data, `{"resourceID":`...), e.ResourceID)
@@ -214,7 +213,6 @@ func (d *bundleDraft) statusResync(m *StatusResync) {
 		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: an empty list stands for all works", nil)
 	}
 	d.whole(m.Part, m.Chunk)
-	d.elements("data."+listHashes, len(m.Entries))
 	d.list(listHashes, len(m.Entries), 64+128*len(m.Entries), func(i int) (string, string) {
 		e := &m.Entries[i]
 		d.data = jsontext.AppendString(append(d.data, `{"resourceID":`...), e.ResourceID)

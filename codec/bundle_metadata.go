@@ -99,6 +99,11 @@ func noteOrigin(m *metav1.ObjectMeta, source string) {
 	m.Labels[LabelOriginalSource] = source
 }
 
+// metaTimes reports whether the times in metadata can be written and read again.
+func metaTimes(m *metav1.ObjectMeta) bool {
+	return isRFC3339(m.CreationTimestamp.Time) && (m.DeletionTimestamp == nil || isRFC3339(m.DeletionTimestamp.Time))
+}
+
 // tracingOf returns the annotations for tracing, never nil.
 func tracingOf(m *metav1.ObjectMeta) map[string]string {
 	out := map[string]string{}

@@ -32,9 +32,7 @@ const (
 )
 
 func newContextBuilder() *contextBuilder {
-	return &contextBuilder{ctx: &ce.EventContextV1{
-		Extensions: make(map[string]any, 8),
-	}}
+	return &contextBuilder{ctx: &ce.EventContextV1{Extensions: make(map[string]any, 8)}}
 }
 
 func (b *contextBuilder) fail(field, reason string, cause error) {
@@ -130,12 +128,11 @@ func (b *contextBuilder) setTime(value string) {
 	if err != nil {
 		b.fail("time", "is not an RFC 3339 timestamp", err)
 	}
-	// UTC, so that the same instant is always encoded to the same text.
 	b.ctx.Time = &cetypes.Timestamp{Time: t.UTC()}
 }
 
 // context returns the context, or the first error.
-func (b *contextBuilder) context() (*ce.EventContextV1, error) {
+func (b *contextBuilder) context() (*ce.EventContextV1, *Error) {
 	switch {
 	case b.version == "":
 		b.fail("specversion", "is missing", nil)

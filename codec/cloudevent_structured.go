@@ -65,7 +65,7 @@ func AppendStructured(dst []byte, e *ce.Event) ([]byte, error) {
 }
 
 // contextV1 returns the context of e, with its required attributes checked.
-func contextV1(e *ce.Event) (*ce.EventContextV1, error) {
+func contextV1(e *ce.Event) (*ce.EventContextV1, *Error) {
 	if e == nil || e.Context == nil {
 		return nil, &Error{Code: CodeAttribute, Reason: "the event has no context"}
 	}
@@ -75,11 +75,11 @@ func contextV1(e *ce.Event) (*ce.EventContextV1, error) {
 	}
 	switch {
 	case ctx.ID == "":
-		return nil, attributeError(ctx.ID, "id", "is missing")
+		return nil, &Error{Code: CodeAttribute, Field: "id", Reason: "is missing"}
 	case ctx.Source.URL == (cetypes.URIRef{}).URL:
-		return nil, attributeError(ctx.ID, "source", "is missing")
+		return nil, &Error{Code: CodeAttribute, EventID: ctx.ID, Field: "source", Reason: "is missing"}
 	case ctx.Type == "":
-		return nil, attributeError(ctx.ID, "type", "is missing")
+		return nil, &Error{Code: CodeAttribute, EventID: ctx.ID, Field: "type", Reason: "is missing"}
 	}
 	return ctx, nil
 }
@@ -93,7 +93,7 @@ func extensionNames(buf []string, ctx *ce.EventContextV1) []string {
 	return buf
 }
 
-func appendExtensions(dst []byte, ctx *ce.EventContextV1) ([]byte, error) {
+func appendExtensions(dst []byte, ctx *ce.EventContextV1) ([]byte, *Error) {
 	var buf [16]string
 	for _, name := range extensionNames(buf[:0], ctx) {
 		dst = append(dst, ',')

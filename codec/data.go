@@ -18,8 +18,7 @@ import (
 
 // MaxDepth is the largest nesting depth of arrays and objects in an event, and of any JSON in it.
 // It prevents hostile input from exhausting the stack. encoding/json and the API server's decoder
-// stop at 10,000. So they can decode the JSON of this package, also inside some more levels, such
-// as a work in a record of a store.
+// stop at 10,000, so the JSON can be inside some more levels, such as a record of a store.
 const MaxDepth = 9000
 
 // manifestDepth is the number of levels above a manifest in a structured event: the event, its
@@ -146,7 +145,7 @@ func (p *dataParser) finish() *Error {
 	return p.bad
 }
 
-// reasonFor returns the usual reason for an error, or another one if there are too many elements.
+// reasonFor returns the reason for an error of the JSON reader.
 func reasonFor(err error, usual string) string {
 	if syntax, ok := errors.AsType[*jsontext.SyntaxError](err); ok && syntax.TooMany {
 		return "is too large"
@@ -232,7 +231,6 @@ func (p *dataParser) manifests(t *workv1.ManifestsTemplate) {
 	}
 }
 
-// copyLimit is the size in bytes up to which the manifests of a work are copied. A slice of an
-// event keeps the whole event in memory, with its attributes and metadata. They have about half a
-// KiB, which is much for a small event and little for a large one.
+// copyLimit is the size in bytes up to which the manifests of a work are copied: a slice keeps the
+// whole event in memory. Its attributes and metadata matter only in small events.
 const copyLimit = 8 << 10

@@ -5,7 +5,6 @@ package codec
 
 import (
 	"crypto/sha1"
-	"errors"
 	"math"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
@@ -93,9 +92,8 @@ func (manifestWork) decode(topic string, e *ce.Event) (Message, *Error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cause := contextV1(e)
-	if cause != nil {
-		errors.As(cause, &err)
+	ctx, err := contextV1(e)
+	if err != nil {
 		return nil, err
 	}
 	if !addr.carries(ctx.Type) {

@@ -11,7 +11,6 @@ import (
 	"strings"
 )
 
-// part writes the attribute of a part.
 func (d *enhancementDraft) part(p Part) {
 	if reason := p.valid(); reason != "" {
 		d.fail(CodeAttribute, attrBuckets, reason, nil)
@@ -20,7 +19,6 @@ func (d *enhancementDraft) part(p Part) {
 	d.text(attrBuckets, p.String())
 }
 
-// part reads the attribute of a part.
 func (r *enhancementReader) part() Part {
 	text := r.text(attrBuckets)
 	if text == "" {
@@ -75,7 +73,6 @@ func (d *enhancementDraft) digest(m *Digest) {
 	d.text(attrDigest, string(text))
 }
 
-// digest reads an agent's digest.
 func (r *enhancementReader) digest(h Header) (Message, *Error) {
 	m := &Digest{Header: h, AgentSession: r.id(attrAgentSession)}
 	works, sums, _ := strings.Cut(r.text(attrDigest), ":")

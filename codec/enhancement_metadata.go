@@ -67,8 +67,7 @@ func (d *enhancementDraft) stringMap(name string, m map[string]string) {
 	d.data = append(d.data, '}')
 }
 
-// metadata reads the part of the object's metadata that belongs to the source, and ignores the
-// rest.
+// metadata reads the part of the object's metadata that belongs to the source.
 func (p *dataParser) metadata(m *metav1.ObjectMeta) {
 	*m = metav1.ObjectMeta{}
 	if p.Peek() != '{' {

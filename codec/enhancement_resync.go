@@ -9,7 +9,6 @@ import (
 	ce "github.com/cloudevents/sdk-go/v2/event"
 )
 
-// specResync drafts an agent's request for specs.
 func (d *enhancementDraft) specResync(m *SpecResync) {
 	// Only the topic of all sources has no source.
 	broadcast := m.Broadcast || m.Source == ""
@@ -41,7 +40,6 @@ func (d *enhancementDraft) specResync(m *SpecResync) {
 	}
 }
 
-// statusResync drafts a source's request for statuses.
 func (d *enhancementDraft) statusResync(m *StatusResync) {
 	// On the topic of all agents, clustername identifies the agent of the hashes, if they are for
 	// one agent.
@@ -66,7 +64,6 @@ func (d *enhancementDraft) specEntries(entries []SpecEntry) {
 		e := &entries[i]
 		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Source)
 	}
-	d.elements("data."+listVersions, len(entries))
 	d.list(listVersions, len(entries), size, func(i int) (string, string) {
 		d.data = entries[i].append(d.data)
 		return entries[i].check()
@@ -79,7 +76,6 @@ func (d *enhancementDraft) statusEntries(entries []StatusEntry) {
 		e := &entries[i]
 		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Hash)
 	}
-	d.elements("data."+listHashes, len(entries))
 	d.list(listHashes, len(entries), size, func(i int) (string, string) {
 		d.data = entries[i].append(d.data)
 		return entries[i].check()
@@ -106,7 +102,6 @@ func (d *enhancementDraft) request(h *Header, scope Scope, chunk Chunk) {
 	d.number(attrChunkCount, int64(chunk.Count))
 }
 
-// specResync reads an agent's request for specs.
 func (r *enhancementReader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &SpecResync{
 		Header:       h,
@@ -138,7 +133,6 @@ func (r *enhancementReader) specResync(h Header, a address, e *ce.Event, ctx *ce
 	return m, nil
 }
 
-// statusResync reads a source's request for statuses.
 func (r *enhancementReader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &StatusResync{Header: h, Broadcast: a.broadcast}
 	m.Scope, m.Chunk = r.request(&h)
@@ -156,15 +150,14 @@ func (r *enhancementReader) statusResync(h Header, a address, e *ce.Event, ctx *
 	return m, nil
 }
 
-// request reads the attributes of both kinds of request. An unknown scope is an error: as ScopeAll,
-// works that the sender did not intend to list would count as missing.
+// request reads the attributes of both kinds of request. An unknown scope is an error: with
+// ScopeAll, works without an entry would count as missing.
 func (r *enhancementReader) request(h *Header) (Scope, Chunk) {
 	scope := Scope(r.text(attrResyncScope))
 	if !scope.known() {
 		r.fail(CodeAttribute, attrResyncScope, "is unknown")
 	}
-	// The count is untrusted, and its reader may allocate a table of this size. 31 bits fit an int
-	// on every platform.
+	// Readers may allocate a table of this size.
 	index, count := r.number(attrChunkIndex), r.number(attrChunkCount)
 	switch {
 	case index == 0 && count == 0:

@@ -10,7 +10,6 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// spec drafts a spec event.
 func (d *enhancementDraft) spec(m *Spec) {
 	d.names(m.Source, m.Cluster, true, true)
 	d.topic = address{kind: kindSpec, source: m.Source, cluster: m.Cluster}.topic()
@@ -40,7 +39,6 @@ func (d *enhancementDraft) spec(m *Spec) {
 	}
 }
 
-// spec reads a spec event.
 func (r *enhancementReader) spec(h Header, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &Spec{
 		Header:            h,
@@ -55,9 +53,7 @@ func (r *enhancementReader) spec(h Header, e *ce.Event, ctx *ce.EventContextV1) 
 	if r.err != nil {
 		return nil, r.err
 	}
-	// The attributes are valid: the event is from this source and about this work. If the data is
-	// invalid, the caller receives the message in addition to the error, to report it to the
-	// source.
+	// The caller also receives the message if only its data is invalid, to report it to the source.
 	data, err := payload(e, ctx)
 	if err != nil {
 		return m, err
@@ -70,7 +66,6 @@ func (r *enhancementReader) spec(h Header, e *ce.Event, ctx *ce.EventContextV1) 
 }
 
 // deleteOption is the API's DeleteOption with the orphaning rules at the level of the enhancement.
-// Fields of a later API are included without a change here.
 type deleteOption struct {
 	workv1.DeleteOption
 	// A pointer, since the API distinguishes empty rules from missing ones.
@@ -111,10 +106,8 @@ func workSize(w *workv1.ManifestWork, deletion bool) int {
 	return size + 256*len(w.Spec.ManifestConfigs)
 }
 
-// options appends the parts of a spec other than the manifests.
-//
-// These parts are small and often absent: encoding/json is fast enough for them, and supports all
-// their fields.
+// options appends the parts of a spec other than the manifests. They are small and often absent, so
+// encoding/json is fast enough.
 func (d *enhancementDraft) options(s *workv1.ManifestWorkSpec) {
 	if s.DeleteOption != nil {
 		option := deleteOption{DeleteOption: *s.DeleteOption}

@@ -33,7 +33,6 @@ func StatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// status drafts a status event.
 func (d *enhancementDraft) status(m *Status) {
 	d.names(m.Source, m.Cluster, true, true)
 	d.topic = address{kind: kindStatus, source: m.Source, cluster: m.Cluster}.topic()
@@ -54,7 +53,6 @@ func (d *enhancementDraft) status(m *Status) {
 	d.data = data
 }
 
-// status reads a status event.
 func (r *enhancementReader) status(h Header, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
 	m := &Status{
 		Header:     h,

@@ -82,7 +82,3 @@ func located(m Message, err *Error, topic string, e *ce.Event) (Message, error) 
 	}
 	return m, err
 }
-
-func attributeError(eventID, field, reason string) *Error {
-	return &Error{Code: CodeAttribute, EventID: eventID, Field: field, Reason: reason}
-}

@@ -247,8 +247,7 @@ type Part struct {
 // IsZero reports whether p selects all works.
 func (p Part) IsZero() bool { return p.Buckets == 0 && len(p.Listed) == 0 }
 
-// String returns p in the form of the attribute: the number of buckets, a colon, and the listed
-// ones.
+// String returns p in the form of the attribute, such as "8:0,5".
 func (p Part) String() string {
 	if p.IsZero() {
 		return ""

@@ -8,7 +8,6 @@ import "time"
 // wirePresence is the last level of the topics of a [Presence], and the end of its event type.
 const wirePresence = "presence"
 
-// draftPresence drafts the message of a process about itself.
 func (d *draft) draftPresence(m *Presence, topic, eventType string) {
 	d.topic, d.eventType = topic, eventType
 	d.source = m.Agent
@@ -35,7 +34,6 @@ func (d *draft) draftPresence(m *Presence, topic, eventType string) {
 	}
 }
 
-// presence reads the message of a process about itself.
 func (r *reader) presence(h Header) (Message, *Error) {
 	m := &Presence{Header: h, Session: r.id(attrSession)}
 	if m.Session == "" {

@@ -4,6 +4,7 @@
 package codec
 
 import (
+	"reflect"
 	"strings"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
@@ -92,42 +93,26 @@ type drafter interface { //nolint:interfacebloat // a method for each message
 
 // encode writes m to the draft with as, and returns the topic and the event.
 func (d *draft) encode(m Message, as drafter) (string, *ce.Event, error) {
-	var h *Header
+	if v := reflect.ValueOf(m); v.Kind() == reflect.Pointer && v.IsNil() {
+		m = nil
+	}
 	switch m := m.(type) {
 	case *Spec:
-		if m != nil {
-			h = &m.Header
-			as.spec(m)
-		}
+		as.spec(m)
 	case *Status:
-		if m != nil {
-			h = &m.Header
-			as.status(m)
-		}
+		as.status(m)
 	case *SpecResync:
-		if m != nil {
-			h = &m.Header
-			as.specResync(m)
-		}
+		as.specResync(m)
 	case *StatusResync:
-		if m != nil {
-			h = &m.Header
-			as.statusResync(m)
-		}
+		as.statusResync(m)
 	case *Digest:
-		if m != nil {
-			h = &m.Header
-			as.digest(m)
-		}
+		as.digest(m)
 	case *Presence:
-		if m != nil {
-			h = &m.Header
-			as.presence(m)
-		}
-	}
-	if h == nil {
+		as.presence(m)
+	default:
 		return "", nil, &Error{Code: CodeType, Reason: "the message is nil"}
 	}
+	h := m.Head()
 	if d.err != nil {
 		d.err.EventID = h.ID
 		return "", nil, d.err

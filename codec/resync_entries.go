@@ -43,6 +43,7 @@ const (
 // list writes the data of a request, in a buffer of the expected size. write appends one entry and
 // returns its invalid field and the reason, or "".
 func (d *draft) list(name string, n, size int, write func(int) (field, reason string)) {
+	d.elements("data."+name, n)
 	d.data = append(make([]byte, 0, size), `{"`+name+`":[`...)
 	for i := range n {
 		if i > 0 {
@@ -181,9 +182,8 @@ func readStatusEntries(e *ce.Event, ctx *ce.EventContextV1) ([]StatusEntry, *Err
 	})
 }
 
-// readEntries reads a list, which may be missing. read reads one entry and returns its identifiers. Entries with
-// identifiers that are too long for a spec or a status are skipped: they belong to other peers, and
-// must not make the list invalid for the rest.
+// readEntries reads a list, which may be missing. read reads one entry and returns its identifiers.
+// Entries with identifiers that are too long belong to other peers and are skipped.
 func readEntries[E any](
 	e *ce.Event, ctx *ce.EventContextV1, list string, read func(*dataParser, *E) (string, types.UID),
 ) ([]E, *Error) {

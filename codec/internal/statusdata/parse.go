@@ -84,9 +84,8 @@ func parseStatus(data []byte, l Limits, bundle bool) (*workv1.ManifestWorkStatus
 	return s, p.finish()
 }
 
-// blocks allocates the blocks. It counts the entries by a member that each of them has. It searches
-// for the end of the name, which no other name has, and which begins with a rare letter for speed.
-// Text in strings does not count, since a quote there has a backslash before it.
+// blocks allocates the blocks. It counts the entries by the end of a member's name that no other
+// name has, and that begins with a rare letter for speed. A quote inside a string has a backslash.
 func (p *statusParser) blocks(data []byte, limit int) {
 	p.conditions = block[metav1.Condition](data, `TransitionTime":`, limit)
 	p.manifests = block[workv1.ManifestCondition](data, `Meta":`, limit)
@@ -122,8 +121,7 @@ func grow[T any](p *statusParser, block *[]T) *T {
 	return &(*block)[n]
 }
 
-// tail returns the entries of a block since from, as a list that cannot grow into the following
-// entries.
+// tail returns the entries of a block since from, as a list without spare capacity.
 func tail[T any](block []T, from int) []T {
 	if from == len(block) {
 		return []T{}
@@ -333,7 +331,7 @@ func (p *statusParser) boolean() bool {
 	return false
 }
 
-// timestamp reads a time like metav1.Time, which encodes the zero time as null.
+// timestamp reads a time of metav1.Time, where null is the zero time.
 func (p *statusParser) timestamp() metav1.Time {
 	if p.Peek() == 'n' {
 		p.Value()

@@ -24,9 +24,8 @@ func (l Limits) reader(data []byte) jsontext.Reader {
 	return jsontext.NewReader(data, l.Depth, l.Elements)
 }
 
-// statusData is the data of a status event: the API's status with the enhancement's names. Outer
-// fields hide inner fields of the same name. Fields of a later API are included without a change
-// here.
+// statusData is the data of a status event: the API's status, with fields of a later API, under the
+// enhancement's names. Outer fields hide inner fields of the same name.
 type statusData struct {
 	workv1.ManifestWorkStatus
 	Conditions     []metav1.Condition `json:"conditions"`
@@ -109,7 +108,6 @@ func Unmarshal(data []byte, l Limits) (*workv1.ManifestWorkStatus, error) {
 	return reflectStatus(data, l)
 }
 
-// reflectStatus reads data that parseStatus does not support.
 func reflectStatus(raw []byte, l Limits) (*workv1.ManifestWorkStatus, error) {
 	var data statusData
 	if err := l.unmarshalObject(raw, &data); err != nil {
@@ -137,7 +135,6 @@ func UnmarshalBundle(data []byte, l Limits) (*workv1.ManifestWorkStatus, error) 
 	return reflectBundleStatus(data, l)
 }
 
-// reflectBundleStatus reads data that parseBundleStatus does not support.
 func reflectBundleStatus(raw []byte, l Limits) (*workv1.ManifestWorkStatus, error) {
 	var data bundleStatus
 	if err := l.unmarshalObject(raw, &data); err != nil {
