@@ -16,8 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// reader reads the attributes of one event. It keeps the first error; later results are then
-// ignored.
+// reader reads the attributes of one event. It keeps the first error.
 type reader struct {
 	ext map[string]any
 	err *Error
@@ -160,10 +159,8 @@ func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 		// Any ID is valid: the topic identifies the cluster, and agents that know only the
 		// enhancement put the source's ID into their resyncs, as in its example.
 		h.Agent = publisher
-	default:
-		if publisher != a.source {
-			r.fail(CodeMismatch, "source", "is not the source that the topic names")
-		}
+	case publisher != a.source:
+		r.fail(CodeMismatch, "source", "is not the source that the topic names")
 	}
 	switch cluster := r.text(attrClusterName); {
 	case cluster == "":

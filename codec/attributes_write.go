@@ -4,14 +4,13 @@
 package codec
 
 import (
-	"errors"
 	"strconv"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	cetypes "github.com/cloudevents/sdk-go/v2/types"
 )
 
-// draft has the parts of an event. It keeps the first error; later parts are then ignored.
+// draft has the parts of an event. It keeps the first error.
 type draft struct {
 	topic     string
 	eventType string
@@ -40,18 +39,18 @@ func (d *draft) header(h *Header) {
 
 // identity checks the attributes that every CloudEvent has; event writes them.
 func (d *draft) identity(h *Header) {
-	if h.ID == "" {
-		d.fail(CodeAttribute, "id", "is missing", nil)
-	} else if reason := checkText(h.ID); reason != "" {
-		d.fail(CodeAttribute, "id", reason, nil)
-	}
+	d.required("id", h.ID)
 	if !isRFC3339(h.Time) {
 		d.fail(CodeAttribute, "time", reasonTime, nil)
 	}
-	if d.source == "" {
-		d.fail(CodeAttribute, "source", "is missing", nil)
-	} else if reason := checkText(d.source); reason != "" {
-		d.fail(CodeAttribute, "source", reason, nil)
+	d.required("source", d.source)
+}
+
+func (d *draft) required(name, value string) {
+	if value == "" {
+		d.fail(CodeAttribute, name, "is missing", nil)
+	} else if reason := checkText(value); reason != "" {
+		d.fail(CodeAttribute, name, reason, nil)
 	}
 }
 
@@ -61,12 +60,8 @@ func (d *draft) names(source, cluster string, needSource, needCluster bool) {
 		kind, name string
 		need       bool
 	}{{"source", source, needSource}, {"cluster", cluster, needCluster}} {
-		if n.name == "" && !n.need {
-			continue
-		}
-		var e *Error
-		if err := ValidateName(n.kind, n.name); errors.As(err, &e) && d.err == nil {
-			d.err = e
+		if d.err == nil && (n.name != "" || n.need) {
+			d.err = checkName(n.kind, n.name)
 		}
 	}
 }
@@ -117,7 +112,6 @@ func (d *draft) optionalNumber(name string, value int64) {
 	}
 }
 
-// event returns the event of the parts.
 func (d *draft) event(h *Header) *ce.Event {
 	ctx := &ce.EventContextV1{
 		ID:     h.ID,

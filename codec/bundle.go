@@ -4,6 +4,7 @@
 package codec
 
 import (
+	"cmp"
 	"math"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
@@ -33,23 +34,18 @@ type ManifestBundleOptions struct {
 // NewManifestBundle returns the profile [ManifestBundle] with other topics. It returns an [*Error]
 // with [CodeTopic] and the name of an option that cannot be one level of a topic.
 func NewManifestBundle(o ManifestBundleOptions) (Profile, error) {
-	p := &manifestBundle{sources: o.SourcesLevel, clusters: o.ClustersLevel, group: o.SharedGroup}
-	if p.sources == "" {
-		p.sources = "sources"
+	p := &manifestBundle{
+		sources: cmp.Or(o.SourcesLevel, "sources"), clusters: cmp.Or(o.ClustersLevel, "clusters"), group: o.SharedGroup,
 	}
-	if p.clusters == "" {
-		p.clusters = "clusters"
-	}
-	for _, level := range [...]struct{ option, value string }{
+	for _, name := range [...]struct{ option, value string }{
 		{"ManifestBundleOptions.SourcesLevel", p.sources},
 		{"ManifestBundleOptions.ClustersLevel", p.clusters},
+		{"ManifestBundleOptions.SharedGroup", p.group},
 	} {
-		if err := ValidateName(level.option, level.value); err != nil {
-			return nil, err
+		if name.value == "" {
+			continue // no group
 		}
-	}
-	if p.group != "" {
-		if err := ValidateName("ManifestBundleOptions.SharedGroup", p.group); err != nil {
+		if err := ValidateName(name.option, name.value); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@
 package codec
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strconv"
@@ -65,15 +66,11 @@ func (d *bundleDraft) spec(m *Spec) {
 	d.names(m.Source, m.Cluster, true, true)
 	d.topic = d.profile.topic(address{kind: kindSpec, source: m.Source, cluster: m.Cluster})
 	d.source = m.Source
-	action := m.Action
-	switch {
-	case action != "":
-	case m.DeletionTimestamp != nil:
-		action = ActionDelete
-	default:
-		action = ActionUpdate
+	usual := ActionUpdate
+	if m.DeletionTimestamp != nil {
+		usual = ActionDelete
 	}
-	d.eventTypeOf("spec", action)
+	d.eventTypeOf("spec", cmp.Or(m.Action, usual))
 	d.begin(&m.Header, "")
 	d.ref(&m.WorkRef)
 	if m.StatusSeq < 0 {
@@ -139,11 +136,7 @@ func (d *bundleDraft) status(m *Status) {
 	d.names(m.Source, m.Cluster, true, true)
 	d.topic = d.profile.topic(address{kind: kindStatus, source: m.Source, cluster: m.Cluster})
 	d.source = m.Agent
-	action := m.Action
-	if action == "" {
-		action = ActionUpdate
-	}
-	d.eventTypeOf("status", action)
+	d.eventTypeOf("status", cmp.Or(m.Action, ActionUpdate))
 	d.begin(&m.Header, m.Source)
 	d.ref(&m.WorkRef)
 	if m.SequenceID <= 0 {

@@ -3,10 +3,7 @@
 
 package codec
 
-import (
-	"errors"
-	"strings"
-)
+import "strings"
 
 // The last level of each topic of the profile ManifestBundle.
 const (
@@ -87,18 +84,14 @@ func (p *manifestBundle) parse(topic string) (address, side, *Error) {
 	if !ok {
 		return a, by, &Error{Code: CodeTopic, Reason: "is not a topic of the profile ManifestBundle"}
 	}
-	var e *Error
+	var err *Error
 	if by == bySource || !a.broadcast { // agents broadcast to every source
-		if err := ValidateName("source", a.source); errors.As(err, &e) {
-			return a, by, e
-		}
+		err = checkName("source", a.source)
 	}
-	if by == byAgent || !a.broadcast { // sources broadcast to every cluster
-		if err := ValidateName("cluster", a.cluster); errors.As(err, &e) {
-			return a, by, e
-		}
+	if err == nil && (by == byAgent || !a.broadcast) { // sources broadcast to every cluster
+		err = checkName("cluster", a.cluster)
 	}
-	return a, by, nil
+	return a, by, err
 }
 
 func (p *manifestBundle) split(topic string) (address, side, bool) {

@@ -3,10 +3,7 @@
 
 package codec
 
-import (
-	"errors"
-	"strings"
-)
+import "strings"
 
 // The last level of each topic.
 const (
@@ -84,18 +81,14 @@ func parseTopic(topic string) (address, *Error) {
 	if !ok {
 		return a, &Error{Code: CodeTopic, Reason: "is not a topic of the profile ManifestWork"}
 	}
-	var e *Error
+	var err *Error
 	if !a.sourceless() {
-		if err := ValidateName("source", a.source); errors.As(err, &e) {
-			return a, e
-		}
+		err = checkName("source", a.source)
 	}
-	if !a.clusterless() {
-		if err := ValidateName("cluster", a.cluster); errors.As(err, &e) {
-			return a, e
-		}
+	if err == nil && !a.clusterless() {
+		err = checkName("cluster", a.cluster)
 	}
-	return a, nil
+	return a, err
 }
 
 // sourceless reports whether the topic has no level for a source.
@@ -109,8 +102,7 @@ func (a address) clusterless() bool {
 }
 
 // splitTopic distinguishes the topics by their number of levels and their fixed words. A source or
-// cluster may have the name "resync" or "clusters": topics with the same number of levels differ in
-// a fixed word.
+// cluster may have the name of a fixed word, such as "resync".
 func splitTopic(topic string) (address, bool) {
 	if id, ok := strings.CutSuffix(topic, "/"+wirePresence); ok {
 		if source, ok := strings.CutPrefix(id, "/sources/"); ok && !strings.Contains(source, "/") {

@@ -4,6 +4,8 @@
 package codec
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -34,18 +36,11 @@ func checkedStatus(s *workv1.ManifestWorkStatus, err error) (*workv1.ManifestWor
 // statusTimes reports whether the times in a status can be written and read again: metav1.Time does
 // not check them.
 func statusTimes(s *workv1.ManifestWorkStatus) bool {
-	good := func(list []metav1.Condition) bool {
-		for i := range list {
-			if !isRFC3339(list[i].LastTransitionTime.Time) {
-				return false
-			}
-		}
-		return true
-	}
+	bad := func(c metav1.Condition) bool { return !isRFC3339(c.LastTransitionTime.Time) }
 	for i := range s.ResourceStatus.Manifests {
-		if !good(s.ResourceStatus.Manifests[i].Conditions) {
+		if slices.ContainsFunc(s.ResourceStatus.Manifests[i].Conditions, bad) {
 			return false
 		}
 	}
-	return good(s.Conditions)
+	return !slices.ContainsFunc(s.Conditions, bad)
 }

@@ -42,6 +42,13 @@ const MaxNameLength = 1024
 // is the purpose of the name, such as "source ID", and begins the text of the error. The error is
 // an [*Error] with [CodeTopic].
 func ValidateName(kind, name string) error {
+	if err := checkName(kind, name); err != nil {
+		return err
+	}
+	return nil
+}
+
+func checkName(kind, name string) *Error {
 	reason := ""
 	switch {
 	case name == "":
