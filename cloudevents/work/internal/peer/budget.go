@@ -68,9 +68,8 @@ func (a *Account) Used() int64 {
 // Charge adds n bytes. It returns false if the peer or all peers would then exceed a bound.
 func (a *Account) Charge(n int64) bool { return a.ChargeExcept(n, 0) }
 
-// ChargeSpec is Charge for a spec. It leaves a sixteenth of the bounds to records that report
-// refused specs, and to requests and lists. Without this reserve, received works would not be
-// confirmed, and lost messages would not be repaired.
+// ChargeSpec is Charge for a spec. It leaves a sixteenth of the bounds to reports of refused specs,
+// requests and lists, which confirm works and repair losses.
 func (a *Account) ChargeSpec(n int64) bool { return a.ChargeExcept(n, specReserve) }
 
 // Specs leave one specReserve-th of the bounds, and reports of refused specs one reportReserve-th.

@@ -3,9 +3,7 @@
 
 package peer
 
-import (
-	"time"
-)
+import "time"
 
 // IsDue reports whether a time has passed. most is how far ahead the time was when it was set. A
 // time that is further ahead is due too, because the clock was set back.

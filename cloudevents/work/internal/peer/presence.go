@@ -34,8 +34,8 @@ const (
 	maxRivals = 16
 	echoTime  = time.Minute
 	// A check ends answerTime after the process has received a presence of its own, or later if
-	// that presence took long. Callers of NextLocked may join the check until joinTime after that
-	// presence. The remaining time covers two lost presences in a row, of either process.
+	// that presence took long. NextLocked joins the check until joinTime after it. The remaining
+	// time covers two lost presences in a row.
 	answerTime  = 2*rivalInterval + 2*joinTime
 	joinTime    = time.Second
 	longestEcho = 10 * time.Minute
@@ -87,12 +87,11 @@ type publishedPresence struct {
 
 func (c *presenceCheck) underWay() bool { return c.begun != c.ended }
 
-// beginLocked begins a check.
 func (p *Presence) beginLocked() {
 	c := &p.check
 	*c = presenceCheck{begun: c.begun + 1, ended: c.begun, beganAt: p.Clock.Now()}
 	p.publishLocked()
-	p.wakeUp()
+	p.wake.Set()
 }
 
 // NextLocked returns the number of the check that detects rivals which may have made a work seen
@@ -118,7 +117,7 @@ func (p *Presence) echoLocked(id string) {
 	}
 	took := min(time.Since(c.published[i].at), longestEcho)
 	c.published, c.echoAt, c.wait = nil, now, answerTime+2*took
-	p.wakeUp()
+	p.wake.Set()
 }
 
 // NewPresence returns a presence with the exported fields of p.
@@ -161,7 +160,7 @@ func (p *Presence) Refused(_ string, err error) {
 	p.denied = err
 	if p.check.underWay() {
 		p.check.echoAt, p.check.wait = p.Clock.Now(), 0
-		p.wakeUp()
+		p.wake.Set()
 	}
 }
 
@@ -193,7 +192,6 @@ func (p *Presence) Disconnected() {
 	p.check = presenceCheck{begun: p.check.ended, ended: p.check.ended}
 }
 
-// publishLocked queues an event.
 func (p *Presence) publishLocked() {
 	p.published = p.Clock.Now()
 	if p.denied != nil || p.queued {
@@ -202,8 +200,6 @@ func (p *Presence) publishLocked() {
 	p.queued = true
 	p.engine.Enqueue(engine.LaneControl, &presenceEvent{presence: p})
 }
-
-func (p *Presence) wakeUp() { p.wake.Set() }
 
 // ReceiveLocked handles a presence of a process with this ID, including this process.
 func (p *Presence) ReceiveLocked(m *codec.Presence) error {
@@ -234,7 +230,7 @@ func (p *Presence) ReceiveLocked(m *codec.Presence) error {
 			"newer", p.Self.Before(rival))
 		p.publishLocked()
 		p.Changed()
-		p.wakeUp()
+		p.wake.Set()
 	}
 	return nil
 }

@@ -10,10 +10,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 )
 
-// RequestQueue handles the requests of peers in its own goroutine. Their lists may be long, and
-// other events must not wait for them. Versions and sequences decide which state is newer, not the
-// order of arrival. A request need not be stored before the broker receives its acknowledgement: a
-// peer sends a lost request again.
+// RequestQueue handles the requests of peers in its own goroutine: other events must not wait for
+// long lists. Requests are not stored, because a peer sends a lost request again.
 //
 // Topics take turns. Each topic belongs to one peer, so a peer that floods its topic delays only
 // itself. A request is dropped if its topic or the budget has no room for it.
@@ -41,9 +39,7 @@ type topicQueue struct {
 func NewRequestQueue(
 	b *Budget, handle func(cloudevents.Message), refuse func(cloudevents.Message, error),
 ) *RequestQueue {
-	return &RequestQueue{
-		budget: b, handle: handle, refuse: refuse, topics: map[string]*topicQueue{},
-	}
+	return &RequestQueue{budget: b, handle: handle, refuse: refuse, topics: map[string]*topicQueue{}}
 }
 
 func requestSize(m cloudevents.Message) int64 {
@@ -100,11 +96,7 @@ func (r *RequestQueue) queue(m cloudevents.Message) error {
 }
 
 func (r *RequestQueue) work() {
-	for {
-		m, ok := r.next()
-		if !ok {
-			return
-		}
+	for m, ok := r.next(); ok; m, ok = r.next() {
 		r.handle(m)
 	}
 }

@@ -17,8 +17,7 @@ import (
 )
 
 // Run runs an engine, its journal, its presence and further loops until ctx ends, and then ends the
-// watches of the cache. It refuses further writes of the clientset before the engine drains the
-// outbox: the changes of accepted writes are published or stored.
+// watches of the cache. It refuses further writes before the engine drains the outbox.
 func Run[R cache.Record](
 	ctx context.Context, e *engine.Engine, s *cache.Cache[R], j *journal.Journal, p *Presence,
 	more ...func(context.Context),

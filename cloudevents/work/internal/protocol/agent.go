@@ -29,9 +29,8 @@ type AgentWork struct {
 	NextTime time.Time
 	// Seq is the sequence ID of the last status published.
 	Seq int64
-	// Finalizers is whether the object has finalizers, or needs a cleanup without them. The latter
-	// applies to a work that this process received in an answer: an earlier process may have
-	// applied it.
+	// Finalizers is whether the object has finalizers, or needs a cleanup without them: an earlier
+	// process may have applied a work of an answer.
 	Finalizers bool
 	// Refused is whether the spec of this version was refused for lack of room.
 	Refused bool
@@ -208,10 +207,9 @@ type HashEntry struct {
 	StatusSeq int64
 }
 
-// OnHash decides whether an agent publishes the status of a work that a source listed. The agent
-// does so if the source has another status, has it under another incarnation, or lacks the last
-// sequence ID. Otherwise the digests of both sides would continue to differ. A tombstone is
-// answered with gone.
+// OnHash decides whether an agent publishes the status of a work that a source listed: the source
+// has another status, or has it under another incarnation, or lacks the last sequence ID. A
+// tombstone is answered with gone.
 func OnHash(w AgentWork, e HashEntry, ownHash string) AgentAction {
 	switch w.State {
 	case Unknown:

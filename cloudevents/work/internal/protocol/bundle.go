@@ -8,16 +8,14 @@ import "time"
 // Peers of the profile ManifestBundle send no UIDs, and their numbers differ: versions count the
 // writes of one work, like metadata.generation, and statuses have snowflake IDs.
 
-// Unreported is how far the version that an agent has may be above the version that it shows. An
-// earlier process of the source assigned the versions in between, and the reports of them are lost
-// or late. Brokers keep about this many messages for a client.
+// Unreported is how far the version that an agent has may be above the version that it shows: the
+// reports of the versions in between may be lost or late. Brokers keep about this many messages for
+// a client.
 const Unreported = 1000
 
 // NextGeneration returns V of a work's next version: its generation, or highest+1 if that is
 // larger. highest is the highest V that was used for the work, or may have been used.
-func NextGeneration(generation, highest int64) int64 {
-	return max(generation, highest+1)
-}
+func NextGeneration(generation, highest int64) int64 { return max(generation, highest+1) }
 
 // The parts of a snowflake ID in the peers' library: milliseconds since its epoch, a node, and a
 // step within the millisecond. The peers refuse to compare IDs of different nodes, and every agent

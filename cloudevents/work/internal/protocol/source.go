@@ -144,9 +144,8 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	case e.NoSource:
 		e.UID = w.UID
 	}
-	// If the sequence of the agent is below the accepted sequence, the agent lost it and its clock
-	// stepped back. The request carries our sequence, so the next statuses of the agent are
-	// accepted again.
+	// An agent with a lower sequence has lost it. The request carries the source's sequence, so the
+	// next statuses of the agent are accepted again.
 	lost := !e.NoSource && e.UID == w.UID && e.Seq < w.Seq
 	// The V of a bundle agent may be from an earlier process of the source, so its list does not
 	// show whether it has the deletion. Before the first status, the list does not show which work

@@ -31,9 +31,9 @@ type answer struct {
 	end    *endMarker // waits for the parked events after its turn
 }
 
-// answers are the source's answers to one cluster, in the order of its lists. They have one place
-// in the outbox: an event is queued when the previous event has its turn. So clusters take turns,
-// and a superseded answer can be dropped. The source's mutex guards them.
+// answers are the source's answers to one cluster, in the order of its lists. An event is queued
+// when the previous event has its turn. So clusters take turns, and a superseded answer can be
+// dropped. The source's mutex guards them.
 type answers struct {
 	source  *Source
 	open    []*answer // with events to queue
@@ -89,7 +89,7 @@ func (a *answers) with(one *answer) []*answer {
 	return append(a.open, one)
 }
 
-// given reports whether the answer was given up, so nothing needs to be added.
+// given reports whether the answer was given up.
 func (a *answer) given() bool { return a.over || a.lost.Load() }
 
 // advance queues the next event, unless an event is queued already.
@@ -255,14 +255,11 @@ func (e *endMarker) Message() (cloudevents.Message, error) {
 	if !e.due() {
 		return cloudevents.Message{}, nil
 	}
-	return peer.Encode(s.options.Profile, &codec.StatusResync{
-		Header: codec.Header{
-			ID: s.ids.Next(), Time: s.options.Clock.Now().UTC(),
-			Source: s.options.SourceID, Cluster: e.cluster.name, ResyncID: e.resyncID,
-		},
-		Scope: codec.ScopeListed,
-		Chunk: codec.Chunk{Count: int(e.sent.Load())},
-	})
+	r := &codec.StatusResync{
+		Header: s.header(e.cluster.name), Scope: codec.ScopeListed, Chunk: codec.Chunk{Count: int(e.sent.Load())},
+	}
+	r.ResyncID = e.resyncID
+	return peer.Encode(s.options.Profile, r)
 }
 
 // due reports whether the end marker must be sent now. It waits for parked events. A source that

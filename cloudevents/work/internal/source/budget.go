@@ -10,8 +10,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 )
 
-// accountLocked charges the cluster for the current record: a tombstone, the status of an object,
-// or nothing if it was removed.
+// accountLocked charges the cluster for a tombstone, the status of an object, or nothing if the
+// record was removed.
 func (w *sourceWork) accountLocked() {
 	a, size, own := &w.cluster.account, int64(0), false
 	if w.source.works[workID{w.cluster.name, w.id}] == w {
@@ -48,7 +48,6 @@ func (w *sourceWork) admit(status *workv1.ManifestWorkStatus) error {
 		return peer.Unusable(peer.RefusedBudget, "the status of work %s/%s has %d bytes, SourceOptions.MaxStatusBytes is %d",
 			w.cluster.name, w.name, size, o.MaxStatusBytes)
 	}
-	// The schema check takes longer than the size check.
 	if err := clientset.Brief(clientset.StatusErrors(status)); err != nil {
 		return peer.Unusable(peer.RefusedSchema, "the status of work %s/%s is invalid: %w", w.cluster.name, w.name, err)
 	}

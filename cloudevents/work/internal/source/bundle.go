@@ -50,9 +50,8 @@ func (w *sourceWork) isOther(m *codec.Status) bool {
 	return w.bundle.otherSent
 }
 
-// bundleSpecLocked changes a spec for the profile ManifestBundle. The only finalizer that it sends
-// marks that an agent has something to clean up: a user's own finalizers would never be removed on
-// the cluster.
+// bundleSpecLocked changes a spec for the profile ManifestBundle. It sends only the finalizer of
+// the agent's clean-up: a user's own finalizers would stay on the cluster.
 func (w *sourceWork) bundleSpecLocked(spec *codec.Spec) {
 	if w.bundle.created {
 		spec.Action = codec.ActionCreate
@@ -84,8 +83,7 @@ func (s *Source) resyncBundleLocked() {
 
 // askAll requests the statuses of all works from all agents.
 func (s *Source) askAll() {
-	r := &codec.StatusResync{Header: codec.Header{Source: s.options.SourceID}, Broadcast: true}
-	r.ID, r.Time = s.ids.Next(), s.options.Clock.Now().UTC()
+	r := &codec.StatusResync{Header: s.header(""), Broadcast: true}
 	s.engine.Enqueue(engine.LaneControl,
 		&askedAll{peer.NewRequirement(peer.Item{Profile: s.options.Profile, Content: r}, &s.asks), s})
 }
@@ -130,11 +128,8 @@ type datedReport struct {
 	past bool
 }
 
-const (
-	// reportTTL is how long a report is kept: an agent with the work reports it again within this
-	// time.
-	reportTTL = 24 * time.Hour
-)
+// reportTTL is how long a report is kept. An agent with the work reports it again within this time.
+const reportTTL = 24 * time.Hour
 
 func (l *reports) saw(id string, r datedReport) {
 	if l.byID == nil {
@@ -159,7 +154,6 @@ func (l *reports) saw(id string, r datedReport) {
 	}
 }
 
-// sweep drops old reports.
 func (l *reports) sweep(now time.Time) {
 	for id, r := range l.byID {
 		if now.Sub(r.at) > reportTTL {
@@ -182,7 +176,6 @@ func (l *reports) take(id string) (report, bool) {
 	return r.report, ok
 }
 
-// clear removes all reports.
 func (l *reports) clear() {
 	for id := range l.byID {
 		l.take(id)

@@ -30,8 +30,7 @@ const (
 	refusedInterval = time.Minute
 
 	// Between leastRepair and mostRepair works of a cluster are sent again, or their statuses
-	// requested, at a time. mostRepair is a quarter of the queue that Mosquitto has for a client: a
-	// larger repair could be lost as well.
+	// requested, at a time. mostRepair is a quarter of Mosquitto's queue for a client.
 	leastRepair = 4
 	mostRepair  = 256
 )
@@ -177,8 +176,8 @@ func (w *sourceWork) underWay() bool {
 
 func (w *sourceWork) sentSince() bool { return !w.linked || w.attempt == w.cluster.delivery.attempt }
 
-// listedLocked notes that the agent has listed all its works. So the agent is connected, and each
-// event that was sent before is in the list or lost.
+// listedLocked notes that the agent has listed all its works: each event that was sent before is in
+// the list or lost.
 func (d *delivery) listedLocked() {
 	d.attempt++
 	d.outstanding, d.window, d.interval, d.attemptAt = 0, mostRepair, resendAfter, time.Time{}
@@ -405,9 +404,8 @@ func (s *Source) runAlarms(ctx context.Context) {
 	s.alarms = nil
 }
 
-// wakeAllLocked schedules lookAt for all clusters that need it: a connection begins, or this
-// replica becomes the leader. It also links unconfirmed works that a Store restored or another
-// replica wrote.
+// wakeAllLocked schedules lookAt for all clusters that need it, and links unconfirmed works that a
+// Store restored or another replica wrote.
 func (s *Source) wakeAllLocked() {
 	for _, w := range s.works {
 		if !w.confirmed && !w.linked {

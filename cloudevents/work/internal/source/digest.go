@@ -21,8 +21,7 @@ const (
 	// digestDelay is how long a source waits for late events after a digest that differs.
 	digestDelay = 5 * time.Second
 	// silentAfter is how long a source waits for the next digest before it requests one, and then
-	// for the answer. The request also reaches a new agent process that has no record of the
-	// source, because its list was lost.
+	// for the answer.
 	silentAfter = 75 * time.Second
 	// silentSpread bounds the jitter that shortens the next wait: clusters that became silent
 	// together are not asked together.
@@ -37,8 +36,8 @@ type suspicion struct {
 	askAt time.Time // when to request the sums of buckets; zero if nothing differs, or after the request
 	asked bool
 	// compared are the sums of the last digest that led to a comparison. While they stay the same,
-	// another comparison changes nothing. For example, an unknown work is kept until the inventory
-	// is complete.
+	// comparisons are skipped: for example, an unknown work is kept until the inventory is
+	// complete.
 	compared      [2]uint64
 	skip, skipped int
 }
@@ -156,7 +155,7 @@ func (s *Source) askDigestLocked(c *sourceCluster, now time.Time) time.Time {
 	}
 	d.last = now.Add(-time.Duration(xxhash.Sum64String(c.name) % uint64(silentSpread)))
 	s.request(&codec.StatusResync{
-		Header: codec.Header{Source: s.options.SourceID, Cluster: c.name},
+		Header: codec.Header{Cluster: c.name},
 		Scope:  codec.ScopeDigest,
 		Part:   codec.Part{Buckets: protocol.Buckets(works)},
 	})
@@ -194,7 +193,7 @@ func (s *Source) askListLocked(c *sourceCluster, part codec.Part) {
 		return
 	}
 	s.request(&codec.StatusResync{
-		Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
+		Header: codec.Header{Cluster: c.name, ResyncID: uuid.NewString()},
 		Scope:  codec.ScopeLists,
 		Part:   part,
 	})

@@ -74,8 +74,8 @@ func (s *Source) removeCluster(c *sourceCluster) {
 	s.unknown.Set(peer.ClusterCost+int64(len(c.name)), 0)
 }
 
-// forgottenCluster is the remaining record of a forgotten cluster. With it, the versions that its
-// agent reports after a return do not prove that the Store is an older copy.
+// forgottenCluster is the remaining record of a forgotten cluster. Without it, the versions that
+// its agent reports after a return would prove that the Store is an older copy.
 type forgottenCluster struct {
 	source   *Source
 	name     string
@@ -106,14 +106,13 @@ func (f *forgottenCluster) keep() {
 func (f *forgottenCluster) size() int { return forgottenCost + len(f.name) }
 
 const (
-	// forgottenCost is the estimated size of a forgotten cluster without its name. maxForgotten
-	// bounds the size of all. Both are in bytes.
+	// forgottenCost is the estimated bytes of a forgotten cluster without its name, maxForgotten
+	// the bound for all.
 	forgottenCost = 256
 	maxForgotten  = 2 << 20
 )
 
-// forgottenClusters are the forgotten clusters that have not returned. The source's mutex guards
-// them.
+// forgottenClusters are the forgotten clusters that have not returned.
 type forgottenClusters struct {
 	byName map[string]*forgottenCluster
 	bytes  int

@@ -58,10 +58,9 @@ func (s *Source) clearsLocked(c *sourceCluster, id string) bool {
 }
 
 // mayRaiseLocked reports whether the version of a work may now be raised above the version that its
-// agent reports. It counts the raise. A deleted work must be clear of rivals first, because a newer
-// process may have created it again. Raises of a live work are limited, because another process
-// with the same ID may raise it too. If the broker drops presences, neither process detects the
-// other.
+// agent reports, and counts the raise. A deleted work must be clear of rivals first: a newer
+// process may have created it again. Raises of a live work are limited: a rival whose presences the
+// broker drops may raise it too.
 func (s *Source) mayRaiseLocked(w *sourceWork) bool {
 	if w.phase.IsDeleting() {
 		return s.clearsLocked(w.cluster, w.id)
@@ -105,7 +104,6 @@ func (c *sourceCluster) forgetSuspect(id string) {
 	}
 }
 
-// forgetSuspects removes the suspects that a function chooses.
 func (c *sourceCluster) forgetSuspects(choose func(id string) bool) {
 	for id := range c.suspects {
 		if choose(id) {
@@ -133,7 +131,7 @@ func (s *Source) clearSuspectsLocked() {
 		case len(ids) == 0:
 		case c.dialect == peer.DialectExtended:
 			s.request(&codec.StatusResync{
-				Header: codec.Header{Source: s.options.SourceID, Cluster: c.name, ResyncID: uuid.NewString()},
+				Header: codec.Header{Cluster: c.name, ResyncID: uuid.NewString()},
 				Scope:  codec.ScopeLists,
 				Part:   partOf(ids, protocol.Buckets(s.cache.Count(c.name)+len(c.tombstones)+len(ids))),
 			})
@@ -189,7 +187,7 @@ func (c *sourceCluster) openGap() {
 	}
 }
 
-// openGapsLocked is openGap for all clusters that the Store has, if its inventory is complete.
+// openGapsLocked is openGap for all clusters of a Store with a complete inventory.
 func (s *Source) openGapsLocked() {
 	s.inherited = s.complete
 	if !s.inherited {
@@ -218,9 +216,9 @@ func (c *sourceCluster) checked() {
 	}
 }
 
-// declareLocked makes the inventory complete and clears the clusters that are marked as outdated.
-// If the inventory of the Store was complete, the checks of the other clusters go on. The caller
-// may be a program that declares at each start, without regard to a restored backup.
+// declareLocked makes the inventory complete and clears the outdated clusters. If the inventory of
+// the Store was complete, the checks of the other clusters go on: a program may declare at each
+// start, without regard to a restored backup.
 func (s *Source) declareLocked() {
 	s.complete, s.asked, s.replaced = true, false, false
 	s.forgotten.declare()
@@ -314,11 +312,8 @@ func (s *Source) askLists() {
 		s.askAll()
 		return
 	}
-	s.request(&codec.StatusResync{
-		Header:    codec.Header{Source: s.options.SourceID, ResyncID: uuid.NewString()},
-		Scope:     codec.ScopeLists,
-		Broadcast: true,
-	})
+	header := codec.Header{ResyncID: uuid.NewString()}
+	s.request(&codec.StatusResync{Header: header, Scope: codec.ScopeLists, Broadcast: true})
 }
 
 // errOutrankedLocked returns the error of a write while a newer process has the ID of this source.

@@ -143,9 +143,8 @@ func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
 	}
 }
 
-// sameObject reports whether two objects are equal, except for their resourceVersion. The
-// resourceVersion alone shows nothing: each replica has its own counter, so two states may have the
-// same number.
+// sameObject reports whether two objects are equal, except for their resourceVersion: each replica
+// has its own counter.
 func sameObject(a, b *workv1.ManifestWork) bool {
 	other := *b
 	other.ResourceVersion = a.ResourceVersion

@@ -28,8 +28,7 @@ type problem struct {
 // conditionDelivered is the ConditionDelivered of package work.
 const conditionDelivered = "Delivered"
 
-// statusRefused is the reason of a problem with the status from the agent, not with the spec for
-// the agent.
+// statusRefused is the reason of a problem with the agent's status.
 const statusRefused = "StatusRefused"
 
 // ofStatus reports whether the problem is with the agent's last status. The problem ends when a
@@ -64,8 +63,8 @@ func (w *sourceWork) hideProblem() {
 	w.source.putLocked(w, &obj)
 }
 
-// refuseStatusLocked shows that the agent's last status was refused, next to the last accepted
-// status. A problem with the spec has precedence.
+// refuseStatusLocked shows that the agent's last status was refused. A problem with the spec has
+// precedence.
 func (w *sourceWork) refuseStatusLocked(err error) {
 	if w.Object == nil || w.problem.unsent() || w.problem.ofStatus() && w.problem.Message == peer.Clip(err.Error()) {
 		return
@@ -88,8 +87,8 @@ func (w *sourceWork) showLate() {
 	})
 }
 
-// cover adds the problem to a reported status. It returns the status, and the problem with the
-// reported condition that it covers.
+// cover returns a reported status with the problem, and the problem with the condition that it
+// covers.
 func (p problem) cover(status workv1.ManifestWorkStatus) (workv1.ManifestWorkStatus, *problem) {
 	p.Covered = nil
 	status.Conditions = slices.Clone(status.Conditions)

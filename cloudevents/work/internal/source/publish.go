@@ -59,9 +59,7 @@ func (s *Source) raiseShownLocked(w *sourceWork) {
 }
 
 // Message makes an event of the current state of the work. It implements [engine.Item].
-func (w *sourceWork) Message() (cloudevents.Message, error) {
-	return w.message(nil)
-}
+func (w *sourceWork) Message() (cloudevents.Message, error) { return w.message(nil) }
 
 // message makes the work's event. In an answer, the event also has the resync ID and the session of
 // the list.
@@ -88,17 +86,13 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 		return cloudevents.Message{}, nil
 	}
 	spec := codec.Spec{
-		Header: codec.Header{
-			ID:      s.ids.Next(),
-			Time:    s.options.Clock.Now().UTC(),
-			Source:  s.options.SourceID,
-			Cluster: w.cluster.name, TraceParent: w.trace,
-		},
+		Header:       s.header(w.cluster.name),
 		WorkRef:      codec.WorkRef{ResourceID: w.id, Version: w.version, UID: w.uid, Name: w.name},
 		AgentSession: w.session,
 		StatusSeq:    w.seq,
 		Work:         w.Object,
 	}
+	spec.TraceParent = w.trace
 	if w.phase.IsDeleting() {
 		deleted := w.deleted
 		spec.DeletionTimestamp = &deleted

@@ -29,9 +29,14 @@ var _ engine.Handler = &sourceHandler{}
 // Connected begins a resync with all agents. A replica that is not the leader makes the leader
 // resync.
 func (h *sourceHandler) Connected(context.Context) {
-	(*Source)(h).presence.Connected()
-	(*Source)(h).resync()
-	(*Source)(h).tellOfGap()
+	s := (*Source)(h)
+	s.presence.Connected()
+	s.cache.Lock()
+	defer s.cache.Unlock()
+	if s.writingLocked() {
+		s.resyncLocked()
+	}
+	s.tellOfGapLocked()
 }
 
 // Disconnected drops incomplete lists and answers: the next connection begins a new resync.
@@ -104,7 +109,6 @@ func (s *Source) refuseLocked(topic string, err error, reason string, n int) {
 	s.refusals.Error(s.logger, err, reason, topic)
 }
 
-// refuseEntryLocked counts and logs an entry of a list that cannot be used.
 func (s *Source) refuseEntryLocked(err error) {
 	s.refuseLocked("", err, peer.RefusalReason(err), 1)
 }
@@ -213,8 +217,7 @@ func (s *Source) actLocked(
 	return refused
 }
 
-// acceptLocked shows a reported status. If the status is equal or refused, only the record of the
-// work changes.
+// acceptLocked shows a reported status. An equal or refused status changes only the record.
 func (s *Source) acceptLocked(w *sourceWork, m *codec.Status) error {
 	w.seq = max(w.seq, m.SequenceID)
 	w.statusTime, w.bundle.reported, w.statusTrace = m.Time, true, peer.ValidTrace(m.TraceParent)
@@ -246,8 +249,7 @@ func (s *Source) acceptLocked(w *sourceWork, m *codec.Status) error {
 }
 
 // deleteUnknownLocked makes a tombstone for an unknown work of an agent. It returns an error if the
-// tombstone does not fit the budget. The next list with the work tries again, and succeeds after
-// other records are gone.
+// tombstone does not fit the budget; the next list with the work tries again.
 func (s *Source) deleteUnknownLocked(c *sourceCluster, id, name string) (*sourceWork, error) {
 	now := s.options.Clock.Now()
 	s.expireTombstonesLocked(now)
@@ -295,7 +297,6 @@ func (s *Source) removeTombstoneLocked(w *sourceWork) {
 	}
 }
 
-// expireTombstonesLocked drops tombstones older than their TTL.
 func (s *Source) expireTombstonesLocked(now time.Time) {
 	for oldest := s.tombstones.Front(); oldest != nil; oldest = s.tombstones.Front() {
 		w := oldest.Value.(*sourceWork)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,9 +25,8 @@ import (
 )
 
 // Replicas of a source share their subscriptions and a Store. The broker delivers each message to
-// one replica. One replica is the leader: it handles every message and writes the result to the
-// Store. The others mirror the Store, and store the messages that they receive for the leader. So
-// an event has the same effect on each replica, and no decision depends on an outdated view.
+// one replica. The leader handles every message and writes the result to the Store. The others
+// mirror the Store, and store the messages that they receive for the leader.
 
 const (
 	// maxInbox bounds the events of one replica that wait for the leader, in bytes. Further events
@@ -67,8 +67,7 @@ type storedWriter struct {
 }
 
 // storedEvent is the record of an event that waits for the leader. A record without a topic reports
-// that events may be lost: the broker had delivered them to this replica, or to an earlier process
-// of it, when its connection broke.
+// that events may be lost, because a connection of the replica broke.
 type storedEvent struct {
 	Topic string          `json:"topic"`
 	Event json.RawMessage `json:"event"`
@@ -155,8 +154,8 @@ func (s *Source) refresh(ctx context.Context) (bool, error) {
 	return true, s.Lead(ctx)
 }
 
-// lead acquires leadership before a write. It does not check in the store that this replica is
-// still the leader: if it is not, the write fails with errReplaced.
+// lead acquires leadership before a write. A write of a replica that has lost it meanwhile fails
+// with ErrReplaced.
 func (s *Source) lead(ctx context.Context) error {
 	r := s.replica
 	if r == nil {
@@ -260,8 +259,7 @@ func (s *Source) lose(err error) {
 	r.lost = err
 }
 
-// following returns an error while this replica cannot follow the store: it may not show the
-// changes of others.
+// following returns an error while this replica cannot follow the store.
 func (s *Source) following() error {
 	if s.replica == nil {
 		return nil
@@ -339,8 +337,7 @@ func (s *Source) stopWriting() {
 }
 
 // beforeAck returns a function that stores received events before they are acknowledged. If another
-// replica becomes the leader meanwhile, the function leaves the events to it. The connection stays
-// usable.
+// replica becomes the leader meanwhile, the function leaves the events to it.
 func (s *Source) beforeAck() func(context.Context) error {
 	flush := s.journal.Commit()
 	if s.replica == nil {
@@ -407,12 +404,7 @@ func eventsOf(changes []journal.Change) map[string][]byte {
 // workOff handles stored events as if this replica had received them. They leave the store together
 // with their effects. It reports whether other events may be lost.
 func (s *Source) workOff(events map[string][]byte) (gap bool) {
-	keys := make([]string, 0, len(events))
-	for key := range events {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys) // by replica, in the order of arrival
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(events)) { // by replica, in the order of arrival
 		topic, err := s.workOffOne(events[key])
 		switch {
 		case err != nil:
@@ -443,11 +435,9 @@ func (s *Source) workOffOne(value []byte) (topic string, err error) {
 	return stored.Topic, s.receiveLocked(msg)
 }
 
-// tellOfGap makes the leader resync, because this replica may have missed events while it was not
-// connected.
-func (s *Source) tellOfGap() {
-	s.cache.Lock()
-	defer s.cache.Unlock()
+// tellOfGapLocked makes the leader resync, because this replica may have missed events while it was
+// not connected.
+func (s *Source) tellOfGapLocked() {
 	if r := s.replica; r != nil && !r.writes && r.waiting < r.most {
 		s.leave(&storedEvent{})
 	}

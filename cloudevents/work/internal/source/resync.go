@@ -17,14 +17,20 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// entrySize is an upper bound for the bytes of one of our own works in a list. With it, lists are
-// split before they are encoded: the hashes are computed when the list has its turn.
+// entrySize is an upper bound for the bytes of one of our own works in a list. Lists are split by
+// it before they are encoded.
 const entrySize = 260
 
-// request queues a status resync before all other events.
+// header returns the header of an event for a cluster, or for all clusters.
+func (s *Source) header(cluster string) codec.Header {
+	return codec.Header{
+		ID: s.ids.Next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID, Cluster: cluster,
+	}
+}
+
+// request queues a status resync before all other events. It sets ID, time and source.
 func (s *Source) request(r *codec.StatusResync) {
-	r.ID = s.ids.Next()
-	r.Time = s.options.Clock.Now().UTC()
+	r.ID, r.Time, r.Source = s.ids.Next(), s.options.Clock.Now().UTC(), s.options.SourceID
 	m := peer.Item{Profile: s.options.Profile, Content: r}
 	if r.Cluster == "" {
 		s.engine.Enqueue(engine.LaneControl, peer.NewRequirement(m, &s.asks))
@@ -33,17 +39,9 @@ func (s *Source) request(r *codec.StatusResync) {
 	s.engine.Enqueue(engine.LaneControl, &m)
 }
 
-// resync begins a resync with all agents. A source that may lack works requests everything.
-// Otherwise it sends each cluster the hashes of its statuses. It also requests lists from all
-// agents, because other clusters may have works that the source has forgotten.
-func (s *Source) resync() {
-	s.cache.Lock()
-	defer s.cache.Unlock()
-	if s.writingLocked() {
-		s.resyncLocked()
-	}
-}
-
+// resyncLocked begins a resync with all agents. A source that may lack works requests everything.
+// Otherwise it sends each cluster the hashes of its statuses, and requests lists from all agents:
+// other clusters may have works that the source has forgotten.
 func (s *Source) resyncLocked() {
 	s.asks.Add(1)
 	s.expireTombstonesLocked(s.options.Clock.Now())
@@ -58,7 +56,7 @@ func (s *Source) resyncLocked() {
 	}
 	id := uuid.NewString()
 	s.request(&codec.StatusResync{
-		Header:    codec.Header{Source: s.options.SourceID, ResyncID: id},
+		Header:    codec.Header{ResyncID: id},
 		Scope:     scope,
 		Broadcast: true,
 	})
@@ -147,8 +145,7 @@ func (s *Source) sendHashes(c *sourceCluster, works []*sourceWork, scope codec.S
 }
 
 // sendAllHashes queues the hashes of all works of a cluster for an agent without our extensions,
-// unless they are in the outbox already. In the profile ManifestBundle, the queued hashes get the
-// current works: works that are newer would be missing otherwise.
+// unless they are in the outbox already. With ManifestBundle, queued hashes get the current works.
 func (s *Source) sendAllHashes(c *sourceCluster, works []*sourceWork, scope codec.Scope, resyncID string) {
 	h := c.hashes
 	switch {
@@ -187,15 +184,12 @@ func (l *hashList) Message() (cloudevents.Message, error) {
 		l.next = nil
 	}
 	r := &codec.StatusResync{
-		Header: codec.Header{
-			ID: s.ids.Next(), Time: s.options.Clock.Now().UTC(),
-			Source: s.options.SourceID, Cluster: l.cluster.name, ResyncID: l.resyncID,
-		},
-		Scope: l.scope, Chunk: l.chunk,
+		Header: s.header(l.cluster.name), Scope: l.scope, Chunk: l.chunk,
 		// An agent without our extensions reads the directed topic only in the profile ManifestBundle.
 		Broadcast: l.cluster.dialect == peer.DialectEnhancement && !s.traits.Bundle,
 		Entries:   make([]codec.StatusEntry, 0, len(l.works)),
 	}
+	r.ResyncID = l.resyncID
 	bounds := peer.BoundsOf(s.traits, s.options.Clock)
 	for _, w := range l.works {
 		w.healLocked(bounds)
@@ -220,8 +214,7 @@ func (l *hashList) Settled(err error) {
 }
 
 // statusHash returns the hash of the status that the agent reported, or an empty string without
-// one. Agents of the profile ManifestBundle answer an empty hash even if their own status is empty,
-// and so confirm the work.
+// one. An agent of the profile ManifestBundle answers an empty hash, and so confirms the work.
 func (w *sourceWork) statusHash() (string, error) {
 	if w.hash != "" || w.Object == nil || w.source.traits.Bundle && !w.bundle.reported {
 		return w.hash, nil
@@ -298,9 +291,8 @@ func (s *Source) onCompleteListLocked(c *sourceCluster, l *agentList, m *codec.S
 	}
 	works := s.worksOf(c)
 	if s.traits.Bundle && m.TargetSource == "" {
-		// The list has no statuses, and the agent may have missed the hashes that were sent when
-		// this source connected. An agent's answer to hashes names the source; the list that an
-		// agent sends after it has connected does not.
+		// The list that an agent sends after it has connected names no source, and has no statuses.
+		// The agent may have missed the hashes that were sent when this source connected.
 		s.sendAllHashes(c, works, codec.ScopeAll, "")
 	}
 	answersHashes := s.traits.Bundle && m.TargetSource != "" // then it has only works that the hashes named
@@ -318,8 +310,7 @@ func (s *Source) onCompleteListLocked(c *sourceCluster, l *agentList, m *codec.S
 		s.metrics.AnsweredLocked(&c.answered)
 	}
 	if c.dialect == peer.DialectEnhancement && !s.traits.Bundle {
-		// Its list has no sequence IDs, so only the hashes show which statuses it reported while
-		// this source was away.
+		// Its list does not show which statuses it reported while this source was away.
 		s.sendAllHashes(c, works, codec.ScopeListed, uuid.NewString())
 	}
 	for _, w := range works {
@@ -397,7 +388,6 @@ func (c *sourceCluster) dropLists() {
 	}
 }
 
-// onEntry handles one entry of an agent's list.
 func (s *Source) onEntry(c *sourceCluster, l *agentList, e *codec.SpecEntry, directed bool) {
 	if e.Source == "" && c.dialect == peer.DialectExtended {
 		s.refuseEntryLocked(peer.Unusable(peer.RefusedUnexpected, "cluster %q lists work %s without a source", c.name,

@@ -66,8 +66,8 @@ type Source struct {
 	logger     klog.Logger
 }
 
-// workID identifies a work at a source. With the resource ID alone, one cluster could name the work
-// of another.
+// workID identifies a work at a source. A resource ID alone would let a cluster name works of
+// others.
 type workID struct{ cluster, id string }
 
 // sourceCluster is a source's record of one cluster.
@@ -79,8 +79,8 @@ type sourceCluster struct {
 	// session identifies the agent process that sent the last message.
 	session string
 	dialect peer.Dialect // of its agent
-	// outdated is whether the agent has reported a version which proves that the Store is an older
-	// copy. gap is the range of such versions. It is nil after the agent has listed all its works.
+	// outdated is whether the agent has reported a version of gap, which proves that the Store is
+	// an older copy. gap is nil after the agent has listed all its works.
 	outdated   bool
 	gap        *protocol.Gap
 	tombstones map[string]*sourceWork // by resource ID
@@ -296,9 +296,8 @@ type sourceWork struct {
 	trace       string // traceparent of the write that made this version
 	statusTrace string // traceparent of the last status
 	uid         types.UID
-	// session is that of the agent when the work was created. Only that agent process can be sure
-	// that no other process has applied the work. Any other process requests the work first, unless
-	// it has the work.
+	// session is that of the agent when the work was created. Other processes of the agent request
+	// the work first, because that one may have applied it.
 	session string
 
 	version          int64
@@ -311,8 +310,8 @@ type sourceWork struct {
 	// problem is a condition of the source's own, shown in addition to the reported status.
 	problem *problem
 	deleted metav1.Time
-	// charged is the size of the record that the cluster is charged for, own whether the record
-	// raises the cluster's bounds.
+	// charged is the size that the cluster is charged for, own whether the record raises its
+	// bounds.
 	charged int64
 	own     bool
 	phase   protocol.SourcePhase

@@ -83,11 +83,7 @@ func (a *unknownAsk) Message() (cloudevents.Message, error) {
 	if outranked || len(a.entries) == 0 {
 		return cloudevents.Message{}, nil
 	}
-	r := &codec.StatusResync{
-		Header: codec.Header{ID: s.ids.Next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID,
-			Cluster: a.cluster.name},
-		Entries: a.entries,
-	}
+	r := &codec.StatusResync{Header: s.header(a.cluster.name), Entries: a.entries}
 	if !s.traits.Bundle { // then an agent without our extensions reads only the topic for all clusters
 		r.Scope, r.Broadcast = codec.ScopeListed, true
 	}

@@ -72,9 +72,8 @@ func (s *Source) checkLocked(w *sourceWork, id string, n peer.Numbers) error {
 	return n.Check(b, highest, id)
 }
 
-// healLocked resets numbers that are out of bounds: an earlier release accepted them from an agent,
-// or the clock was ahead. If the version is out of bounds, the work gets a new version, which is
-// sent.
+// healLocked resets numbers that are out of bounds; see [protocol.Bounds.Heal]. A work with such a
+// version gets a new one, which is sent.
 func (w *sourceWork) healLocked(b protocol.Bounds) {
 	s := w.source
 	if !s.writingLocked() {

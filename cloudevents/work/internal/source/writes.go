@@ -44,8 +44,8 @@ func (s *sourceBackend) Supports(verb string, sub clientset.Subresource) error {
 // replicas.
 func (s *sourceBackend) WaitSynced(context.Context) error { return nil }
 
-// stored waits until the changes of a term are durable. It returns errReplaced if the term has
-// ended, because the changes may then be lost.
+// stored waits until the changes of a term are durable. It returns ErrReplaced if the term has
+// ended.
 func (s *Source) stored(ctx context.Context, term uint64) error {
 	if err := peer.Durable(ctx, s.journal); err != nil {
 		return err
@@ -58,10 +58,8 @@ func (s *Source) stored(ctx context.Context, term uint64) error {
 	return nil
 }
 
-// Refresh implements clientset.Backend.
 func (s *sourceBackend) Refresh(ctx context.Context) (bool, error) { return s.refresh(ctx) }
 
-// WaitDurable implements clientset.Backend.
 func (s *sourceBackend) WaitDurable(ctx context.Context) error { return peer.Durable(ctx, s.journal) }
 
 // termLocked returns the number of the current term of this replica. It is 0 without replicas.
@@ -249,9 +247,8 @@ func (s *sourceBackend) Commit(
 	return out, true, s.stored(ctx, term)
 }
 
-// commitOne stores a change and publishes it. A change of finalizers only is not published, because
-// finalizers are not sent. A change of a work that is being deleted is not published either,
-// because no agent applies it.
+// commitOne stores a change and publishes it. It does not publish a change of finalizers, which are
+// not sent, or of a work that is being deleted, which no agent applies.
 func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, uint64, error) {
 	published := current.DeletionTimestamp == nil &&
 		(next.Generation != current.Generation || !clientset.SameMetadata(current, next))
@@ -299,7 +296,7 @@ func (s *sourceBackend) Remove(
 }
 
 // removeOne marks the work as deleting and publishes the deletion. The work stays until its agent
-// reports it gone, because the source cannot know whether an agent has it.
+// reports it gone.
 func (s *Source) removeOne(
 	current *workv1.ManifestWork, dryRun bool, trace string,
 ) (*workv1.ManifestWork, uint64, error) {
@@ -333,9 +330,8 @@ func (s *Source) removeOne(
 	return &obj, s.termLocked(), nil
 }
 
-// forCollector reports whether a finalizer waits for the garbage collector, as with the policies
-// Foreground and Orphan. The objects of a source have no dependents here, so the collector would
-// have nothing to do.
+// forCollector reports whether a finalizer waits for the garbage collector. The objects of a source
+// have no dependents here.
 func forCollector(finalizer string) bool {
 	return finalizer == metav1.FinalizerDeleteDependents || finalizer == metav1.FinalizerOrphanDependents
 }
@@ -347,11 +343,10 @@ func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
 	if (limit == 0 || 2*peer.RoughSize(obj)+4096 < limit) && !s.largeAttributes(&obj.ObjectMeta) {
 		return nil
 	}
+	header := s.header(obj.Namespace)
+	header.ResyncID = uuid.Nil.String()
 	m, err := peer.Encode(s.options.Profile, &codec.Spec{
-		Header: codec.Header{
-			ID: s.ids.Next(), Time: s.options.Clock.Now().UTC(), Source: s.options.SourceID,
-			Cluster: obj.Namespace, ResyncID: uuid.Nil.String(),
-		},
+		Header:       header,
 		WorkRef:      codec.WorkRef{ResourceID: id, Version: s.traits.MaxVersion, UID: obj.UID, Name: obj.Name},
 		AgentSession: uuid.Nil.String(),
 		StatusSeq:    math.MaxInt64,
