@@ -25,8 +25,7 @@ type bundleDraft struct {
 
 var _ drafter = &bundleDraft{}
 
-// begin writes the attributes that all messages share. Two of them are present even if they are
-// empty.
+// begin writes the attributes that all messages share. Two are present even if they are empty.
 func (d *bundleDraft) begin(h *Header, originalSource string) {
 	d.identity(h)
 	for name, value := range map[string]string{attrClusterName: h.Cluster, attrOriginalSource: originalSource} {
@@ -36,8 +35,7 @@ func (d *bundleDraft) begin(h *Header, originalSource string) {
 	d.text(attrTraceParent, h.TraceParent)
 }
 
-// ref writes the identity of a work. The version is an Integer, which CloudEvents limits to 32
-// bits.
+// ref writes the identity of a work. Its version is a CloudEvents Integer of 32 bits.
 func (d *bundleDraft) ref(w *WorkRef) {
 	if w.ResourceID == "" {
 		d.fail(CodeAttribute, attrResourceID, "is missing", nil)
@@ -93,7 +91,6 @@ func (d *bundleDraft) spec(m *Spec) {
 	}
 }
 
-// bundle writes the data of a spec event.
 func (d *bundleDraft) bundle(s *workv1.ManifestWorkSpec) {
 	d.data = append(d.data, '{')
 	d.manifests(s.Workload.Manifests)

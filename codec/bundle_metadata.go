@@ -47,7 +47,6 @@ func wireMeta(m *metav1.ObjectMeta, w *WorkRef, cluster string) *metav1.ObjectMe
 	return &out
 }
 
-// specMeta makes the metadata of a spec event.
 func specMeta(m *Spec) *metav1.ObjectMeta {
 	var meta metav1.ObjectMeta
 	if m.Work != nil {
@@ -64,7 +63,6 @@ func specMeta(m *Spec) *metav1.ObjectMeta {
 	return out
 }
 
-// statusMeta makes the metadata of a status event.
 func statusMeta(m *Status) *metav1.ObjectMeta {
 	meta := metav1.ObjectMeta{Generation: m.Version}
 	if m.Metadata != nil {
@@ -124,8 +122,7 @@ func bundleStatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 	if !statusTimes(status) {
 		return "", &Error{Code: CodeData, Field: "data", Reason: "a condition's time " + reasonTime}
 	}
-	// Peers use the same conversion. It uses reflection, so it includes fields of a later API on
-	// both sides.
+	// Peers use the same conversion, which includes fields of a later API.
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&workv1.ManifestWork{Status: *status})
 	if err != nil {
 		return "", &Error{Code: CodeData, Field: "data", Reason: "cannot be written as JSON", Err: err}

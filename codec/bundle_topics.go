@@ -17,8 +17,7 @@ const (
 // of works.
 const bundleType = "io.open-cluster-management.works.v1alpha1.manifestbundles"
 
-// The actions at the end of an event type. A resync request is its own kind of message; the others
-// are the reason why data is sent.
+// The actions at the end of an event type.
 const (
 	wireCreate        = "create_request"
 	wireUpdate        = "update_request"

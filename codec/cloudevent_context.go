@@ -15,8 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
-// contextBuilder builds a context of attributes. It writes the extensions map itself: SetExtension
-// would check each name and convert it to lower case again.
+// contextBuilder builds a context of attributes, without the checks of SetExtension.
 type contextBuilder struct {
 	ctx     *ce.EventContextV1
 	version string
@@ -149,7 +148,7 @@ func (b *contextBuilder) context() (*ce.EventContextV1, *Error) {
 	return contextV1(&ce.Event{Context: b.ctx})
 }
 
-// optional returns nil for the empty string: CloudEvents has no empty attributes.
+// optional returns nil for the empty string.
 func optional(value string) *string {
 	if value == "" {
 		return nil
@@ -199,7 +198,6 @@ func sourceURI(id string) url.URL {
 	return url.URL{Opaque: strings.ReplaceAll(url.PathEscape(id), ":", "%3A")}
 }
 
-// sourceID returns the ID of a URI reference.
 func sourceID(u url.URL) string {
 	if u.Path != "" && isPlain(u.Path) && u == (url.URL{Path: u.Path}) {
 		return u.Path

@@ -62,8 +62,7 @@ func (manifestWork) Encode(m Message) (string, *ce.Event, error) {
 	return d.encode(m, d)
 }
 
-// extensions returns the largest number of extensions of a message. A map for eight is half as
-// large as a map for nine.
+// extensions returns the most extensions of a message. A map for eight has half the size of the next.
 func extensions(m Message) int {
 	switch m := m.(type) {
 	case *Spec:
@@ -197,8 +196,7 @@ func resourceUUID(source, cluster, name string) (id uuid.UUID) {
 
 // isResourceID reports whether id is the resource ID of the work.
 func isResourceID(id, source, cluster, name string) bool {
-	// It compares the text form: uuid.Parse accepts several others, and other code compares IDs as
-	// strings.
+	// uuid.Parse accepts other text forms, which are other IDs.
 	u := resourceUUID(source, cluster, name)
 	text, _ := u.MarshalText()
 	return id == string(text)

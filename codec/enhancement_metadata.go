@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
-// The metadata in events is encoded and decoded without encoding/json: it is in every spec event,
-// and encoding/json would need longer for it than for the rest of the event.
+// The metadata is encoded and decoded without encoding/json, which needs longer for it than for the
+// rest of a spec event.
 
 // metadata appends the part of the object's metadata that belongs to the source.
 func (d *enhancementDraft) metadata(m *metav1.ObjectMeta) {
@@ -119,6 +119,5 @@ func (p *dataParser) time(field string) metav1.Time {
 	if err != nil || !isRFC3339(t) {
 		p.fail(field, "is not an RFC 3339 timestamp", nil)
 	}
-	// Local, like decoded values of metav1.Time.
 	return metav1.Time{Time: t.Truncate(time.Second).Local()}
 }

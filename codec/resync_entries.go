@@ -37,8 +37,7 @@ const (
 	leastEntryText = 160
 )
 
-// The lists are encoded and decoded without encoding/json: otherwise a resync of 10,000 works would
-// delay the following events for many milliseconds.
+// The lists are encoded and decoded without encoding/json, which is slow for 10,000 works.
 
 // list writes the data of a request, in a buffer of the expected size. write appends one entry and
 // returns its invalid field and the reason, or "".

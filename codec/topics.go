@@ -28,8 +28,7 @@ type address struct {
 	// broadcast marks the resync topics of the enhancement, which all peers read. The other resync
 	// topics have one source and one cluster.
 	broadcast bool
-	// ofSource marks the topic for the presence of a source; that of an agent has a cluster
-	// instead.
+	// ofSource marks the topic for the presence of a source, not of an agent.
 	ofSource bool
 }
 
