@@ -12,9 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Key identifies an object on a cluster. It has no version, because the API server shows the same
-// object in each version that it serves. A manifest with a newer apiVersion describes the same
-// object.
+// Key identifies an object on a cluster. It has no version: the API server shows the same object in
+// each version that it serves.
 type Key struct {
 	Group, Kind, Namespace, Name string
 }
@@ -36,8 +35,7 @@ func (k Key) String() string {
 
 // Identify returns the identity of an object. The error is [ErrGenerateName] if the API server
 // would choose the name, because each apply would create another object. Otherwise it is an
-// [ErrInvalidObject] with the reason, also for nil, which stands for a manifest that could not be
-// decoded.
+// [ErrInvalidObject], also for nil, which stands for a manifest that could not be decoded.
 func Identify(obj *unstructured.Unstructured) (Key, error) {
 	if obj == nil || obj.Object == nil {
 		return Key{}, fmt.Errorf("%w: it could not be decoded", ErrInvalidObject)
@@ -53,7 +51,7 @@ func Identify(obj *unstructured.Unstructured) (Key, error) {
 	case gvk.Version == "":
 		return key, fmt.Errorf("%w: %s has no apiVersion", ErrInvalidObject, key)
 	case obj.IsList():
-		return key, fmt.Errorf("%w: a %s is no object: give each of its items", ErrInvalidObject, gvk.Kind)
+		return key, fmt.Errorf("%w: a %s is not an object: give each of its items", ErrInvalidObject, gvk.Kind)
 	case key.Name == "" && obj.GetGenerateName() != "":
 		return key, fmt.Errorf("%w: %s %q", ErrGenerateName, key, obj.GetGenerateName())
 	case key.Name == "":
@@ -62,8 +60,8 @@ func Identify(obj *unstructured.Unstructured) (Key, error) {
 	return key, nil
 }
 
-// KeyOf returns the identity of the object of an inventory entry. Kind is empty if the entry is
-// from an implementation that records no kind.
+// KeyOf returns the identity of the object of an inventory entry. Kind is empty if the entry has
+// none.
 func KeyOf(id v1alpha1.ResourceIdentifier) Key {
 	return Key{Group: id.Group, Kind: id.Kind, Namespace: id.Namespace, Name: id.Name}
 }
