@@ -30,7 +30,7 @@ func badInput(s *scene) {
 		{fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"mistyped","namespace":%q},"data":{"value":{"a":1}}}`, s.ns), "data"},
 		{s.configMap("large", strings.Repeat("x", 1<<20+1)), "1048576"},
 		{s.configMap("Not_A_Name", "1"), "Not_A_Name"},
-		{`{"apiVersion":"v1","kind":"List","items":[],"metadata":{"name":"x"}}`, "is no object"},
+		{`{"apiVersion":"v1","kind":"List","items":[],"metadata":{"name":"x"}}`, "is not an object"},
 		{late, "the cluster does not have the kind " + kind},
 	}
 	texts := []string{s.configMap("good", "1"), s.configMap("new", "1")}
