@@ -30,11 +30,10 @@ func NewApplier(tracker *Tracker) *Applier {
 	return &Applier{cluster: tracker.cluster, tracker: tracker}
 }
 
-// Apply applies the objects of a work. The request that creates an object also sets the owner
-// reference to the AppliedWork. Before the first write, Apply records in the inventory which
-// objects it is about to write. At the end it records their UIDs. It removes the entry of an object
-// that was certainly not written. An object with an unknown outcome keeps its entry, so that it is
-// found again.
+// Apply applies the objects of a work. Before the first write, it records in the inventory which
+// objects it is about to write; at the end it records their UIDs. The request that creates an
+// object also sets the owner reference. Apply removes the entry of an object that was certainly not
+// written. An object with an unknown outcome keeps its entry.
 //
 // An object that matches its manifest causes no write. Namespaces and CRDs are applied first,
 // webhooks and API services last. An object that fails does not stop the others. An object is
@@ -42,8 +41,7 @@ func NewApplier(tracker *Tracker) *Applier {
 // could not be decoded.
 //
 // Apply does not change the given objects. It does not send their owner references to AppliedWorks,
-// their status, or metadata that only the API server sets. This includes the status of kinds
-// without a status subresource.
+// their status, or metadata that only the API server sets.
 //
 // After [ErrTerminating], [ErrDuplicate], [ErrInvalidInput] or an [*InventoryTooLargeError],
 // nothing is applied. Otherwise the error joins those of the change set: [ErrGenerateName],
@@ -56,14 +54,13 @@ func (a *Applier) Apply(
 }
 
 // Plan returns the changes that Apply would make, and changes nothing. It makes the requests of
-// Apply as dry runs, which need the same rights. Each change has the action that Apply would take
-// and the resulting object. For an existing object it also has Fields; without any, the object is
-// unchanged.
+// Apply as dry runs, which need the same rights. Each change has the action and the resulting
+// object, and for an existing object also Fields.
 //
-// An object is pending if the same call would create its kind or its namespace, because the API
-// server cannot check the object before. An object that Recreate would delete and create again is
-// reported as created, with the UID of the existing object. The errors are those of Apply. The
-// AppliedWork must exist: use the result of [Tracker.Ensure], which has its UID.
+// An object is pending if the same call would create its kind or its namespace. An object that
+// Recreate would delete and create again is reported as created, with the UID of the existing
+// object. The errors are those of Apply. The AppliedWork must exist: use the result of
+// [Tracker.Ensure].
 func (a *Applier) Plan(
 	ctx context.Context, work *v1alpha1.AppliedWork, objects []*unstructured.Unstructured, opts ApplyOptions,
 ) (*ChangeSet, error) {
@@ -95,8 +92,7 @@ func (a *Applier) apply(
 		err = run.confirm(ctx, changes)
 		a.announceChanges(work, changes)
 	}
-	err = errors.Join(changes.Err(), err)
-	return changes, err
+	return changes, errors.Join(changes.Err(), err)
 }
 
 // identify determines the identity of each object, and how to reach it.
@@ -166,13 +162,12 @@ func announcedKinds(objects []*unstructured.Unstructured) map[schema.GroupVersio
 		if obj == nil || obj.GroupVersionKind().GroupKind() != crdKind {
 			continue
 		}
-		text := func(path ...string) string { s, _, _ := unstructured.NestedString(obj.Object, path...); return s }
-		group, kind := text("spec", "group"), text("spec", "names", "kind")
+		kind, plural := kindOf(obj)
 		for _, version := range servedVersions(obj) {
-			gv := schema.GroupVersion{Group: group, Version: version}
-			kinds[gv.WithKind(kind)] = announced{crd: i, mapping: discovery.Mapping{
-				Resource: gv.WithResource(text("spec", "names", "plural")), Kind: kind,
-				Namespaced: strings.EqualFold(text("spec", "scope"), "Namespaced"),
+			gvk := kind.WithVersion(version)
+			kinds[gvk] = announced{crd: i, mapping: discovery.Mapping{
+				Resource: gvk.GroupVersion().WithResource(plural), Kind: kind.Kind,
+				Namespaced: strings.EqualFold(textAt(obj, "spec", "scope"), "Namespaced"),
 			}}
 		}
 	}
@@ -191,13 +186,11 @@ func (r *applyRun) changes(ctx context.Context) []Change {
 }
 
 const (
-	// establishLimit is the time that Apply waits for the CRDs of a work to be served. After that,
-	// their objects fail.
+	// establishLimit is the time that Apply waits for the CRDs of a work to be served.
 	establishLimit  = 15 * time.Second
 	establishPeriod = 50 * time.Millisecond
 )
 
-// apply writes the objects, wave by wave.
 func (r *applyRun) apply(ctx context.Context) {
 	waves := byRank(len(r.items), func(i int) schema.GroupKind { return r.items[i].change.Key.GroupKind() })
 	for _, wave := range waves {
@@ -243,8 +236,8 @@ func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 	r.read(ctx, late)
 }
 
-// awaitKind waits until the kind of an applied CRD is served: discovery reports it, and a request
-// for an object succeeds, which may happen later.
+// awaitKind waits until discovery reports the kind of an applied CRD and a request for an object
+// succeeds, which may be later.
 func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, item *applyItem, limit time.Time) error {
 	if crd := r.items[r.announced[gvk].crd].change; crd.Action == ActionFailed || crd.Action == ActionPending {
 		return fmt.Errorf("%w (%s is in the work and %s)", &TypeNotServedError{Kind: gvk.GroupKind()}, crd.Key, crd.Action)

@@ -21,7 +21,7 @@ import (
 // causeNamespaceTerminating is corev1.NamespaceTerminatingCause.
 const causeNamespaceTerminating metav1.CauseType = "NamespaceTerminating"
 
-// applyOne writes one object. It starts again if the object has changed since it was read.
+// applyOne writes one object. It starts again after a concurrent change.
 func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 	for attempt := 0; ; attempt++ {
 		err := r.step(ctx, item)
@@ -65,15 +65,14 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 
 // mayBeRepeat reports whether an error may be the answer to a repeated request. client-go repeats a
 // request that is answered with Retry-After, for example by a proxy that lost the first answer. The
-// API server may refuse the second request because of the first: a quota is used up, or a port is
-// taken.
+// API server may refuse the second request because of the first, for example because of a quota.
 func (r *applyRun) mayBeRepeat(item *applyItem, err error) bool {
 	var status apierrors.APIStatus
 	return !r.dry && !item.ours && isRefusal(err) && errors.As(err, &status) && !IsTypeNotServed(err)
 }
 
 // inspect determines whether an object is ours, adopted or moved. It fails an item that may not be
-// applied, before any write.
+// applied.
 func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) {
 	live, key := item.live, item.change.Key
 	same := live != nil && entry.UID != "" && entry.UID == live.GetUID()
@@ -170,7 +169,7 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 		}
 		return nil
 	}
-	annotations := removedTraces(item.gone)
+	annotations := removedTraces(item.gone...)
 	annotations[adoptedAnnotation(r.work.UID)], annotations[keptAnnotation(r.work.UID)] = mark(item.adopted), mark(kept)
 	metadata := map[string]any{
 		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
@@ -188,8 +187,6 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 	return nil
 }
 
-// mayRecreate reports whether an object may be deleted and created again. It must be owned by us
-// alone, and must not be kept.
 func (r *applyRun) mayRecreate(item *applyItem) bool {
 	if !item.options.Recreate || !IsOwnedBy(item.live, r.work.UID) || item.adopted || isContainer(item.change.Key) {
 		return false
@@ -202,9 +199,8 @@ func (r *applyRun) mayRecreate(item *applyItem) bool {
 	})
 }
 
-// remove deletes the object that was read, to create it again. After the deletion it returns
-// errMoved, so the object is read again. An object that the API server would not create is not
-// deleted.
+// remove deletes the object that was read if it can be created again, and returns errMoved, so it
+// is read again.
 func (r *applyRun) remove(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
 	client := r.resource(item.mapping, item.id.Namespace)
 	trial := metav1.CreateOptions{
@@ -239,7 +235,6 @@ func (r *applyRun) migrates(live *unstructured.Unstructured) bool {
 	})
 }
 
-// manifest returns the manifest to send for an item.
 func (r *applyRun) manifest(item *applyItem) (*unstructured.Unstructured, error) {
 	f := form{
 		adopted: item.adopted, unowned: r.isUnowned(item), kept: r.isLeft(item),
@@ -261,8 +256,8 @@ func mayAdopt(key Key, live *unstructured.Unstructured, adoption Adoption) error
 }
 
 // create creates the object with a create request. An apply would silently change an object that
-// others have created meanwhile. It sends only manifests that an apply accepts, because otherwise
-// every later apply would fail.
+// others have created meanwhile. A manifest that an apply refuses is not sent: every later apply
+// would fail.
 func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
 	if uid := r.inventory.entry(item.change.Key).UID; uid != "" && !r.dry {
 		// The object existed when the intent was recorded, and is gone. The new object has another
@@ -303,8 +298,7 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 	return r.explain(ctx, item, err)
 }
 
-// patch applies the manifest to the object that was read. The manifest has its UID, so it is not
-// applied to another object of the same name.
+// patch applies the manifest to the object that was read, by its UID.
 func (r *applyRun) patch(
 	ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action,
 ) error {
@@ -368,8 +362,8 @@ func (r *applyRun) patch(
 	return nil
 }
 
-// takeFields makes managed the managed fields of the object that was read: fields that we have
-// created, or applied under another name, then count as applied by this manager. It returns the new
+// takeFields makes managed the managed fields of the object that was read, so that fields that we
+// have created, or applied under another name, count as applied by this manager. It returns the new
 // resourceVersion.
 func (r *applyRun) takeFields(
 	ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action,
@@ -380,7 +374,7 @@ func (r *applyRun) takeFields(
 			return "", err
 		}
 	}
-	annotations := removedTraces(item.gone)
+	annotations := removedTraces(item.gone...)
 	if item.adopted { // in the same request, because the field manager makes the object ours
 		annotations[adoptedAnnotation(r.work.UID)] = "true"
 	}
@@ -407,13 +401,12 @@ func (r *applyRun) disown(item *applyItem, obj *unstructured.Unstructured) bool 
 	return changed
 }
 
-// hasSurplus reports whether an object has owner references that it must not have.
 func (r *applyRun) hasSurplus(item *applyItem, obj *unstructured.Unstructured) bool {
 	return r.isUnowned(item) && r.disown(item, obj.DeepCopy())
 }
 
-// removeSurplus removes owner references that an object must not have, and that other field
-// managers have set.
+// removeSurplus removes owner references that other field managers have set and that an object must
+// not have.
 func (r *applyRun) removeSurplus(
 	ctx context.Context, item *applyItem, applied *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -427,14 +420,11 @@ func (r *applyRun) removeSurplus(
 	}, item.manager)
 }
 
-// mayTake fails an item if the apply that adopts its object would be refused. Then the managed
-// fields of the object do not change.
+// mayTake fails an item if the apply that adopts its object would be refused, before the managed
+// fields of the object change.
 func (r *applyRun) mayTake(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
-	trial := &applyRun{
-		cluster: r.cluster, tracker: r.tracker, work: r.work, opts: r.opts, inventory: r.inventory,
-		items: r.items, keepers: r.keepers, dry: true,
-	}
-	tried := *item
+	trial, tried := *r, *item
+	trial.dry = true
 	err := trial.patch(ctx, &tried, manifest, ActionAdopted)
 	if tried.isFinished() && tried.change.Action == ActionFailed {
 		item.fail(tried.change.Err)

@@ -16,8 +16,8 @@ import (
 // ApplyOptions are the options of [Applier.Apply]. The zero value is useful.
 type ApplyOptions struct {
 	// Adoption decides whether an existing object that the AppliedWork does not own is adopted. An
-	// adoption removes the annotations and the field managers of AppliedWorks that were deleted.
-	// Defaults to AdoptionNever.
+	// adoption removes the annotations and the field managers of deleted AppliedWorks. Defaults to
+	// AdoptionNever.
 	Adoption Adoption
 	// FieldManager is the prefix of the field manager's name. The UID of the AppliedWork follows,
 	// because two works with the same field manager remove each other's owner references. The
@@ -27,15 +27,13 @@ type ApplyOptions struct {
 	// Policies decide which objects stay when the work drops them. Use the same in Prune and
 	// Teardown. An object that stays gets no owner reference.
 	Policies Policies
-	// Force overwrites conflicting fields of other field managers, and becomes their manager.
-	// Without Force, such fields are an [*OwnershipConflictError]. The other fields of the object
-	// are then applied, unless the conflict is about a field of another version of the kind. An
-	// object that is not adopted yet is not written at all. Fields without a manager, for example
-	// after a release, need no Force.
+	// Force overwrites conflicting fields of other field managers. Without Force, such fields are
+	// an [*OwnershipConflictError], and the other fields of the object are applied, unless the
+	// object is not adopted yet or the conflict is about a field of another version of the kind.
+	// Fields without a manager need no Force.
 	Force bool
 	// MigrateManagers are field managers of earlier tools, such as "kubectl-client-side-apply".
-	// Their fields move to FieldManager, as with csaupgrade of client-go. Fields of theirs that
-	// are not in the manifest are removed.
+	// Their fields move to FieldManager. Fields of theirs that are not in the manifest are removed.
 	MigrateManagers []string
 	// Recreate deletes an object and creates it again if the API server refuses a change only
 	// because of immutable fields. A dry run of the create must succeed first. The work must have
@@ -47,8 +45,8 @@ type ApplyOptions struct {
 	// as is a key without an object.
 	ByKey map[Key]ObjectOptions
 	// Executor is a user that limits the writes of Apply. The error of an object that the user may
-	// not write is Forbidden, and the other objects are applied. Requires [Options].Reviews. Nil
-	// means no check.
+	// not write is Forbidden; the other objects are applied. Requires [Options].Reviews. Nil means
+	// no check.
 	Executor *Executor
 	// Concurrency is the number of objects that are applied at a time, from 1 to 256. Defaults to
 	// 16.
@@ -71,15 +69,13 @@ type ObjectOptions struct {
 	// object has changed since, it is not written, and the error is [ErrChanged].
 	ResourceVersion string
 	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas. Apply
-	// sends these fields when it creates the object, and keeps their live values later. It does not
-	// send a field of another field manager. It sends a field of ours with the live value, also
+	// sends these fields when it creates the object, and keeps their live values later: it does not
+	// send a field of another field manager, and sends a field of ours with the live value, also
 	// after the manifest dropped the field. List items are matched by their keys. A change of an
-	// ignored field alone causes no write. StrategyUpdate and Force respect IgnoreFields;
-	// StrategyCreateOnly and StrategyReadOnly ignore all fields. An invalid pointer is an
-	// [ErrInvalidInput]; see [CheckIgnoreFields].
+	// ignored field alone causes no write. StrategyUpdate and Force respect IgnoreFields. An
+	// invalid pointer is an [ErrInvalidInput]; see [CheckIgnoreFields].
 	IgnoreFields []string
 	// IgnoreChangedFields are like IgnoreFields, but only for fields that others have changed.
-	// Other fields are applied as usual.
 	IgnoreChangedFields []string
 }
 
@@ -108,15 +104,14 @@ const (
 	// the owner reference, and is not changed otherwise.
 	StrategyCreateOnly Strategy = "CreateOnly"
 	// StrategyReadOnly reads the object, and writes and records nothing. The action is
-	// ActionRetained, and Live is nil if the object does not exist. Prune needs the option too, in
-	// [PruneOptions].ByKey: it then releases an object that the work applied before.
+	// ActionRetained. Prune needs the option too, in [PruneOptions].ByKey: it then releases an
+	// object that the work applied before.
 	StrategyReadOnly Strategy = "ReadOnly"
 )
 
 const (
 	defaultFieldManager = "appliedwork"
-	// maxFieldManager leaves room for the UID within the 128 characters that the API server
-	// accepts.
+	// maxFieldManager leaves room for the UID: the API server accepts 128 characters.
 	maxFieldManager = 90
 )
 
@@ -154,7 +149,6 @@ func (o ApplyOptions) withDefaults() (ApplyOptions, error) {
 	return o, o.Policies.validate()
 }
 
-// of returns the options for an object.
 func (o ApplyOptions) of(key Key) ObjectOptions {
 	object, ok := byKey(o.ByKey, key)
 	if !ok {
@@ -177,7 +171,6 @@ func CheckIgnoreFields(manifest *unstructured.Unstructured, pointers ...string) 
 	return nil
 }
 
-// ignoredOf returns the ignored fields of a manifest, or nil if no field is ignored.
 func ignoredOf(manifest *unstructured.Unstructured, options ObjectOptions) (*fieldset.Ignored, error) {
 	if len(options.IgnoreFields) == 0 && len(options.IgnoreChangedFields) == 0 {
 		return nil, nil

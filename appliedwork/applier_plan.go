@@ -18,7 +18,6 @@ import (
 	"github.com/spokewire/sdk-go/internal/fielddiff"
 )
 
-// dryRun returns the DryRun option of a request.
 func (r *applyRun) dryRun() []string {
 	if r.dry {
 		return []string{metav1.DryRunAll}

@@ -62,9 +62,9 @@ func (r *applyRun) record(ctx context.Context) error {
 	return err
 }
 
-// findKeepers finds the Namespaces and CRDs of the call with an object that stays: an object that
-// the policies list, or one that the work has dropped. If an object cannot be read, the owner
-// references of its Namespace and its CRD do not change.
+// findKeepers finds the Namespaces and CRDs of the call with an object that stays: one that the
+// policies list, or that the work has dropped. If an object cannot be read, the owner references of
+// its Namespace and its CRD do not change.
 func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	desired := map[Key]bool{}
 	var containers []*applyItem
@@ -114,8 +114,7 @@ func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 }
 
 // intent returns the entry of an object that is about to be applied. An object that does not exist
-// will get another UID, so its entry has no UID. Otherwise, a client with the old UID could remove
-// the entry of the new object.
+// will get another UID. With the old UID, another client could remove the new object's entry.
 func (i *applyItem) intent(inv *inventory) v1alpha1.AppliedResourceMeta {
 	e := v1alpha1.AppliedResourceMeta{ResourceIdentifier: i.id}
 	if i.live != nil {
@@ -124,7 +123,6 @@ func (i *applyItem) intent(inv *inventory) v1alpha1.AppliedResourceMeta {
 	return e
 }
 
-// read reads the objects with a known mapping.
 func (r *applyRun) read(ctx context.Context, all []*applyItem) {
 	var targets []target
 	var items []*applyItem
@@ -143,11 +141,11 @@ func (r *applyRun) read(ctx context.Context, all []*applyItem) {
 	}
 }
 
-// confirmLimit is the time that an apply has to record its results after its context has ended.
+// confirmLimit is the time for recording the results after the context has ended.
 const confirmLimit = 2 * time.Second
 
-// confirm records the UIDs of applied objects and the condition. It removes the entries of objects
-// that were refused. It changes the latest inventory, which another client may have written.
+// confirm records the UIDs of applied objects and the condition, and removes the entries of refused
+// objects. Another client may have changed the inventory meanwhile.
 func (r *applyRun) confirm(ctx context.Context, changes *ChangeSet) error {
 	var applied, refused []v1alpha1.AppliedResourceMeta
 	for _, item := range r.items {
@@ -180,7 +178,8 @@ func (r *applyRun) confirm(ctx context.Context, changes *ChangeSet) error {
 			inv.put(e)
 		}
 		inv.remove(refused)
-		r.tracker.setCondition(inv, outcome(v1alpha1.ConditionApplied, inv.main().Generation, changes))
+		done, reason, message := outcome(changes)
+		r.tracker.setCondition(inv, v1alpha1.ConditionApplied, done, reason, message)
 		return nil
 	})
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// applyRun is one call of Apply.
 type applyRun struct {
 	*cluster
 	tracker   *Tracker
@@ -35,7 +34,6 @@ type announced struct {
 	crd     int // index of the CRD among the objects
 }
 
-// applyItem is one object of a call.
 type applyItem struct {
 	source  *unstructured.Unstructured
 	id      v1alpha1.ResourceIdentifier
@@ -82,23 +80,21 @@ func (i *applyItem) fail(err error) {
 	i.finish(ActionFailed, err)
 }
 
-// refuse finishes an item for which nothing was written.
 func (i *applyItem) refuse(err error) {
 	i.written = writeRefused
 	i.finish(ActionFailed, err)
 }
 
-// contains reports whether an object is deleted together with the object of the item, its Namespace
+// contains reports whether Kubernetes deletes an object with the object of the item, its Namespace
 // or its CRD. The identifier may lack the kind or the resource.
 func (i *applyItem) contains(id v1alpha1.ResourceIdentifier) bool {
 	switch i.change.Key.GroupKind() {
 	case namespaceKind:
 		return id.Namespace == i.id.Name
 	case crdKind:
-		text := func(path ...string) string { s, _, _ := unstructured.NestedString(i.source.Object, path...); return s }
-		kind, resource := text("spec", "names", "kind"), text("spec", "names", "plural")
-		same := kind != "" && id.Kind == kind || resource != "" && id.Resource == resource
-		return same && id.Group == text("spec", "group")
+		kind, plural := kindOf(i.source)
+		same := kind.Kind != "" && id.Kind == kind.Kind || plural != "" && id.Resource == plural
+		return same && id.Group == kind.Group
 	}
 	return false
 }
@@ -122,9 +118,8 @@ func (r *applyRun) isUnowned(item *applyItem) bool {
 		slices.ContainsFunc(r.items, func(other *applyItem) bool { return item.contains(other.id) && r.stays(other) })
 }
 
-// isOurs returns a function that reports whether the fields of a manager are those of an item.
-// These are all managers of the AppliedWork, or only the manager of the item if it is Partial, and
-// MigrateManagers.
+// isOurs returns a function that reports whether the fields of a manager are those of an item: all
+// managers of the AppliedWork, or only the item's if it is Partial, and MigrateManagers.
 func (r *applyRun) isOurs(item *applyItem) func(manager string) bool {
 	return func(manager string) bool {
 		return manager == item.manager || !item.options.Partial && isManagerOf(manager, r.work.UID) ||

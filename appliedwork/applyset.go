@@ -24,23 +24,20 @@ const (
 	annotationKinds      = "applyset.kubernetes.io/contains-group-kinds"
 	annotationNamespaces = "applyset.kubernetes.io/additional-namespaces"
 
-	// maxSetAnnotation leaves room for other annotations. All annotations of an object may have 256
-	// KiB.
+	// maxSetAnnotation leaves room for other annotations of the 256 KiB that an object may have.
 	maxSetAnnotation = 64 << 10
 	// tooling keeps kubectl apply --prune from working on the set.
 	tooling = "appliedwork/v1alpha1"
 )
 
-// ApplySetID returns the ID of the ApplySet of an AppliedWork, given the name of the AppliedWork.
-// The ID is the value of the label applyset.kubernetes.io/part-of of its objects. See
-// [Options].ApplySet.
+// ApplySetID returns the ID of the ApplySet of the AppliedWork with a name: the value of the label
+// applyset.kubernetes.io/part-of of its objects. See [Options].ApplySet.
 func ApplySetID(name string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{name, "", v1alpha1.Kind, v1alpha1.GroupName}, ".")))
 	return "applyset-" + base64.RawURLEncoding.EncodeToString(sum[:]) + "-v1"
 }
 
-// isOtherSet reports whether an object is part of another ApplySet. An object can be part of only
-// one.
+// isOtherSet reports whether an object is part of another ApplySet. It can be part of only one.
 func isOtherSet(live *unstructured.Unstructured, id string) bool {
 	if live == nil {
 		return false
@@ -49,7 +46,6 @@ func isOtherSet(live *unstructured.Unstructured, id string) bool {
 	return of != "" && of != id
 }
 
-// joinSet adds the label of an ApplySet to a manifest.
 func joinSet(manifest *unstructured.Unstructured, id string) {
 	labels := manifest.GetLabels()
 	if labels == nil {
@@ -59,8 +55,8 @@ func joinSet(manifest *unstructured.Unstructured, id string) {
 	manifest.SetLabels(labels)
 }
 
-// describeSet records the kinds and namespaces of the ApplySet in the AppliedWork. This happens
-// before the objects are written, so the annotations always cover them.
+// describeSet records the kinds and namespaces of the ApplySet in the AppliedWork, before the
+// objects are written.
 func (t *Tracker) describeSet(ctx context.Context, inv *inventory) error {
 	if !t.opts.ApplySet {
 		return nil

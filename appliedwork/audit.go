@@ -22,8 +22,7 @@ import (
 
 // AuditOptions are the options of [Collector.Audit].
 type AuditOptions struct {
-	// Record adds the untracked objects to the inventory. The next Prune then deletes those that
-	// are not desired.
+	// Record adds the untracked objects to the inventory, for the next Prune.
 	Record bool
 	// Policies are the same as in Apply.
 	Policies Policies
@@ -38,8 +37,7 @@ type AuditReport struct {
 	Untracked []v1alpha1.AppliedResourceMeta
 	// Missing are entries without an existing object.
 	Missing []v1alpha1.AppliedResourceMeta
-	// Foreign are entries of objects without our owner reference, although the policies do not keep
-	// these objects.
+	// Foreign are entries of objects without our owner reference that the policies do not keep.
 	Foreign []v1alpha1.AppliedResourceMeta
 	// Unread are group versions that could not be discovered, kinds that could not be listed and
 	// objects that could not be read, with the reasons. Their state is unknown.
@@ -47,7 +45,7 @@ type AuditReport struct {
 }
 
 // Audit compares an inventory with all objects of the cluster that can be listed. It reads the
-// whole cluster, so call it after a crash and otherwise rarely.
+// whole cluster, so call it rarely, for example after a crash.
 func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts AuditOptions) (*AuditReport, error) {
 	concurrency, err := concurrencyOf(opts.Concurrency)
 	if err := errors.Join(err, checkWork(work)); err != nil {
@@ -94,9 +92,8 @@ type Survey struct {
 	Unread map[string]error
 }
 
-// Survey finds the untracked objects of all AppliedWorks. It reads the cluster once, while a
-// [Collector.Audit] of each AppliedWork would read it each time. Pass the objects to
-// [Tracker.RecordApplied]. The error is that of the API server.
+// Survey finds the untracked objects of all AppliedWorks, and reads the cluster once for all. Pass
+// the objects to [Tracker.RecordApplied]. The error is that of the API server.
 func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, error) {
 	concurrency, err := concurrencyOf(opts.Concurrency)
 	if err != nil {
@@ -134,9 +131,8 @@ func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, er
 	return survey, nil
 }
 
-// ownedBy lists all objects of the cluster that have an owner for which asked returns true. The
-// result is by the UID of the owner, and then by the UID of the object, because some objects are
-// served as two kinds.
+// ownedBy lists all objects of the cluster that have an owner for which asked returns true, by the
+// UID of the owner and that of the object: some objects are served as two kinds.
 func (c *Collector) ownedBy(
 	ctx context.Context, concurrency int, asked func(metav1.OwnerReference) bool,
 ) (map[types.UID]map[types.UID]v1alpha1.AppliedResourceMeta, map[string]error, error) {
@@ -175,8 +171,7 @@ func (c *Collector) ownedBy(
 	return owned, unread, ctx.Err()
 }
 
-// eachOf is each for a kind. If the version that discovery reported is not served any more, it
-// tries another version.
+// eachOf is each for a kind. If the discovered version is not served any more, it tries another.
 func (c *Collector) eachOf(ctx context.Context, m discovery.Mapping, visit func(metav1.Object)) error {
 	err := c.each(ctx, m.Resource, visit)
 	for attempt := 0; IsTypeNotServed(err) && attempt < attempts; attempt++ {
@@ -190,7 +185,6 @@ func (c *Collector) eachOf(ctx context.Context, m discovery.Mapping, visit func(
 	return err
 }
 
-// each calls visit with the metadata of each object of a resource.
 func (c *Collector) each(ctx context.Context, resource schema.GroupVersionResource, visit func(metav1.Object)) error {
 	if c.opts.Metadata == nil {
 		see := func(obj *unstructured.Unstructured) { visit(obj) }
@@ -201,7 +195,7 @@ func (c *Collector) each(ctx context.Context, resource schema.GroupVersionResour
 	return err
 }
 
-// auditEntries reads the objects of entries, and reports those that are missing, foreign or unread.
+// auditEntries reports the entries with objects that are missing, foreign or unread.
 func (c *Collector) auditEntries(
 	ctx context.Context, work *v1alpha1.AppliedWork, entries []v1alpha1.AppliedResourceMeta,
 	policies Policies, concurrency int, report *AuditReport,

@@ -6,6 +6,7 @@ package appliedwork
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,8 +29,8 @@ const (
 	ActionDeleted Action = "deleted"
 	// ActionReleased: our owner reference was removed, and the object stays.
 	ActionReleased Action = "released"
-	// ActionRetained: the object was not written. It is not ours, an earlier pass has released it,
-	// or it has StrategyReadOnly.
+	// ActionRetained: the object was not written: it is not ours, was released before, or has
+	// StrategyReadOnly.
 	ActionRetained Action = "retained"
 	// ActionPending: the object is being deleted, or the outcome is not known yet. Try again later.
 	// In a plan: the API server cannot check it yet.
@@ -51,12 +52,11 @@ type Change struct {
 	Key    Key
 	UID    types.UID
 	Action Action
-	// Live is the object after Apply: as it was read if it is unchanged or only read, otherwise as
-	// the API server returned it from the last write. Nil for an object that was not applied.
+	// Live is the object after Apply, as it was last read or written. Nil for an object that was
+	// not applied.
 	Live *unstructured.Unstructured
-	// Fields are the fields of an existing object that Apply would change, ordered by their paths.
-	// Only [Applier.Plan] returns them. Fields that change with each write, such as resourceVersion
-	// and managedFields, are left out.
+	// Fields are the fields of an existing object that Apply would change, ordered by their paths,
+	// without those that change with each write. Only [Applier.Plan] returns them.
 	Fields []FieldChange
 	// Err is the reason for ActionBlocked and ActionFailed. It may also be set for ActionPending.
 	Err error
@@ -84,10 +84,8 @@ type ChangeSet struct {
 func (c *ChangeSet) Count(of ...Action) int {
 	n := 0
 	for i := range c.Entries {
-		for _, action := range of {
-			if c.Entries[i].Action == action {
-				n++
-			}
+		if slices.Contains(of, c.Entries[i].Action) {
+			n++
 		}
 	}
 	return n

@@ -23,8 +23,8 @@ type claims struct {
 	ending     map[types.UID]bool // AppliedWorks by their UID; true for those that are terminating
 }
 
-// claims returns the entries that AppliedWorks other than self have for objects. For a Namespace,
-// these also include the entries of the objects in it.
+// claims returns the entries that AppliedWorks other than self have for objects, and for the
+// objects in a Namespace.
 func (t *Tracker) claims(ctx context.Context, self types.UID, keys map[Key]bool) (*claims, error) {
 	works, entries, err := t.entriesOf(ctx, self, keys)
 	if err != nil {
@@ -55,9 +55,9 @@ func (t *Tracker) claims(ctx context.Context, self types.UID, keys map[Key]bool)
 	return c, nil
 }
 
-// entriesOf returns all AppliedWorks, and the entries of claims by the UID of the AppliedWork.
-// Without a metadata client, it reads all AppliedWorks whole. Otherwise, it reads those that the
-// index does not have in the listed version, and those that may have such an entry.
+// entriesOf returns all AppliedWorks, and the entries of claims by the UID of the AppliedWork. With
+// a metadata client, it reads only AppliedWorks that the index does not have in the listed version,
+// or that may have such an entry.
 func (t *Tracker) entriesOf(
 	ctx context.Context, self types.UID, keys map[Key]bool,
 ) (works []*listedWork, entries map[types.UID][]v1alpha1.AppliedResourceMeta, err error) {
@@ -90,8 +90,8 @@ func (t *Tracker) entriesOf(
 	return works, entries, err
 }
 
-// among returns the entries of claims in an AppliedWork, with one entry for each Namespace. The
-// others are dropped, so at most one page of inventories is in memory.
+// among returns the entries of claims in an AppliedWork, with one entry for each Namespace, so at
+// most one page of inventories is in memory.
 func among(keys map[Key]bool, work *v1alpha1.AppliedWork) (entries []v1alpha1.AppliedResourceMeta) {
 	seen := map[string]bool{}
 	for _, e := range work.Status.AppliedResources {
@@ -104,9 +104,8 @@ func among(keys map[Key]bool, work *v1alpha1.AppliedWork) (entries []v1alpha1.Ap
 	return entries
 }
 
-// owners returns the possible owners of an object. An owner that is missing in the list may be
-// newer than the list, so owners reads it. Its reference counts unless the AppliedWork is gone or
-// ending.
+// owners returns the possible owners of an object. It reads an owner that is newer than the list.
+// The reference of that owner counts unless the AppliedWork is gone or ending.
 func (c *claims) owners(ctx context.Context, self types.UID, key Key, live *unstructured.Unstructured) (Owners, error) {
 	o := Owners{Self: self, Listed: c.listed[key]}
 	dead := map[types.UID]bool{}

@@ -30,11 +30,9 @@ import (
 )
 
 const (
-	// listFrom is the number of objects of a kind in a namespace from which one list replaces
-	// single gets.
+	// listFrom is the number of objects of a kind in a namespace from which a list replaces gets.
 	listFrom = 50
-	// listFactor limits how many unrelated objects a list may read, as a multiple of the requested
-	// ones.
+	// listFactor limits the unrelated objects in a list, as a multiple of the requested ones.
 	listFactor = 2
 	// maxOthers is the number of unrelated objects in memory at a time: each may have 1.5 MiB.
 	maxOthers = 10
@@ -54,8 +52,7 @@ type cluster struct {
 	access  *access.Reviews
 }
 
-// resource returns the client for the objects of a kind in a namespace. For cluster-scoped kinds,
-// the namespace is ignored.
+// resource returns the client for the objects of a kind. A cluster-scoped kind has no namespace.
 func (c *cluster) resource(m discovery.Mapping, namespace string) dynamic.ResourceInterface {
 	if m.Namespaced {
 		return c.opts.Client.Resource(m.Resource).Namespace(namespace)
@@ -63,7 +60,7 @@ func (c *cluster) resource(m discovery.Mapping, namespace string) dynamic.Resour
 	return c.opts.Client.Resource(m.Resource)
 }
 
-// resolveExactly returns the mapping of a kind for objects to send: its version must be served.
+// resolveExactly returns the mapping of a kind whose version must be served.
 func (c *cluster) resolveExactly(ctx context.Context, gvk schema.GroupVersionKind) (discovery.Mapping, error) {
 	m, err := c.kinds.Resolve(ctx, gvk.GroupKind(), gvk.Version)
 	if err == nil && m.Resource.Version != gvk.Version {
@@ -72,8 +69,8 @@ func (c *cluster) resolveExactly(ctx context.Context, gvk schema.GroupVersionKin
 	return m, err
 }
 
-// isProtected reports whether Options.Protected has an object. The key of a cluster-scoped object
-// has no namespace. A key in the options may have one, from a manifest.
+// isProtected reports whether Options.Protected has an object. The options may have a namespace for
+// a cluster-scoped object, from a manifest.
 func (c *cluster) isProtected(key Key) bool {
 	return slices.ContainsFunc(c.opts.Protected, func(p Key) bool {
 		if key.Namespace == "" {
@@ -91,8 +88,7 @@ func (c *cluster) resolve(ctx context.Context, id v1alpha1.ResourceIdentifier) (
 }
 
 // keyOf returns the key of an object as the API server has it. An entry of another implementation
-// may lack the kind, or have a namespace for a cluster-scoped object. Then the guards would not
-// recognize the object.
+// may lack the kind, or have a namespace for a cluster-scoped object.
 func (c *cluster) keyOf(ctx context.Context, id v1alpha1.ResourceIdentifier) Key {
 	key := KeyOf(id)
 	if key.Kind != "" && key.Namespace == "" {
@@ -114,9 +110,8 @@ func servedKey(m discovery.Mapping, id v1alpha1.ResourceIdentifier) Key {
 	return key
 }
 
-// patchMetadata changes the metadata of the object that was read. It uses a merge patch, which
-// replaces whole lists, so it does not fail if others have removed an item. It returns errMoved if
-// the object has changed since it was read.
+// patchMetadata changes the metadata of the object that was read with a merge patch, which replaces
+// whole lists. It returns errMoved if the object has changed since.
 func (c *cluster) patchMetadata(
 	ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, metadata map[string]any,
 	manager string, dryRun ...string,
@@ -139,8 +134,7 @@ type target struct {
 	namespace, name string
 }
 
-// found is the result of a read: the object, or nil if it does not exist. If err is set, that is
-// unknown.
+// found is the result of a read: the object, or nil if it does not exist.
 type found struct {
 	obj *unstructured.Unstructured
 	err error
@@ -160,17 +154,13 @@ func (c *cluster) get(ctx context.Context, t target) found {
 	return found{err: err}
 }
 
-// read returns the current objects in the order of targets. If many targets have the same kind and
-// namespace, they are listed.
+// read returns the current objects in the order of targets. It lists many objects of a kind in a
+// namespace.
 func (c *cluster) read(ctx context.Context, targets []target, concurrency int) []found {
 	result := make([]found, len(targets))
-	type place struct {
-		mapping   string
-		namespace string
-	}
-	groups := map[place][]int{}
+	groups := map[location][]int{}
 	for i, t := range targets {
-		p := place{t.mapping.Resource.String(), t.namespace}
+		p := location{t.mapping.Resource, t.mapping.Kind, t.namespace}
 		groups[p] = append(groups[p], i)
 	}
 	var single []int
@@ -193,7 +183,7 @@ func (c *cluster) read(ctx context.Context, targets []target, concurrency int) [
 }
 
 // list reads objects with a list, and stores them in result. It returns the indices that must be
-// read one by one: all of them if the list fails or would have too many unrelated objects.
+// read one by one: all if the list fails or would have too many unrelated objects.
 func (c *cluster) list(ctx context.Context, targets []target, indices []int, result []found) (rest []int) {
 	t := targets[indices[0]]
 	exists := make(map[string]bool, len(indices)) // false: it does not exist, or was not requested
@@ -238,8 +228,8 @@ func (c *cluster) list(ctx context.Context, targets []target, indices []int, res
 	return rest
 }
 
-// pages returns the sizes of pages up to the last requested object. Each page has few unrelated
-// objects. The result is nil if there would be too many unrelated objects, or after an error.
+// pages returns the sizes of pages up to the last requested object, so that each page has few
+// unrelated objects. The result is nil after an error, or if there are too many unrelated objects.
 // Objects that do not exist are removed from asked.
 func (c *cluster) pages(ctx context.Context, t target, asked map[string]bool) []int64 {
 	namespace := t.namespace
@@ -281,7 +271,6 @@ func (c *cluster) pages(ctx context.Context, t target, asked map[string]bool) []
 	}
 }
 
-// metadataPage returns one page of the metadata of objects.
 func (c *cluster) metadataPage(
 	ctx context.Context, m discovery.Mapping, namespace string, options metav1.ListOptions,
 ) (page []metav1.Object, next string, err error) {
@@ -315,8 +304,7 @@ func entryOf(m discovery.Mapping, obj metav1.Object) v1alpha1.AppliedResourceMet
 	}
 }
 
-// parallel calls f with 0 to n-1, at most limit calls at a time, until ctx ends. It returns after
-// all calls have returned.
+// parallel calls f with 0 to n-1, at most limit calls at a time, until ctx ends.
 func parallel(ctx context.Context, n, limit int, f func(int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -334,15 +322,13 @@ func parallel(ctx context.Context, n, limit int, f func(int)) {
 	workers.Wait()
 }
 
-// errMoved: an AppliedWork has changed since it was read. The change is made again with the latest
-// inventory, for a limited number of times.
+// errMoved: an object or AppliedWork has changed since it was read. The caller tries again.
 var errMoved = errors.New("others changed the AppliedWork during each attempt: try again")
 
-// attempts is the number of retries of a request that failed because of a concurrent change.
+// attempts is the number of retries after a concurrent change.
 const attempts = 12
 
-// pause waits for a short random time that grows with each attempt, so that conflicting writers do
-// not collide again.
+// pause waits for a short random time that grows with each attempt.
 func pause(ctx context.Context, attempt int) error {
 	return wait.Sleep(ctx, clock.RealClock{}, rand.N(10*time.Millisecond<<min(attempt, 5)))
 }

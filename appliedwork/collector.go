@@ -16,8 +16,7 @@ import (
 
 // Collector ends AppliedWorks. Deleting an AppliedWork is enough to delete its objects, sooner or
 // later and in no order. A Collector deletes in order, respects policies and guards, and reports
-// the reasons that prevent a deletion. It is also faster if the limits of the client are higher
-// than those of Kubernetes' garbage collector: see [Options].Client.
+// the reasons that prevent a deletion.
 //
 // Its methods may be called concurrently, but only one call at a time for one AppliedWork. Use one
 // Collector for the whole process, because it has the state of a [Pruner].
@@ -36,9 +35,9 @@ func NewCollector(tracker *Tracker) *Collector {
 type TeardownOptions struct {
 	// Propagation is the deletion policy for the dependents of the objects. Defaults to Background.
 	Propagation metav1.DeletionPropagation
-	// Policies decide which objects are deleted and which stay. By default, adopted objects stay
-	// and all others are deleted. An object that Policies.For keeps stays also if another
-	// AppliedWork has it: it gets the annotation multicluster.x-k8s.io/prune: disabled.
+	// Policies decide which objects stay: by default, only adopted objects. An object that
+	// Policies.For keeps stays also if another AppliedWork has it: it gets the annotation
+	// multicluster.x-k8s.io/prune: disabled.
 	Policies Policies
 	// Concurrency is the number of objects that are deleted at a time, from 1 to 256. Defaults to
 	// 16.
@@ -57,12 +56,10 @@ type ReleaseOptions struct {
 }
 
 // Teardown deletes the objects of an AppliedWork as [Pruner.Prune] does, and then the AppliedWork.
-// Kubernetes' garbage collector deletes objects that were created late. After the start of
-// Teardown, Apply refuses the AppliedWork, also in other processes.
+// After the start of Teardown, Apply refuses the AppliedWork, also in other processes.
 //
 // Teardown is one pass and does not wait. Call it again while the change set is not Done, after a
 // delay or after [Collector.WaitGone]. If the AppliedWork is gone, the change set is empty.
-//
 // Teardown makes a request for each object, as fast as the limits of [Options].Client allow.
 //
 // The guards are those of Prune, but a protected object loses our owner reference and stays. The
@@ -130,44 +127,28 @@ func (c *Collector) end(
 	}
 }
 
-// mark records in the AppliedWork that it ends, so that no object is applied for it any more. It
-// returns the inventory after that write.
+// mark records in the AppliedWork that it ends, so that no object is applied for it any more.
 func (c *Collector) mark(
 	ctx context.Context, work *v1alpha1.AppliedWork, how string, policies Policies,
 ) (*inventory, error) {
-	for attempt := 0; ; attempt++ {
-		inv, err := c.tracker.load(ctx, work)
-		if err != nil {
-			return nil, err
-		}
+	return c.tracker.update(ctx, work, nil, func(inv *inventory) error {
 		how := how
 		if how == byTeardown && inv.keeps(policies) {
 			how = byPartialTeardown
 		}
 		if inv.main().Annotations[v1alpha1.AnnotationTerminating] != how {
-			err = c.tracker.annotate(ctx, inv.shards[0], v1alpha1.AnnotationTerminating, how)
+			err := c.tracker.annotate(ctx, inv.shards[0], v1alpha1.AnnotationTerminating, how)
+			if err != nil {
+				return err
+			}
 		}
-		if err == nil {
-			c.tracker.setCondition(inv, metav1.Condition{
-				Type: v1alpha1.ConditionTerminating, Status: metav1.ConditionTrue, Reason: how,
-				ObservedGeneration: inv.main().Generation,
-			})
-			err = c.tracker.save(ctx, inv)
-		}
-		if err == nil {
-			return inv, nil
-		}
-		if !errors.Is(err, errMoved) || attempt == attempts {
-			return nil, err
-		}
-		if err := pause(ctx, attempt); err != nil {
-			return nil, err
-		}
-	}
+		c.tracker.setCondition(inv, v1alpha1.ConditionTerminating, true, how, "")
+		return nil
+	})
 }
 
-// remove deletes the AppliedWorks of an inventory, the main AppliedWork last. It returns errMoved
-// if one of them has changed since it was read.
+// remove deletes the AppliedWorks of an inventory, the main one last. It returns errMoved if one
+// has changed since it was read.
 func (c *Collector) remove(ctx context.Context, inv *inventory, propagation metav1.DeletionPropagation) error {
 	for i := len(inv.shards) - 1; i >= 0; i-- {
 		s := inv.shards[i]

@@ -19,10 +19,8 @@ import (
 
 // isRefusal reports whether an error proves that a request changed nothing.
 func isRefusal(err error) bool {
-	var adoption *AdoptionError
-	var conflict *OwnershipConflictError
-	if errors.As(err, &adoption) || errors.As(err, &conflict) || errors.Is(err, ErrChanged) || errors.Is(err, errMoved) ||
-		errors.Is(err, ErrInvalidObject) {
+	if isA[*AdoptionError](err) || isA[*OwnershipConflictError](err) || errors.Is(err, ErrChanged) ||
+		errors.Is(err, errMoved) || errors.Is(err, ErrInvalidObject) {
 		return true
 	}
 	var status apierrors.APIStatus
@@ -34,8 +32,8 @@ func isRefusal(err error) bool {
 		isTooLarge(status.Status().Message)
 }
 
-// isTooLarge reports whether etcd, or the API server's client of etcd, has refused an object
-// because of its size. The API server returns that as an internal error.
+// isTooLarge reports whether etcd or its client has refused an object because of its size. The API
+// server returns that as an internal error.
 func isTooLarge(message string) bool {
 	return strings.Contains(message, "etcdserver: request is too large") ||
 		strings.Contains(message, "trying to send message larger than max")
@@ -50,12 +48,12 @@ func isInvalid(err error, field string) bool {
 	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
-// isDryRunRefused reports whether a webhook has refused a request only because it was a dry run.
+// isDryRunRefused reports whether a webhook has refused a request because it was a dry run.
 func isDryRunRefused(err error) bool {
 	return strings.Contains(err.Error(), "does not support dry run")
 }
 
-// conflictOf returns the error for fields that others manage, or nil for any other error.
+// conflictOf returns the error for fields that others manage, or nil for another error.
 func conflictOf(key Key, err error) *OwnershipConflictError {
 	var status apierrors.APIStatus
 	if !apierrors.IsConflict(err) || !apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict) ||
@@ -70,16 +68,15 @@ func conflictOf(key Key, err error) *OwnershipConflictError {
 	return conflict
 }
 
-// isWithNobody reports whether all fields of a conflict have no manager any more, for example after
-// a release. The API server reports the manager "before-first-apply" for them.
+// isWithNobody reports whether no field of a conflict has a manager, for example after a release.
+// The API server reports the manager "before-first-apply" then.
 func (e *OwnershipConflictError) isWithNobody() bool {
 	return e != nil && !slices.ContainsFunc(e.Fields, func(field string) bool {
 		return !strings.Contains(field, `conflict with "before-first-apply"`)
 	})
 }
 
-// withOthers returns the part of the conflict with managers that are not ours, or nil without such
-// a part.
+// withOthers returns the part of the conflict with managers that are not ours, or nil.
 func (e *OwnershipConflictError) withOthers(ours func(manager string) bool) *OwnershipConflictError {
 	others := &OwnershipConflictError{Key: e.Key, Err: e.Err}
 	for i, field := range e.Fields {
@@ -94,7 +91,7 @@ func (e *OwnershipConflictError) withOthers(ours func(manager string) bool) *Own
 	return others
 }
 
-// without removes the fields of the conflict from a manifest, and reports whether it found them all.
+// without removes the fields of the conflict from a manifest, and reports whether it found all.
 func (e *OwnershipConflictError) without(
 	manifest, live *unstructured.Unstructured, ours func(manager string) bool,
 ) bool {
@@ -123,14 +120,13 @@ func (r *applyRun) explain(ctx context.Context, item *applyItem, err error) erro
 }
 
 // precisely returns an error with a served version of the kind, if only the version of the manifest
-// is not served. Otherwise it returns err.
+// is not served.
 func (r *applyRun) precisely(ctx context.Context, item *applyItem, err error) error {
 	if !IsTypeNotServed(err) {
 		return err
 	}
-	var notServed *TypeNotServedError
 	_, now := r.resolveExactly(ctx, item.change.Key.GroupKind().WithVersion(item.id.Version))
-	if errors.As(now, &notServed) && notServed.Served != "" {
+	if notServed, ok := errors.AsType[*TypeNotServedError](now); ok && notServed.Served != "" {
 		return notServed
 	}
 	return err

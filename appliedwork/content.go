@@ -28,8 +28,8 @@ const (
 	firstPage = 10
 )
 
-// unmanagedError returns an error with the unmanaged objects of a Namespace. It is nil if there are
-// no such objects, or if the policies delete them.
+// unmanagedError returns an error with the unmanaged objects of a Namespace. It is nil without such
+// objects, or if the policies delete them.
 func (r *pruneRun) unmanagedError(ctx context.Context, namespace Key) (*PruneBlockedError, error) {
 	if r.opts.Policies.Unmanaged == PolicyDelete {
 		return nil, nil
@@ -66,13 +66,13 @@ func (r *pruneRun) unmanagedError(ctx context.Context, namespace Key) (*PruneBlo
 	return blocked, failed
 }
 
-// contentKinds are the kinds of objects that are deleted with a Namespace.
 type contentKinds struct {
 	kinds  []discovery.Mapping
 	unread []string // groups and versions that could not be discovered
 }
 
-// contentKinds returns the kinds from discovery, which it asks once for each call of Prune.
+// contentKinds returns the kinds of objects that are deleted with a Namespace. It asks discovery
+// once for each call of Prune.
 func (r *pruneRun) contentKinds(ctx context.Context) (contentKinds, error) {
 	r.contentMu.Lock()
 	defer r.contentMu.Unlock()
@@ -101,8 +101,7 @@ func (r *pruneRun) contentKinds(ctx context.Context) (contentKinds, error) {
 	return found, nil
 }
 
-// isDisposable reports whether objects of a kind only describe other objects, and may be deleted
-// with a Namespace.
+// isDisposable reports whether objects of a kind only describe other objects.
 func isDisposable(gk schema.GroupKind) bool {
 	switch gk.Group {
 	case "", "events.k8s.io":
@@ -114,7 +113,7 @@ func isDisposable(gk schema.GroupKind) bool {
 }
 
 // unmanagedOf returns an error if objects of a kind block the deletion of a Namespace. It reads
-// only metadata, up to the first page that has an unmanaged object.
+// metadata up to the first page that has an unmanaged object.
 func (r *pruneRun) unmanagedOf(ctx context.Context, m discovery.Mapping, namespace Key) (*PruneBlockedError, error) {
 	unreadable := func(err error) (*PruneBlockedError, error) {
 		return &PruneBlockedError{Key: namespace, Reason: BlockReasonNamespaceUnreadable, Detail: fmt.Sprintf(
@@ -182,8 +181,8 @@ func selectorOf(m discovery.Mapping) string {
 }
 
 // isUnmanaged reports whether an object would be lost with its Namespace although no AppliedWork
-// and no controller of the cluster manages it. An object with an owner in its Namespace does not
-// count, if the owner counts: the garbage collector deletes the object after the owner.
+// and no controller of the cluster manages it. An object with an owner in its Namespace counts only
+// through that owner.
 func (r *pruneRun) isUnmanaged(ctx context.Context, m discovery.Mapping, obj metav1.Object) (bool, error) {
 	key := KeyOf(entryOf(m, obj).ResourceIdentifier)
 	if obj.GetDeletionTimestamp() != nil || isOfEveryNamespace(key) {
@@ -211,7 +210,7 @@ func (r *pruneRun) isUnmanaged(ctx context.Context, m discovery.Mapping, obj met
 }
 
 // isOtherOwner reports whether an owner keeps an object when the objects of the AppliedWork are
-// gone. It returns false for an owner in the Namespace of the object that counts as content itself.
+// gone. It returns false for an owner that counts as content itself.
 func (r *pruneRun) isOtherOwner(ctx context.Context, key Key, owner metav1.OwnerReference) (bool, error) {
 	goes := func(i *pruneItem) bool { return i.entry.UID == owner.UID && !i.left }
 	if owner.UID == r.work.UID || slices.ContainsFunc(r.items, goes) {

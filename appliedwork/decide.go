@@ -13,16 +13,16 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// Decision is the action for an object that is not desired any more, and for its inventory entry.
+// Decision is the action for an object that is not desired any more, and for its entry.
 type Decision string
 
 const (
 	// Delete the object, with its UID and resourceVersion as preconditions. The entry stays until
 	// the object is gone.
 	Delete Decision = "Delete"
-	// Release the object: remove our owner reference, if it has one, keep the object and remove the
-	// entry. If another AppliedWork is about to apply the object and the object has no other owner,
-	// the reference of that AppliedWork replaces ours.
+	// Release the object: remove our owner reference, keep the object and remove the entry. If
+	// another AppliedWork is about to apply the object and the object has no other owner, the
+	// reference of that AppliedWork replaces ours.
 	Release Decision = "Release"
 	// Retain the object: it is not ours. Do not change the object, and remove the entry.
 	Retain Decision = "Retain"
@@ -37,14 +37,13 @@ type Owner struct {
 	// Name and UID are those of the AppliedWork.
 	Name string
 	UID  types.UID
-	// Applied reports whether the AppliedWork has applied the object. False means that it is about
-	// to apply the object.
+	// Applied reports whether the AppliedWork has applied the object, or is only about to.
 	Applied bool
-	// Object is the UID of the object that the AppliedWork has applied. It may be the UID of an
-	// earlier object of the same name.
+	// Object is the UID of the object that the AppliedWork has applied, which may be an earlier
+	// object of the same name.
 	Object types.UID
-	// Terminating reports whether the AppliedWork or all its objects are being deleted. It has no
-	// claim then. It is false if the policies of the Teardown keep objects.
+	// Terminating reports whether the AppliedWork or all its objects are being deleted, so it has
+	// no claim. It is false if the policies of the Teardown keep objects.
 	Terminating bool
 }
 
@@ -122,15 +121,14 @@ func (o Owners) shared(live *unstructured.Unstructured) bool {
 }
 
 // letGo reports whether an AppliedWork has released the object but still has its entry. An
-// AppliedWork that applied the object without a reference, because of its policy, has left a trace
-// on it.
+// AppliedWork that applied the object without a reference, because of its policy, has left a trace.
 func (o Owner) letGo(live *unstructured.Unstructured) bool {
 	return o.Applied && o.Object == live.GetUID() && !IsOwnedBy(live, o.UID) && !hasTraces(live, o.UID)
 }
 
-// heir returns the AppliedWork that gets the object after ours: an AppliedWork that is about to
-// apply it, if the object has no other owner. Without an owner, the object would stay for ever if
-// that AppliedWork never applied it.
+// heir returns the AppliedWork that gets the object after ours: one that is about to apply it, if
+// the object has no other owner. Otherwise the object would stay if that AppliedWork never applied
+// it.
 func (o Owners) heir(live *unstructured.Unstructured) *Owner {
 	if o.owned(live) {
 		return nil

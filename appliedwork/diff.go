@@ -12,7 +12,7 @@ import (
 
 // Plan is the difference between the recorded and the desired objects.
 type Plan struct {
-	// Keep are the objects that are recorded and desired, in the order of desired, with the desired
+	// Keep are the recorded and desired objects, in the order of desired, with the desired
 	// identifier and the recorded UID.
 	Keep []v1alpha1.AppliedResourceMeta
 	// Add are the objects that are desired and not recorded.
@@ -22,9 +22,8 @@ type Plan struct {
 }
 
 // Diff compares recorded and desired objects by group, kind, namespace and name. Version and
-// ordinal do not count: another apiVersion or another order makes no object stale. An entry without
-// a kind, from an older implementation, is matched by its resource. Duplicates count once. Of
-// recorded duplicates, the one with a UID counts. Diff takes linear time.
+// ordinal do not count. An entry without a kind is matched by its resource. Duplicates count once;
+// of recorded duplicates, the one with a UID. Diff takes linear time.
 func Diff(recorded []v1alpha1.AppliedResourceMeta, desired []v1alpha1.ResourceIdentifier) Plan {
 	d := differ{
 		recorded: recorded, desired: desired, seed: newSeed(), taken: make([]bool, len(recorded)), left: len(recorded),
@@ -101,8 +100,8 @@ func (d *differ) index() {
 	}
 }
 
-// take returns the index of the entry of an object, or a negative number if it has none. It also
-// reports whether the entry is taken for the first time.
+// take returns the index of the entry of an object, or a negative number without one, and whether
+// the entry is taken for the first time.
 func (d *differ) take(id *v1alpha1.ResourceIdentifier, hash uint32) (entry int32, first bool) {
 	entry = -1
 	if at, ok := d.byKey.find(hash, func(i int32) bool { return sameObject(&d.recorded[i].ResourceIdentifier, id) }); ok {
@@ -125,7 +124,6 @@ func (d *differ) take(id *v1alpha1.ResourceIdentifier, hash uint32) (entry int32
 	return entry, d.drop(entry)
 }
 
-// drop marks an entry as taken, and reports whether it was not taken before.
 func (d *differ) drop(i int32) bool {
 	if d.taken[i] {
 		return false
@@ -136,8 +134,7 @@ func (d *differ) drop(i int32) bool {
 }
 
 // table is a hash table of indices into a slice, with linear probing. A Go map with a Key of four
-// strings needs several times the time and memory. With 100,000 entries that is more than the rest
-// of Diff.
+// strings needs several times the time and memory.
 type table struct {
 	slots []slot
 	mask  uint32
@@ -149,7 +146,6 @@ type slot struct {
 	index int32
 }
 
-// newTable returns a table with room for n indices.
 func newTable(n int) table {
 	if n == 0 {
 		return table{}
@@ -175,7 +171,7 @@ func (t *table) find(hash uint32, same func(int32) bool) (at uint32, ok bool) {
 
 func (t *table) put(at, hash uint32, i int32) { t.slots[at] = slot{hash: hash, index: i + 1} }
 
-// seed makes hashes that cannot be predicted. So a work cannot have names chosen to collide.
+// seed makes hashes that cannot be predicted, so a work cannot have names chosen to collide.
 type seed struct{ maphash.Seed }
 
 func newSeed() seed { return seed{maphash.MakeSeed()} }

@@ -54,56 +54,48 @@
 //     namespaces and the CRD of AppliedWork.
 //   - A refused apply leaves no entry. After a conflict with another field manager, the other
 //     fields of the object are applied, unless the object is not adopted yet.
-//   - A change of the apiVersion or of the order of manifests deletes nothing, and the objects
-//     keep their UIDs.
+//   - A change of the apiVersion or of the order of manifests deletes nothing.
 //   - An object of a kind that is not served counts as gone only after [Options].UnservedGrace,
 //     and only if its CRD does not exist.
-//   - An apply without changes writes nothing, with one exception. If a manifest has a false or
-//     empty value that the API server does not store, the second apply writes once.
+//   - An apply without changes writes nothing, except the second apply of a manifest with a false
+//     or empty value that the API server does not store.
 //   - This package does not contact the hub. Losing the hub deletes nothing.
 //
 // # What it does not do
 //
-// One process at a time should work on an AppliedWork. Two processes do no harm, because each of
-// them repeats a conflicting write with the latest inventory. But a late request of an earlier
-// process may create an object after another process has pruned. No inventory has that object. It
-// is deleted with the AppliedWork; before that, [Collector].Audit finds it. After a restart,
-// [Collector].Survey looks for such objects of all AppliedWorks.
+// One process at a time should work on an AppliedWork. A late request of an earlier process may
+// create an object after another process has pruned. No inventory has that object. It is deleted
+// with the AppliedWork; before that, [Collector].Audit and [Collector].Survey find it.
 //
 // Kubernetes deletes a Namespace with its content, and a CRD with its objects. Prune and Teardown
 // check for objects that must stay before they delete either. An object that is created between the
-// check and the deletion is lost. Kubernetes' garbage collector makes no such check when the
-// AppliedWork itself is deleted.
+// check and the deletion is lost. Kubernetes' garbage collector makes no such check.
 //
-// The AppliedWork has no finalizer, so an admin can delete it after the agent was removed. Then
+// The AppliedWork has no finalizer. An admin can delete it after the agent was removed. Then
 // Kubernetes' garbage collector deletes the objects, some 20 a second, in no order.
-// [Collector].WaitGone waits for that.
 //
 // To move an object from one work to another, apply it with AdoptionAlways, and prune the other
 // work after that or at the same time. Until then both own it.
 //
 // # Limits
 //
-// Each object needs at least one request, so the client's limits bound the speed. client-go's
-// default QPS of 5 is slower than Kubernetes' garbage collector, which deletes some 20 objects a
-// second. Set QPS and Burst of the rest.Config higher. A QPS of -1 removes the limit. Use it if the
-// priority and fairness of the API server limit clients.
+// Each object needs at least one request. client-go's default QPS of 5 is slower than Kubernetes'
+// garbage collector. Set QPS and Burst of the rest.Config higher, or QPS to -1 if the API server
+// limits clients.
 //
 // # Inventories
 //
-// status.appliedResources has the group, version, kind, resource, namespace, name and UID of each
-// object. An entry without a UID is recorded before its object is applied. Group, kind, namespace
-// and name identify an object.
+// status.appliedResources has an entry for each object. It is recorded without a UID before the
+// object is applied. Group, kind, namespace and name identify an object.
 //
 // An AppliedWork has room for some 5,000 entries. Further entries are in shards: AppliedWorks with
-// the name <name>-shard-1-<uid> and so on, and the label multicluster.x-k8s.io/shard-of. The first
-// AppliedWork owns them.
+// the name <name>-shard-1-<uid> and so on, and the label multicluster.x-k8s.io/shard-of.
 //
 // The annotation multicluster.x-k8s.io/applied-hash-<uid> of an object is the hash of its manifest.
-// If the annotations have no room for it, each apply makes one more request for the object. Adopted
-// objects have multicluster.x-k8s.io/adopted-<uid>. Users keep an object with the annotation
-// multicluster.x-k8s.io/prune: disabled. Prune and Teardown respect it at once, Kubernetes' garbage
-// collector after the next apply. [Options].ApplySet adds the labels of KEP-3659.
+// If there is no room for it, each apply makes one more request. Adopted objects have
+// multicluster.x-k8s.io/adopted-<uid>. Users keep an object with the annotation
+// multicluster.x-k8s.io/prune: disabled: Kubernetes' garbage collector respects it after the next
+// apply. [Options].ApplySet adds the labels of KEP-3659.
 //
 // # More
 //

@@ -81,15 +81,14 @@ func (e *OwnershipConflictError) Error() string {
 // Unwrap returns the API server's error.
 func (e *OwnershipConflictError) Unwrap() error { return e.Err }
 
-// TypeNotServedError reports that the API server does not serve a kind, or does not serve it in the
-// version of the manifest. Objects of the kind may exist all the same.
+// TypeNotServedError reports that the API server does not serve a kind, or not in the version of
+// the manifest. Objects of the kind may exist all the same.
 type TypeNotServedError struct {
 	Kind schema.GroupKind
 	// Version is the version of the manifest, if the server serves only other versions of the kind.
 	// Served is one of those.
 	Version, Served string
-	// Since is when discovery first reported the kind as not served, in this process. It is zero if
-	// discovery was not asked.
+	// Since is when discovery first reported the kind as not served, in this process, or zero.
 	Since time.Time
 	Err   error // the cause; may be nil
 }
@@ -117,7 +116,7 @@ type PruneBlockedError struct {
 	Reason BlockReason
 	// Detail describes the reason, for example the object that prevents the deletion.
 	Detail string
-	// Objects are the first unmanaged objects of a Namespace, three at most. They are set only for
+	// Objects are the first unmanaged objects of a Namespace, three at most, for
 	// BlockReasonNamespaceNotEmpty.
 	Objects []v1alpha1.AppliedResourceMeta
 }
@@ -138,7 +137,7 @@ const (
 	// BlockReasonProtected: the object is in [Options].Protected.
 	BlockReasonProtected BlockReason = "Protected"
 	// BlockReasonCRDInUse: a CRD has objects that are desired, or that the AppliedWork does not own
-	// alone. The API server would delete them with the CRD.
+	// alone.
 	BlockReasonCRDInUse BlockReason = "CRDInUse"
 	// BlockReasonManifestUnknown: a manifest cannot be decoded or identified, and may describe this
 	// object.
@@ -164,33 +163,26 @@ func (e *InventoryTooLargeError) Error() string {
 		e.Work, e.Entries, e.Shards, e.Limit)
 }
 
-// IsTypeNotServed reports whether an error means that the API server does not serve a type. It
-// returns false for an object that does not exist, although the status of both errors is 404. It
-// returns true for a [*TypeNotServedError], for the no-match errors of RESTMappers, and for a 404
-// without the name of an object. An existing object can cause this error while its CRD is being
-// deleted or an API server starts.
+// IsTypeNotServed reports whether an error means that the API server does not serve a type: a
+// [*TypeNotServedError], a no-match error of a RESTMapper, or a 404 without the name of an object.
+// It returns false for an object that does not exist, although that is a 404 too. An existing
+// object can cause this error while its CRD is being deleted or an API server starts.
 func IsTypeNotServed(err error) bool {
-	var notServed *TypeNotServedError
-	if errors.As(err, &notServed) || meta.IsNoMatchError(err) {
+	if isA[*TypeNotServedError](err) || meta.IsNoMatchError(err) {
 		return true
 	}
-	if !apierrors.IsNotFound(err) {
-		return false
-	}
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
+	if !apierrors.IsNotFound(err) || !errors.As(err, &status) {
 		return false
 	}
+	// A registry always names the object. client-go reports the cause for a response that is not a
+	// Status, such as "404 page not found".
 	details := status.Status().Details
-	if details == nil {
-		return true // not from a registry, which always names the object
-	}
-	// client-go reports this cause for a response that is no Status, such as "404 page not found".
-	for _, cause := range details.Causes {
-		if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
-			return true
-		}
-	}
-	// A registry always names the object.
-	return details.Name == ""
+	return details == nil || details.Name == "" ||
+		apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }

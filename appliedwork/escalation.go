@@ -9,16 +9,13 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/spokewire/sdk-go/appliedwork/internal/access"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/spokewire/sdk-go/appliedwork/internal/access"
 )
 
-// mayGrant returns an error if an object is a role or a binding that grants rights which the
-// executor may not grant. The API server checks only the user of the request, which is the agent.
-// Without this check, an executor could get the rights of the agent.
+// mayGrant returns an error if an object is a role or a binding with rights that the executor may
+// not grant. The API server checks only the agent, which makes the request.
 func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	if item.live != nil && item.options.Strategy == StrategyCreateOnly {
 		return nil // its rights are not written
@@ -35,12 +32,8 @@ func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 		}
 		about.Verb, about.Resource, about.Name = "escalate", item.id.Resource, item.id.Name
 	case roleBindingKind, clusterRoleBindingKind:
-		ref := func(field string) string {
-			s, _, _ := unstructured.NestedString(item.source.Object, "roleRef", field)
-			return s
-		}
-		about.Verb, about.Resource, about.Name = "bind", "clusterroles", ref("name")
-		role := Key{Group: rbacGroup, Kind: ref("kind"), Name: about.Name}
+		about.Verb, about.Resource, about.Name = "bind", "clusterroles", textAt(item.source, "roleRef", "name")
+		role := Key{Group: rbacGroup, Kind: textAt(item.source, "roleRef", "kind"), Name: about.Name}
 		if role.Kind == roleKind.Kind {
 			about.Resource, role.Namespace = "roles", item.id.Namespace
 		}
@@ -71,8 +64,8 @@ func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	return nil
 }
 
-// rolesOf returns the live role and the role in the manifests of the call. A binding grants the
-// live role until the other is written.
+// rolesOf returns the live role and that of the manifests: a binding grants the live role until the
+// other is written.
 func (r *applyRun) rolesOf(ctx context.Context, key Key) (roles []*unstructured.Unstructured, err error) {
 	if i := slices.IndexFunc(r.items, func(item *applyItem) bool { return item.change.Key == key }); i >= 0 {
 		roles = append(roles, r.items[i].source)
@@ -87,12 +80,3 @@ func (r *applyRun) rolesOf(ctx context.Context, key Key) (roles []*unstructured.
 	}
 	return roles, f.err
 }
-
-const rbacGroup = "rbac.authorization.k8s.io"
-
-var (
-	roleKind               = schema.GroupKind{Group: rbacGroup, Kind: "Role"}
-	clusterRoleKind        = schema.GroupKind{Group: rbacGroup, Kind: "ClusterRole"}
-	roleBindingKind        = schema.GroupKind{Group: rbacGroup, Kind: "RoleBinding"}
-	clusterRoleBindingKind = schema.GroupKind{Group: rbacGroup, Kind: "ClusterRoleBinding"}
-)

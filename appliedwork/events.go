@@ -4,6 +4,7 @@
 package appliedwork
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -20,52 +21,41 @@ const (
 	reasonDone           = "Done"
 	reasonPending        = "Pending"
 	reasonFailed         = "Failed"
-	reasonAdoption       = "AdoptionRefused"
-	reasonConflict       = "OwnershipConflict"
-	reasonNotServed      = "TypeNotServed"
-	reasonBlocked        = "PruneBlocked"
-	reasonInvalid        = "InvalidObject"
-	reasonTooLarge       = "InventoryTooLarge"
 	reasonTerminating    = "Terminating"
-	reasonCollision      = "NameCollision"
-	reasonEmpty          = "EmptyDesired"
-	reasonDuplicate      = "Duplicate"
 	reasonGracePeriod    = "GracePeriod"
-	reasonCancelled      = "Cancelled"
 	eventTypeWarning     = "Warning"
 	maxConditionMessage  = 1024
 	maxEventsOfOneChange = 20
 )
 
-// reasonOf returns the reason of an event for a refusal. It is empty for other errors, such as a
-// lost connection.
+// refusals are the errors that refuse an object or a call, with the reasons of their events.
+var refusals = []struct {
+	is     func(error) bool
+	reason string
+}{
+	{isA[*AdoptionError], "AdoptionRefused"},
+	{isA[*OwnershipConflictError], "OwnershipConflict"},
+	{isA[*TypeNotServedError], "TypeNotServed"},
+	{isA[*PruneBlockedError], "PruneBlocked"},
+	{isA[*InventoryTooLargeError], "InventoryTooLarge"},
+	{is(ErrTerminating), reasonTerminating},
+	{is(ErrNameCollision), "NameCollision"},
+	{is(ErrEmptyDesired), "EmptyDesired"},
+	{is(ErrDuplicate), "Duplicate"},
+	{is(ErrGenerateName), "InvalidObject"},
+	{is(ErrInvalidObject), "InvalidObject"},
+}
+
+func is(target error) func(error) bool {
+	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// reasonOf returns the reason of an event for a refusal, or an empty string for another error.
 func reasonOf(err error) string {
-	var adoption *AdoptionError
-	var conflict *OwnershipConflictError
-	var notServed *TypeNotServedError
-	var blocked *PruneBlockedError
-	var tooLarge *InventoryTooLargeError
-	switch {
-	case errors.As(err, &adoption):
-		return reasonAdoption
-	case errors.As(err, &conflict):
-		return reasonConflict
-	case errors.As(err, &notServed):
-		return reasonNotServed
-	case errors.As(err, &blocked):
-		return reasonBlocked
-	case errors.As(err, &tooLarge):
-		return reasonTooLarge
-	case errors.Is(err, ErrTerminating):
-		return reasonTerminating
-	case errors.Is(err, ErrNameCollision):
-		return reasonCollision
-	case errors.Is(err, ErrEmptyDesired):
-		return reasonEmpty
-	case errors.Is(err, ErrDuplicate):
-		return reasonDuplicate
-	case errors.Is(err, ErrGenerateName), errors.Is(err, ErrInvalidObject):
-		return reasonInvalid
+	for _, r := range refusals {
+		if r.is(err) {
+			return r.reason
+		}
 	}
 	return ""
 }
@@ -77,18 +67,15 @@ func (c *cluster) refused(work *v1alpha1.AppliedWork, err error) {
 	}
 }
 
-// refuse reports a call that was refused with an event and a condition. It returns err, joined with
-// the error of writing the condition.
+// refuse reports a refused call with an event and a condition. It returns err, joined with the
+// error of writing the condition.
 func (t *Tracker) refuse(ctx context.Context, work *v1alpha1.AppliedWork, kind string, err error) error {
 	reason := reasonOf(err)
 	if t.refused(work, err); reason == "" || reason == reasonTerminating {
 		return err
 	}
 	_, unsaid := t.update(ctx, work, nil, func(inv *inventory) error {
-		t.setCondition(inv, metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: messageOf(err),
-			ObservedGeneration: inv.main().Generation,
-		})
+		t.setCondition(inv, kind, false, reason, messageOf(err))
 		return nil
 	})
 	return errors.Join(err, unsaid)
@@ -105,29 +92,22 @@ func (c *cluster) announceChanges(work *v1alpha1.AppliedWork, changes *ChangeSet
 	}
 }
 
-// outcome returns the condition that reports a change set.
-func outcome(kind string, generation int64, changes *ChangeSet) metav1.Condition {
-	condition := metav1.Condition{
-		Type: kind, Status: metav1.ConditionTrue, Reason: reasonDone, ObservedGeneration: generation,
-	}
+// outcome returns the condition that reports a change set. It must be the same each time: otherwise
+// every attempt would write it.
+func outcome(changes *ChangeSet) (done bool, reason, message string) {
 	if changes.Done() {
-		return condition
+		return true, reasonDone, ""
 	}
-	condition.Status, condition.Reason = metav1.ConditionFalse, reasonPending
+	reason = reasonPending
 	if changes.Count(ActionFailed, ActionBlocked) > 0 {
-		condition.Reason = reasonFailed
+		reason = reasonFailed
 	}
-	// The condition must be the same each time. Otherwise every attempt would write it.
 	for _, e := range changes.Entries {
-		if e.Err != nil && (e.Action == ActionFailed || e.Action == ActionBlocked || condition.Reason == reasonPending) {
-			if reason := reasonOf(e.Err); reason != "" {
-				condition.Reason = reason
-			}
-			condition.Message = messageOf(e.Err)
-			break
+		if e.Err != nil && (e.Action == ActionFailed || e.Action == ActionBlocked || reason == reasonPending) {
+			return false, cmp.Or(reasonOf(e.Err), reason), messageOf(e.Err)
 		}
 	}
-	return condition
+	return false, reason, ""
 }
 
 func messageOf(err error) string {
@@ -138,16 +118,21 @@ func messageOf(err error) string {
 	return text
 }
 
-// setCondition marks the AppliedWork as changed if the condition is new or different and the CRD
-// keeps conditions.
-func (t *Tracker) setCondition(inv *inventory, condition metav1.Condition) {
-	condition.LastTransitionTime = metav1.NewTime(t.opts.Clock.Now().Truncate(time.Second))
-	if meta.SetStatusCondition(&inv.main().Status.Conditions, condition) && !t.bare.pruned.Load() {
+// setCondition sets a condition, and marks the AppliedWork as changed if the CRD keeps conditions.
+func (t *Tracker) setCondition(inv *inventory, kind string, is bool, reason, message string) {
+	condition := metav1.Condition{
+		Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message,
+		ObservedGeneration: inv.main().Generation,
+		LastTransitionTime: metav1.NewTime(t.opts.Clock.Now().Truncate(time.Second)),
+	}
+	if is {
+		condition.Status = metav1.ConditionTrue
+	}
+	if meta.SetStatusCondition(&inv.main().Status.Conditions, condition) && !t.pruned.Load() {
 		inv.shards[0].changed = true
 	}
 }
 
-// clearCondition removes a condition.
 func (t *Tracker) clearCondition(inv *inventory, kind string) {
 	if meta.RemoveStatusCondition(&inv.main().Status.Conditions, kind) {
 		inv.shards[0].changed = true

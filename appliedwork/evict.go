@@ -48,8 +48,8 @@ func (o EvictOptions) withDefaults() (EvictOptions, error) {
 }
 
 // Evict deletes the objects of an AppliedWork after a grace period. Use it when the hub reports
-// that the work does not belong on this cluster any more. Do not call it because the hub is
-// unreachable. Call it again after Remaining.
+// that the work does not belong on this cluster any more, but not because the hub is unreachable.
+// Call it again after Remaining.
 //
 // The AppliedWork stores the start of the period, so a restart does not extend it.
 // [Collector.CancelEviction] cancels it. The period depends on the wall clock: a start in the
@@ -95,18 +95,14 @@ func (c *Collector) Evict(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 	return &Eviction{Since: since, Changes: changes}, err
 }
 
-// setEvicting records an eviction in the status. The annotation, not the status, is used to find
-// the start.
+// setEvicting records an eviction in the status, for display.
 func (t *Tracker) setEvicting(inv *inventory, since time.Time) {
 	start := metav1.NewTime(since.Truncate(time.Second))
 	if old := inv.main().Status.EvictionStartTime; !old.Equal(&start) {
 		inv.main().Status.EvictionStartTime = &start
-		inv.shards[0].changed = inv.shards[0].changed || !t.bare.pruned.Load()
+		inv.shards[0].changed = inv.shards[0].changed || !t.pruned.Load()
 	}
-	t.setCondition(inv, metav1.Condition{
-		Type: v1alpha1.ConditionEvicting, Status: metav1.ConditionTrue, Reason: reasonGracePeriod,
-		ObservedGeneration: inv.main().Generation,
-	})
+	t.setCondition(inv, v1alpha1.ConditionEvicting, true, reasonGracePeriod, "")
 }
 
 // CancelEviction cancels an eviction during its grace period. Without an eviction it does nothing.
@@ -131,7 +127,6 @@ func (c *Collector) CancelEviction(ctx context.Context, work *v1alpha1.AppliedWo
 	return err
 }
 
-// evictionStart returns when an eviction began.
 func evictionStart(work *v1alpha1.AppliedWork) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, work.Annotations[v1alpha1.AnnotationEvictionStart])
 	return at, err == nil

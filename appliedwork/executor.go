@@ -21,25 +21,22 @@ import (
 // Executor is a user with rights that limit the writes of [Applier.Apply]. Before Apply writes an
 // object, it asks the API server whether the user may create the object, or patch it (update it
 // with StrategyUpdate). If the object gets our owner reference, or has owner references in its
-// manifest, the user must also be allowed to delete it: the garbage collector deletes the object
-// after its owners. A reference with blockOwnerDeletion in the manifest needs the right to update
-// the finalizers of the owner.
+// manifest, the user must also be allowed to delete it. A reference with blockOwnerDeletion in the
+// manifest needs the right to update the finalizers of the owner.
 //
-// For a Role or ClusterRole, the user needs the right escalate. For a RoleBinding or
-// ClusterRoleBinding, the user needs the right bind on its role. Neither is needed if the user has
-// all rights of the role. Apply compares up to 100 rights; for a role with more rights, with
-// nonResourceURLs or with an aggregationRule, escalate or bind is always needed.
+// A Role or ClusterRole needs the right escalate, a RoleBinding or ClusterRoleBinding the right
+// bind on its role, unless the user has all rights of the role. Apply compares up to 100 rights;
+// for a role with more rights, with nonResourceURLs or with an aggregationRule, escalate or bind is
+// always needed.
 //
-// Apply asks for the right on all names of a namespace first, and then on the name of the object.
-// For create it asks only for the namespace. Answers are valid for 10 seconds, so a change of
-// rights takes effect after that time. An object that matches its manifest is not written, and
-// needs no rights. The requests themselves are those of [Options].Client. If that client
-// impersonates the user, the API server checks them too.
+// Apply asks for the right on all names of a namespace first, and then on the name of the object,
+// except for create. Answers are valid for 10 seconds. An object that matches its manifest needs no
+// rights. The requests themselves are those of [Options].Client.
 type Executor struct {
 	// User is the name of the user, such as system:serviceaccount:shop:deployer. Required.
 	User string
-	// Groups are the groups of the user. No group is added: a service account needs
-	// system:serviceaccounts, system:serviceaccounts:<namespace> and system:authenticated.
+	// Groups are the groups of the user. A service account needs system:serviceaccounts,
+	// system:serviceaccounts:<namespace> and system:authenticated: no group is added.
 	Groups []string
 }
 
@@ -79,13 +76,11 @@ func (r *applyRun) authorize(ctx context.Context, item *applyItem, verbs ...stri
 	return nil
 }
 
-// ask returns whether the executor has a right.
 func (r *applyRun) ask(ctx context.Context, about authorizationv1.ResourceAttributes) (*access.Answer, error) {
 	return r.access.Ask(ctx, r.opts.Executor.User, r.opts.Executor.Groups, about)
 }
 
-// may returns an error if the executor lacks a right on the object of a name. The error names the
-// object of the item, which needs the right.
+// may returns an error if the executor lacks a right on the object of a name, which the item needs.
 func (r *applyRun) may(
 	ctx context.Context, item *applyItem, about authorizationv1.ResourceAttributes, name string,
 ) error {
@@ -112,8 +107,7 @@ func (r *applyRun) reviewError(item *applyItem, about authorizationv1.ResourceAt
 		r.opts.Executor.User, about.Verb, about.Resource, item.change.Key, notForbidden(err))
 }
 
-// foreignOwners returns the owner references in a manifest that Apply writes, except the
-// reference to the AppliedWork.
+// foreignOwners returns the other owner references in a manifest that Apply writes.
 func (r *applyRun) foreignOwners(item *applyItem) []metav1.OwnerReference {
 	if item.live != nil && item.options.Strategy == StrategyCreateOnly {
 		return nil
@@ -124,8 +118,7 @@ func (r *applyRun) foreignOwners(item *applyItem) []metav1.OwnerReference {
 }
 
 // mayBlock returns an error if a new reference blocks the deletion of an owner and the executor
-// lacks the right to do that. The admission plugin OwnerReferencesPermissionEnforcement makes the
-// same check.
+// lacks the right to do that, as the admission plugin OwnerReferencesPermissionEnforcement does.
 func (r *applyRun) mayBlock(ctx context.Context, item *applyItem, owner metav1.OwnerReference) error {
 	blocks := func(other metav1.OwnerReference) bool {
 		return other.UID == owner.UID && isTrue(other.BlockOwnerDeletion)
@@ -147,8 +140,8 @@ func (r *applyRun) mayBlock(ctx context.Context, item *applyItem, owner metav1.O
 	return r.may(ctx, item, about, owner.Name)
 }
 
-// authorizeNew fails the items that are not ours yet and that the executor may not write. It does
-// so before they are recorded.
+// authorizeNew fails the items that are not ours yet and that the executor may not write, before
+// they are recorded.
 func (r *applyRun) authorizeNew(ctx context.Context) {
 	if r.opts.Executor == nil {
 		return
@@ -207,7 +200,6 @@ func notForbidden(err error) error {
 	return err
 }
 
-// verbs returns the verbs that the executor needs to write the object of an item.
 func (r *applyRun) verbs(item *applyItem) []string {
 	verb := "create"
 	switch {

@@ -17,8 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// guard returns the reason why an object of ours must not be deleted, or must not be deleted yet.
-// Without a reason, it returns an empty action.
+// guard returns the reason why an object of ours must not be deleted, or not yet.
 func (r *pruneRun) guard(ctx context.Context, item *pruneItem) (Action, error) {
 	key := item.change.Key
 	if r.unknown > 0 {
@@ -109,24 +108,22 @@ func (r *pruneRun) leftIn(ctx context.Context, namespace string) (*Key, error) {
 	return nil, nil
 }
 
-// guardCRD returns the reason why a CRD must not be deleted: objects of its kind that are desired
-// or not ours.
 func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Unstructured) (Action, error) {
-	group, _, _ := unstructured.NestedString(live.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(live.Object, "spec", "names", "kind")
-	if used, ok := r.usedKinds[schema.GroupKind{Group: group, Kind: kind}]; ok {
-		return ActionBlocked, &PruneBlockedError{
-			Key: key, Reason: BlockReasonCRDInUse, Detail: fmt.Sprintf("%s is desired: keep the CRD in the work", used),
-		}
+	kind, _ := kindOf(live)
+	inUse := func(format string, of Key) (Action, error) {
+		return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonCRDInUse, Detail: fmt.Sprintf(format, of)}
 	}
-	m, err := r.kinds.Resolve(ctx, schema.GroupKind{Group: group, Kind: kind}, "")
+	if used, ok := r.usedKinds[kind]; ok {
+		return inUse("%s is desired: keep the CRD in the work", used)
+	}
+	m, err := r.kinds.Resolve(ctx, kind, "")
 	if IsTypeNotServed(err) {
+		reason := "it serves no version"
 		if len(servedVersions(live)) > 0 {
-			r.kinds.Forget(group)
-			return ActionPending, fmt.Errorf(
-				"look for objects of others of %s: discovery does not list its served versions", key)
+			r.kinds.Forget(kind.Group)
+			reason = "discovery does not list its served versions"
 		}
-		return ActionPending, fmt.Errorf("look for objects of others of %s: it serves no version", key)
+		return ActionPending, fmt.Errorf("look for objects of others of %s: %s", key, reason)
 	}
 	if err != nil {
 		return ActionFailed, err
@@ -135,7 +132,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	for {
 		page, err := r.cluster.opts.Client.Resource(m.Resource).List(ctx, options)
 		if IsTypeNotServed(err) {
-			r.kinds.Forget(group)
+			r.kinds.Forget(kind.Group)
 			return ActionPending, fmt.Errorf("look for objects of others of %s: "+
 				"discovery lists a kind that the API server does not serve: %w", key, err)
 		}
@@ -143,43 +140,42 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 			return ActionFailed, fmt.Errorf("look for objects of others of %s: %w", key, err)
 		}
 		for i := range page.Items {
-			of := Key{Group: group, Kind: kind, Namespace: page.Items[i].GetNamespace(), Name: page.Items[i].GetName()}
-			stays, err := r.outlives(ctx, of, m, &page.Items[i])
+			of, stays, err := r.outlives(ctx, m, &page.Items[i])
 			if err != nil {
 				return ActionFailed, err
 			}
 			if stays {
-				return ActionBlocked, &PruneBlockedError{Key: key, Reason: BlockReasonCRDInUse,
-					Detail: fmt.Sprintf("%s has other owners or no owner, and would be deleted with the CRD", of)}
+				return inUse("%s has other owners or no owner, and would be deleted with the CRD", of)
 			}
 		}
 		if options.Continue = page.GetContinue(); options.Continue == "" {
 			break
 		}
 	}
-	return r.waitForContent(key, func(other Key) bool { return other.Group == group && other.Kind == kind })
+	return r.waitForContent(key, func(other Key) bool { return other.GroupKind() == kind })
 }
 
-// outlives reports whether an object would stay if a prune decided about it alone.
+// outlives returns the identity of an object, and whether it would stay if a prune decided about it
+// alone.
 func (r *pruneRun) outlives(
-	ctx context.Context, key Key, m discovery.Mapping, live *unstructured.Unstructured,
-) (bool, error) {
+	ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured,
+) (key Key, outlives bool, err error) {
+	entry := entryOf(m, live)
+	key = KeyOf(entry.ResourceIdentifier)
 	owners, err := r.claims.owners(ctx, r.work.UID, key, live)
 	if err != nil {
-		return false, err
+		return key, false, err
 	}
-	entry := entryOf(m, live)
 	policy := r.opts.Policies.of(entry.ResourceIdentifier, isAdopted(live, r.work.UID))
 	if isKeptFrom(live, r.work.UID) {
 		policy = PolicyOrphan
 	}
 	decision := DecideDeletion(live, entry, owners, policy)
-	return decision != Delete && decision != Wait, nil
+	return key, decision != Delete && decision != Wait, nil
 }
 
 // waitForContent delays the deletion of a Namespace or CRD until its objects in this prune are
-// gone. A custom resource with a finalizer of its controller needs its CRD. An object that may not
-// be deleted must not lose its Namespace. All other objects were pruned in earlier waves.
+// gone. A custom resource with a finalizer of its controller needs its CRD.
 func (r *pruneRun) waitForContent(key Key, contains func(Key) bool) (Action, error) {
 	if r.mode == modePlan {
 		return "", nil
@@ -192,13 +188,12 @@ func (r *pruneRun) waitForContent(key Key, contains func(Key) bool) (Action, err
 	return "", nil
 }
 
-// enoughTimes is the number of answers of discovery that prove that a type is not served.
-// Successive answers are at least discovery.MaxAge apart.
+// enoughTimes is the number of answers of discovery, at least discovery.MaxAge apart, that prove
+// that a type is not served.
 const enoughTimes = 3
 
 // unreadable handles an entry with an object that cannot be read. The entry is removed after its
-// type has not been served for UnservedGrace, if the CRD does not exist either. The end of a CRD
-// deletes all its objects.
+// type has not been served for UnservedGrace, if its CRD does not exist either.
 func (r *pruneRun) unreadable(ctx context.Context, item *pruneItem, err error) {
 	key := item.change.Key
 	if !IsTypeNotServed(err) {
@@ -222,7 +217,7 @@ func (r *pruneRun) unreadable(ctx context.Context, item *pruneItem, err error) {
 }
 
 // absent records that a type is not served. It returns the first such time, and whether that is
-// long enough. If the type is served again, present resets this.
+// long enough.
 func (p *Pruner) absent(gk schema.GroupKind) (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -237,15 +232,14 @@ func (p *Pruner) absent(gk schema.GroupKind) (time.Time, bool) {
 	return a.since, now.Sub(a.since) >= p.cluster.opts.UnservedGrace && a.times >= enoughTimes
 }
 
-// present records that a type is served.
 func (p *Pruner) present(gk schema.GroupKind) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.unserved, gk)
 }
 
-// crdExists reports whether the CRD of a resource exists. It returns false if reading CRDs is
-// forbidden: then only discovery counts.
+// crdExists reports whether the CRD of a resource exists. If reading CRDs is forbidden, only
+// discovery counts, and it returns false.
 func (r *pruneRun) crdExists(ctx context.Context, id v1alpha1.ResourceIdentifier) (bool, error) {
 	if id.Resource == "" || id.Group == "" {
 		return false, nil

@@ -5,6 +5,7 @@ package appliedwork
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -21,8 +22,8 @@ const (
 )
 
 // Index stores hashes of the identities of recorded objects, for one version of each AppliedWork.
-// It can only exclude an AppliedWork: an AppliedWork with the hash of an object is read. All
-// methods may be called concurrently.
+// It can only exclude an AppliedWork: one with the hash of an object is read. All methods may be
+// called concurrently.
 type Index struct {
 	seed maphash.Seed
 
@@ -51,8 +52,7 @@ func NewIndex() *Index {
 	return &Index{seed: maphash.MakeSeed(), works: map[types.UID]indexed{}, limit: maxIndexed}
 }
 
-// identity is the hashed part of a key. It has no kind, because an entry may lack the kind until
-// discovery provides it.
+// identity is the hashed part of a key. It has no kind, which an entry may lack.
 type identity struct{ group, namespace, name string }
 
 func (x *Index) hash(id identity) uint64 { return maphash.Comparable(x.seed, id) }
@@ -65,8 +65,7 @@ func (x *Index) hashes(keys map[Key]bool) map[uint64]bool {
 	return hashes
 }
 
-// put replaces the hashes of an AppliedWork. For each namespace with an object, it adds the hash of
-// the Namespace.
+// put replaces the hashes of an AppliedWork. It adds the hash of each Namespace with an object.
 func (x *Index) put(work *v1alpha1.AppliedWork) {
 	entries := work.Status.AppliedResources
 	hashes := make([]uint64, 0, len(entries)+1)
@@ -95,7 +94,6 @@ func (x *Index) removeLocked(uid types.UID) {
 	}
 }
 
-// retain removes the AppliedWorks that are not in a list.
 func (x *Index) retain(works []*listedWork) {
 	there := make(map[types.UID]bool, len(works))
 	for _, w := range works {
@@ -119,10 +117,5 @@ func (x *Index) mayHave(w *listedWork, wanted map[uint64]bool) bool {
 	if !ok || known.version != w.version {
 		return true
 	}
-	for _, h := range known.hashes {
-		if wanted[h] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(known.hashes, func(h uint64) bool { return wanted[h] })
 }

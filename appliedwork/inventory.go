@@ -26,8 +26,7 @@ type shard struct {
 type place struct{ shard, entry int }
 
 // inventory has the entries of an AppliedWork and its shards, from one read. The first shard is the
-// AppliedWork itself. An entry stays in its shard: moving it would need two writes, with a possible
-// crash between them.
+// AppliedWork itself. An entry stays in its shard, because moving it would need two writes.
 type inventory struct {
 	shards    []*shard
 	places    map[Key][]place // several if two clients recorded an object at once
@@ -49,7 +48,6 @@ func newInventory(shardSize int, shards ...*shard) *inventory {
 
 func (inv *inventory) main() *v1alpha1.AppliedWork { return inv.shards[0].work }
 
-// terminating reports whether no object may be applied any more.
 func (inv *inventory) terminating() bool { return isTerminating(inv.main()) }
 
 func isTerminating(work metav1.Object) bool {
@@ -63,9 +61,9 @@ const (
 	byRelease         = "Release"
 )
 
-// isEnding reports whether an AppliedWork has no claim on its objects any more, because all of them
-// are about to be deleted. An AppliedWork that keeps or releases objects has a claim until it is
-// gone. Other AppliedWorks cannot see which objects it keeps.
+// isEnding reports whether an AppliedWork has no claim on its objects, because all of them are
+// about to be deleted. Other AppliedWorks cannot see which objects it keeps, so one that keeps or
+// releases objects has a claim until it is gone.
 func isEnding(work metav1.Object) bool {
 	how := work.GetAnnotations()[v1alpha1.AnnotationTerminating]
 	return isTerminating(work) && (how == "" || how == byTeardown) &&
@@ -111,7 +109,6 @@ func (inv *inventory) at(p place) *v1alpha1.AppliedResourceMeta {
 	return &inv.shards[p.shard].work.Status.AppliedResources[p.entry]
 }
 
-// entry returns the entry of an object, or an empty entry if the object is not recorded.
 func (inv *inventory) entry(key Key) v1alpha1.AppliedResourceMeta {
 	if p, ok := inv.find(key); ok {
 		return *inv.at(p)
@@ -119,7 +116,7 @@ func (inv *inventory) entry(key Key) v1alpha1.AppliedResourceMeta {
 	return v1alpha1.AppliedResourceMeta{}
 }
 
-// put records an entry. It replaces all entries of the same object. A new entry is added to the
+// put records an entry, which replaces all entries of the same object. A new entry is added to the
 // first shard with room.
 func (inv *inventory) put(e v1alpha1.AppliedResourceMeta) {
 	key := KeyOf(e.ResourceIdentifier)
@@ -163,24 +160,23 @@ func newShard(main *v1alpha1.AppliedWork, n int) *shard {
 	return &shard{work: work}
 }
 
-// remove removes entries if they still have the given UID. An entry with another UID is of another
-// object. Places are invalid afterwards.
+// remove removes entries if they still have the given UID. Places are invalid afterwards.
 func (inv *inventory) remove(entries []v1alpha1.AppliedResourceMeta) {
 	gone := make(map[Key]types.UID, len(entries))
 	for _, e := range entries {
 		gone[KeyOf(e.ResourceIdentifier)] = e.UID
 	}
 	for _, s := range inv.shards {
-		kept := s.work.Status.AppliedResources[:0]
-		for _, e := range s.work.Status.AppliedResources {
-			if uid, ok := gone[KeyOf(e.ResourceIdentifier)]; ok && uid == e.UID {
-				s.size -= entrySize(&e)
-				s.changed = true
-				continue
+		entries := &s.work.Status.AppliedResources
+		*entries = slices.DeleteFunc(*entries, func(e v1alpha1.AppliedResourceMeta) bool {
+			uid, ok := gone[KeyOf(e.ResourceIdentifier)]
+			if !ok || uid != e.UID {
+				return false
 			}
-			kept = append(kept, e)
-		}
-		s.work.Status.AppliedResources = kept
+			s.size -= entrySize(&e)
+			s.changed = true
+			return true
+		})
 	}
 }
 
@@ -192,8 +188,8 @@ func (inv *inventory) count() int {
 	return n
 }
 
-// shardsOf returns the number of shards that should exist. The annotation is written before the
-// first shard. The status is a fallback for a removed annotation.
+// shardsOf returns the number of shards that should exist. The status is a fallback for a removed
+// annotation.
 func shardsOf(work *v1alpha1.AppliedWork) int {
 	n, err := strconv.Atoi(work.Annotations[v1alpha1.AnnotationShards])
 	if err != nil {
@@ -202,8 +198,7 @@ func shardsOf(work *v1alpha1.AppliedWork) int {
 	return max(n, int(work.Status.Shards))
 }
 
-// entryFrame is the size of the names, quotes and commas of an entry in JSON, and of a UID even if
-// it is not known yet.
+// entryFrame is the size of the names, quotes and commas of an entry in JSON, and of a UID.
 const entryFrame = 36 +
 	len(`{"ordinal":,"group":"","version":"","kind":"","resource":"","namespace":"","name":"","uid":""},`)
 

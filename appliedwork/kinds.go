@@ -20,41 +20,49 @@ const (
 )
 
 var kindRanks = map[schema.GroupKind]int{
-	{Kind: "Namespace"}: rankFoundation,
-	crdKind:             rankFoundation,
+	namespaceKind: rankFoundation,
+	crdKind:       rankFoundation,
 
-	{Kind: "ServiceAccount"}:                                         rankSettings,
-	{Kind: "Secret"}:                                                 rankSettings,
-	{Kind: "ConfigMap"}:                                              rankSettings,
-	{Kind: "LimitRange"}:                                             rankSettings,
-	{Kind: "ResourceQuota"}:                                          rankSettings,
-	{Kind: "PersistentVolume"}:                                       rankSettings,
-	{Kind: "PersistentVolumeClaim"}:                                  rankSettings,
-	{Group: "storage.k8s.io", Kind: "StorageClass"}:                  rankSettings,
-	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:              rankSettings,
-	{Group: "node.k8s.io", Kind: "RuntimeClass"}:                     rankSettings,
-	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:              rankSettings,
-	{Group: "networking.k8s.io", Kind: "IngressClass"}:               rankSettings,
-	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               rankSettings,
-	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        rankSettings,
-	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:        rankSettings,
-	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: rankSettings,
-	{Group: "apiregistration.k8s.io", Kind: "APIService"}:            rankGates,
-	{Group: admission, Kind: "ValidatingWebhookConfiguration"}:       rankGates,
-	{Group: admission, Kind: "MutatingWebhookConfiguration"}:         rankGates,
-	{Group: admission, Kind: "ValidatingAdmissionPolicy"}:            rankGates,
-	{Group: admission, Kind: "ValidatingAdmissionPolicyBinding"}:     rankGates,
-	{Group: admission, Kind: "MutatingAdmissionPolicy"}:              rankGates,
-	{Group: admission, Kind: "MutatingAdmissionPolicyBinding"}:       rankGates,
+	{Kind: "ServiceAccount"}:                            rankSettings,
+	secretKind:                                          rankSettings,
+	{Kind: "ConfigMap"}:                                 rankSettings,
+	{Kind: "LimitRange"}:                                rankSettings,
+	{Kind: "ResourceQuota"}:                             rankSettings,
+	{Kind: "PersistentVolume"}:                          rankSettings,
+	{Kind: "PersistentVolumeClaim"}:                     rankSettings,
+	{Group: "storage.k8s.io", Kind: "StorageClass"}:     rankSettings,
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}: rankSettings,
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}:        rankSettings,
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}: rankSettings,
+	{Group: "networking.k8s.io", Kind: "IngressClass"}:  rankSettings,
+	roleKind:               rankSettings,
+	roleBindingKind:        rankSettings,
+	clusterRoleKind:        rankSettings,
+	clusterRoleBindingKind: rankSettings,
+	{Group: "apiregistration.k8s.io", Kind: "APIService"}:        rankGates,
+	{Group: admission, Kind: "ValidatingWebhookConfiguration"}:   rankGates,
+	{Group: admission, Kind: "MutatingWebhookConfiguration"}:     rankGates,
+	{Group: admission, Kind: "ValidatingAdmissionPolicy"}:        rankGates,
+	{Group: admission, Kind: "ValidatingAdmissionPolicyBinding"}: rankGates,
+	{Group: admission, Kind: "MutatingAdmissionPolicy"}:          rankGates,
+	{Group: admission, Kind: "MutatingAdmissionPolicyBinding"}:   rankGates,
 }
 
-const admission = "admissionregistration.k8s.io"
+const (
+	admission = "admissionregistration.k8s.io"
+	rbacGroup = "rbac.authorization.k8s.io"
+)
 
-var namespaceKind = schema.GroupKind{Kind: "Namespace"}
+var (
+	namespaceKind = schema.GroupKind{Kind: "Namespace"}
+	crdKind       = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	secretKind    = schema.GroupKind{Kind: "Secret"}
 
-var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
-
-var secretKind = schema.GroupKind{Kind: "Secret"}
+	roleKind               = schema.GroupKind{Group: rbacGroup, Kind: "Role"}
+	clusterRoleKind        = schema.GroupKind{Group: rbacGroup, Kind: "ClusterRole"}
+	roleBindingKind        = schema.GroupKind{Group: rbacGroup, Kind: "RoleBinding"}
+	clusterRoleBindingKind = schema.GroupKind{Group: rbacGroup, Kind: "ClusterRoleBinding"}
+)
 
 // isContainer reports whether Kubernetes deletes other objects together with an object.
 func isContainer(key Key) bool {
@@ -70,8 +78,7 @@ func rankOf(gk schema.GroupKind) int {
 }
 
 // DefaultProtected returns the default of [Options].Protected: the namespaces default, kube-system,
-// kube-public and kube-node-lease, and the CRD of AppliedWork, because its deletion deletes all
-// AppliedWorks.
+// kube-public and kube-node-lease, and the CRD of AppliedWork.
 func DefaultProtected() []Key {
 	return []Key{
 		{Kind: "Namespace", Name: "default"},
@@ -90,6 +97,17 @@ func byRank(n int, kind func(int) schema.GroupKind) [ranks][]int {
 		waves[rank] = append(waves[rank], i)
 	}
 	return waves
+}
+
+// kindOf returns the kind that a CRD defines, and the plural name of its resource.
+func kindOf(crd *unstructured.Unstructured) (kind schema.GroupKind, plural string) {
+	kind = schema.GroupKind{Group: textAt(crd, "spec", "group"), Kind: textAt(crd, "spec", "names", "kind")}
+	return kind, textAt(crd, "spec", "names", "plural")
+}
+
+func textAt(obj *unstructured.Unstructured, path ...string) string {
+	s, _, _ := unstructured.NestedString(obj.Object, path...)
+	return s
 }
 
 func servedVersions(crd *unstructured.Unstructured) (names []string) {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -39,8 +40,7 @@ type form struct {
 	ours    func(manager string) bool
 }
 
-// manifestOf returns the manifest to send for an object: without the fields of the server, with the
-// given namespace, the owner reference and our annotations.
+// manifestOf returns the manifest to send for an object.
 func manifestOf(
 	obj *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork, f form,
 ) (*unstructured.Unstructured, error) {
@@ -86,8 +86,8 @@ func manifestOf(
 	return m, nil
 }
 
-// hasReferences reports whether the owner references of a manifest are a list of objects, or
-// missing.
+// hasReferences reports whether the owner references of a manifest are missing or a list of
+// objects.
 func hasReferences(m *unstructured.Unstructured) bool {
 	value, ok, _ := unstructured.NestedFieldNoCopy(m.Object, "metadata", "ownerReferences")
 	list, isList := value.([]any)
@@ -95,7 +95,8 @@ func hasReferences(m *unstructured.Unstructured) bool {
 	return !ok || isList && !slices.ContainsFunc(list, isOther)
 }
 
-// mark sets the namespace, the label, the owner reference and the annotations of an AppliedWork.
+// mark sets what a manifest has for an AppliedWork: namespace, label, owner reference and
+// annotations.
 func (f form) mark(m *unstructured.Unstructured, namespace string, work *v1alpha1.AppliedWork) {
 	// A manifest that was read from the cluster may have our annotations. With them, the hash would
 	// change each time.
@@ -135,13 +136,12 @@ func annotate(m *unstructured.Unstructured, name, value string) {
 	m.SetAnnotations(annotations)
 }
 
-// maxAnnotations is the number of bytes that the API server accepts for all annotations of an
-// object.
+// maxAnnotations is the API server's limit for all annotations of an object, in bytes.
 const maxAnnotations = 256 << 10
 
-// hasRoom reports whether the hash fits into the annotations of an object, with the annotations of
-// the manifest and of others. Our annotations always count, even if the object does not have them.
-// Otherwise the result would change with each write.
+// hasRoom reports whether the hash fits into the annotations of an object, with those of the
+// manifest and of others. Our annotations always count: otherwise the result would change with each
+// write.
 func hasRoom(manifest, live *unstructured.Unstructured, uid types.UID) bool {
 	all := map[string]string{}
 	if live != nil {
@@ -159,8 +159,7 @@ func hasRoom(manifest, live *unstructured.Unstructured, uid types.UID) bool {
 	return size <= maxAnnotations
 }
 
-// copyOf copies an object by encoding it as JSON. DeepCopy panics at values that no decoder makes,
-// such as an int in an object from Go code.
+// copyOf copies an object as JSON. DeepCopy panics at values that no decoder makes, such as an int.
 func copyOf(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(obj.Object)
 	if err != nil {
@@ -173,11 +172,11 @@ func copyOf(obj *unstructured.Unstructured) (*unstructured.Unstructured, error) 
 	return m, nil
 }
 
-// encodeStringData moves stringData of a Secret to data, as the API server does. If stringData was
-// sent, a key that is removed later would stay in data. The object would also never look unchanged,
-// because a Secret is read without stringData.
+// encodeStringData moves stringData of a Secret to data, as the API server does. Otherwise a key
+// that is removed later would stay in data, and a Secret, which is read without stringData, would
+// never be unchanged.
 func encodeStringData(m *unstructured.Unstructured) error {
-	if gvk := m.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" || m.Object["stringData"] == nil {
+	if m.GroupVersionKind().GroupKind() != secretKind || m.Object["stringData"] == nil {
 		return nil
 	}
 	texts, _, err := unstructured.NestedStringMap(m.Object, "stringData")
@@ -200,8 +199,7 @@ func encodeStringData(m *unstructured.Unstructured) error {
 }
 
 // withoutNulls returns a manifest without the nulls that templates write into fields that Apply
-// reads. It handles them as the API server does: a null field is removed, and a null string is
-// empty. The given manifest is not changed.
+// reads. As on the API server, a null field is removed, and a null string is empty.
 func withoutNulls(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	if obj == nil || obj.Object == nil {
 		return obj
@@ -235,31 +233,23 @@ func fillNulls(object map[string]any, fields ...string) {
 	}
 }
 
-// An object is known to be unchanged without a write as follows. It has the hash of the last
-// applied manifest, which shows that the manifest is the same. The managed fields of the API server
-// show that our fields were not changed since: a manager that changes a field becomes its owner.
-
-// isUnchanged reports whether an apply of manifest would not change live.
+// isUnchanged reports whether an apply of manifest would not change live. The hash shows that the
+// manifest is the last applied one. The managed fields show that others have not changed our fields
+// since: a manager that changes a field becomes its owner.
 func isUnchanged(live, manifest *unstructured.Unstructured, uid types.UID, manager string) bool {
 	hash := manifest.GetAnnotations()[hashAnnotation(uid)]
 	if hash == "" || hash != live.GetAnnotations()[hashAnnotation(uid)] {
 		return false
 	}
 	for _, wanted := range manifest.GetOwnerReferences() {
-		same := false
-		for _, r := range live.GetOwnerReferences() {
-			same = same || sameReference(r, wanted)
-		}
-		if !same {
+		same := func(r metav1.OwnerReference) bool { return sameReference(r, wanted) }
+		if !slices.ContainsFunc(live.GetOwnerReferences(), same) {
 			return false
 		}
 	}
-	content := make(map[string]any, len(manifest.Object))
-	for name, value := range manifest.Object {
-		if name != "apiVersion" && name != "kind" && name != "metadata" {
-			content[name] = value
-		}
-	}
+	content := maps.Clone(manifest.Object)
+	delete(content, "apiVersion")
+	delete(content, "kind")
 	metadata := map[string]any{}
 	for _, name := range []string{"labels", "annotations", "finalizers"} {
 		if value, ok, _ := unstructured.NestedFieldNoCopy(manifest.Object, "metadata", name); ok {

@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	// readablePart is the number of characters of a work's name in the name of its AppliedWork.
+	// readablePart is the length of the part of a work's name in the name of its AppliedWork.
 	readablePart = 100
-	// hashBytes is the length of a hash: 160 bits of SHA-256, 32 characters. That rules out
-	// collisions in practice.
+	// hashBytes is the length of a hash: 160 bits rule out collisions in practice.
 	hashBytes = 20
 )
 
 var nameEncoding = base32.NewEncoding("0123456789abcdefghijklmnopqrstuv").WithPadding(base32.NoPadding)
 
 // NameFor returns the name of the AppliedWork for a work of a hub: a readable part, and a hash of
-// hub, namespace and name. The result is a valid name of at most 133 characters. It is always the
-// same for a work, and different for works of different hubs, namespaces or names.
+// hub, namespace and name. It is a valid name of at most 133 characters, always the same for a
+// work, and different for different works.
 func NameFor(hub, namespace, name string) string {
 	h := sha256.New()
 	for _, part := range []string{hub, namespace, name} {
@@ -42,14 +41,14 @@ func NameFor(hub, namespace, name string) string {
 	return hash
 }
 
-// shardName returns the name of the n-th shard of work, counted from 1. The UID in it distinguishes
-// it from shards of another AppliedWork that had the same name.
+// shardName returns the name of the n-th shard of work, counted from 1. The UID distinguishes it
+// from shards of an earlier AppliedWork of the same name.
 func shardName(work *v1alpha1.AppliedWork, n int) string {
 	return fmt.Sprintf("%s-shard-%d-%s", sanitize(work.Name), n, work.UID)
 }
 
-// isInventoryOf reports whether an object with a key and labels is part of the inventory of work,
-// or would be mistaken for a part.
+// isInventoryOf reports whether an object is part of the inventory of work, or would be mistaken
+// for a part.
 func isInventoryOf(work *v1alpha1.AppliedWork, key Key, labels map[string]string) bool {
 	if key.GroupKind() != v1alpha1.GroupVersionKind.GroupKind() {
 		return false
@@ -58,8 +57,8 @@ func isInventoryOf(work *v1alpha1.AppliedWork, key Key, labels map[string]string
 	return key.Name == work.Name || labels[v1alpha1.LabelShardOf] == uid || strings.HasSuffix(key.Name, "-"+uid)
 }
 
-// sanitize returns the first readablePart characters of s. It replaces characters that a name may
-// not have, and trims separators.
+// sanitize returns the first readablePart characters of s, without characters that a name may not
+// have.
 func sanitize(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -31,43 +31,37 @@ const (
 // Options configures a [Tracker]. Client and Discovery are required.
 type Options struct {
 	// Client makes all requests for which no other client is set. The QPS and Burst of its
-	// configuration limit how fast objects are applied and deleted. With client-go's defaults, 5
-	// requests a second and 10 at once, Teardown is slower than Kubernetes' garbage collector. Set
-	// them higher.
+	// configuration limit how fast objects are applied and deleted. With client-go's defaults,
+	// Teardown is slower than Kubernetes' garbage collector: set them higher.
 	Client dynamic.Interface
-	// Inventory reads and writes the AppliedWorks. Set it if Client has no rights on AppliedWorks,
-	// for example because it impersonates a user. Defaults to Client.
+	// Inventory reads and writes the AppliedWorks. Set it if Client has no rights on them, for
+	// example because it impersonates a user. Defaults to Client.
 	Inventory dynamic.Interface
-	// Metadata reads the metadata of objects. Audit and Survey read all objects of the cluster.
-	// Prune and Teardown read the content of a Namespace. If a work has many objects of a kind in a
-	// namespace, the kind is listed there. Metadata needs the rights of Client. Without Metadata,
-	// Client reads whole objects, also those of others, which needs several times the memory and
-	// bandwidth.
+	// Metadata reads the metadata of objects, with the rights of Client: Audit and Survey read all
+	// objects of the cluster, Prune and Teardown the content of a Namespace. Many objects of a work
+	// in a namespace are listed. Without Metadata, Client reads whole objects, which needs several
+	// times the memory and bandwidth.
 	Metadata metadata.Interface
 	// InventoryMetadata lists the AppliedWorks for Prune, Plan, Teardown, Release and Owners, which
 	// look for AppliedWorks with the same objects. It needs the rights of Inventory. Each call
-	// lists the metadata, and reads only inventories that are new, have changed, or have such an
-	// object. Defaults to Metadata if Inventory is not set. Without a metadata client, each call
-	// reads all inventories.
+	// reads only inventories that are new, have changed, or have such an object. Defaults to
+	// Metadata if Inventory is not set. Without it, each call reads all inventories.
 	InventoryMetadata metadata.Interface
-	// Index stores which inventories may have an object, so InventoryMetadata reads few of them. It
-	// needs 8 bytes for each recorded object of the cluster, at most 64 MiB. Several Trackers of a
-	// cluster may share an Index. Defaults to a new Index.
+	// Index stores which inventories may have an object. It needs 8 bytes for each recorded object
+	// of the cluster, at most 64 MiB. Several Trackers of a cluster may share an Index. Defaults to
+	// a new Index.
 	Index *Index
 	// Discovery reports what the API server serves. Use a discovery.DiscoveryClient, not one that
 	// caches.
 	Discovery Discovery
-	// Protected are objects that are never deleted and never get an owner reference, so that
-	// Kubernetes' garbage collector does not delete them either. Defaults to [DefaultProtected]. To
-	// protect more objects, append them to its result.
+	// Protected are objects that are never deleted and never get an owner reference. Defaults to
+	// [DefaultProtected]: append to its result.
 	Protected []Key
 	// ApplySet makes the objects of an AppliedWork an ApplySet (KEP-3659) with the AppliedWork as
 	// its parent. kubectl lists the objects by the label applyset.kubernetes.io/part-of with the
-	// value [ApplySetID]. kubectl apply --prune refuses to change the set. An object of another
-	// ApplySet stays in that ApplySet. The CRD of the parent needs the label that
-	// [v1alpha1.EnsureCRD] sets.
-	// The annotation with the kinds or the namespaces of the set is empty if it would be longer
-	// than 64 KiB.
+	// value [ApplySetID]. An object of another ApplySet stays there. The CRD of the parent needs
+	// the label that [v1alpha1.EnsureCRD] sets. An annotation with the kinds or the namespaces of
+	// the set is empty if it would be longer than 64 KiB.
 	ApplySet bool
 	// Reviews checks what an [Executor] may do. Use AuthorizationV1().SubjectAccessReviews() of a
 	// client that may create subjectaccessreviews. Required for [ApplyOptions].Executor.
@@ -80,15 +74,15 @@ type Options struct {
 	// objects count as gone. Defaults to 5 minutes.
 	UnservedGrace time.Duration
 	// IntentGrace is the time for which Prune keeps an entry that was not confirmed and has no
-	// object, because the request may arrive late. It should be longer than the API server's
-	// request timeout, 60 seconds. Defaults to 90 seconds.
+	// object. It should be longer than the API server's request timeout, 60 seconds. Defaults to 90
+	// seconds.
 	IntentGrace time.Duration
 	// MaxShardBytes is the size in bytes at which an inventory continues in another AppliedWork,
 	// from 1 KiB to 1 MiB. Defaults to 900 KiB.
 	MaxShardBytes int
-	// MaxShards limits the number of AppliedWorks of one inventory. An inventory that has more of
-	// them keeps them. If more than that are missing, reading the inventory is an error. Defaults
-	// to 64, for some 300,000 entries.
+	// MaxShards limits the number of AppliedWorks of one inventory. An inventory that has more
+	// keeps them; if more are missing, reading it is an error. Defaults to 64, for some 300,000
+	// entries.
 	MaxShards int
 	// Clock is the source of time. Defaults to the real clock.
 	Clock clock.PassiveClock

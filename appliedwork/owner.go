@@ -14,10 +14,9 @@ import (
 )
 
 // OwnerReference returns the owner reference of an object to its AppliedWork. It sets
-// blockOwnerDeletion, so that a foreground deletion of the AppliedWork waits for the object. It
-// does not set controller, because an object may have several AppliedWorks. With the admission
-// plugin OwnerReferencesPermissionEnforcement, blockOwnerDeletion needs the right to update
-// appliedworks/finalizers.
+// blockOwnerDeletion, so that a foreground deletion of the AppliedWork waits for the object, but
+// not controller, because an object may have several AppliedWorks. With the admission plugin
+// OwnerReferencesPermissionEnforcement, this needs the right to update appliedworks/finalizers.
 func OwnerReference(work *v1alpha1.AppliedWork) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: work.Name, UID: work.UID,
@@ -25,36 +24,34 @@ func OwnerReference(work *v1alpha1.AppliedWork) metav1.OwnerReference {
 	}
 }
 
-// IsOwnedBy reports whether an object has an owner reference with the UID. Only such a reference
-// proves ownership.
+// IsOwnedBy reports whether an object has an owner reference with the UID.
 func IsOwnedBy(obj metav1.Object, uid types.UID) bool {
 	return uid != "" && slices.ContainsFunc(obj.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
 		return r.UID == uid
 	})
 }
 
-// SetOwnerReference adds the reference to work to an object, or replaces the one with the same UID.
-// It reports whether the object changed. All other references stay, also to another AppliedWork of
-// the same name.
+// SetOwnerReference adds the reference to work to an object, or replaces the one with the same UID,
+// and reports whether the object changed. Other references stay.
 func SetOwnerReference(obj metav1.Object, work *v1alpha1.AppliedWork) bool {
 	wanted := OwnerReference(work)
 	references := obj.GetOwnerReferences()
 	i := slices.IndexFunc(references, func(r metav1.OwnerReference) bool { return r.UID == work.UID })
-	switch {
-	case i < 0:
-		obj.SetOwnerReferences(append(slices.Clone(references), wanted))
-	case sameReference(references[i], wanted):
+	if i >= 0 && sameReference(references[i], wanted) {
 		return false
-	default:
-		references = slices.Clone(references)
-		references[i] = wanted
-		obj.SetOwnerReferences(references)
 	}
+	references = slices.Clone(references)
+	if i < 0 {
+		references = append(references, wanted)
+	} else {
+		references[i] = wanted
+	}
+	obj.SetOwnerReferences(references)
 	return true
 }
 
 // RemoveOwnerReference removes all references with the UID from an object, and reports whether
-// there were any. Other references stay.
+// there were any.
 func RemoveOwnerReference(obj metav1.Object, uid types.UID) bool {
 	references := obj.GetOwnerReferences()
 	others := slices.DeleteFunc(slices.Clone(references), func(r metav1.OwnerReference) bool { return r.UID == uid })

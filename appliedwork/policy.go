@@ -24,40 +24,38 @@ const (
 	PolicySelectivelyOrphan Policy = "SelectivelyOrphan"
 )
 
-// OrphanRule identifies an object that stays, by resource and not by kind, like an orphaning rule
-// of ManifestWork.
+// OrphanRule identifies an object that stays, like an orphaning rule of ManifestWork.
 type OrphanRule struct {
 	Group, Resource, Namespace, Name string
 }
 
 // Policies decide which objects stay when the work drops them. The zero value deletes the objects
 // that the work created, and keeps adopted objects. Pass the same Policies to Apply, Prune and
-// Teardown: Apply sets no owner reference on an object that stays, so Kubernetes' garbage collector
-// does not delete it. The Namespace and the CRD of such an object get no owner reference either.
-// Prune keeps both, or reports a [*PruneBlockedError].
+// Teardown: Apply sets no owner reference on an object that stays, nor on its Namespace and its
+// CRD. Prune keeps both, or reports a [*PruneBlockedError].
 type Policies struct {
 	// Default applies to all objects. Defaults to PolicyDelete.
 	Default Policy
 	// Orphans are the objects that PolicySelectivelyOrphan keeps.
 	Orphans []OrphanRule
 	// Adopted applies to adopted objects: objects that existed before, and that no AppliedWork
-	// owned. Defaults to PolicyOrphan. With PolicyDelete, adopted objects are deleted as if the
-	// work had created them, as OCM's agent does.
+	// owned. Defaults to PolicyOrphan. With PolicyDelete, they are deleted as if the work had
+	// created them.
 	Adopted Policy
 	// Unmanaged applies to objects in a Namespace of the work that no AppliedWork has applied.
 	// Defaults to PolicyOrphan, which keeps the Namespace while it contains such an object.
 	// PolicyDelete deletes the Namespace with all its content. Objects that Kubernetes creates in
-	// every Namespace do not count, nor do Events, Endpoints, Leases and the token Secrets of
-	// ServiceAccounts. An object with an owner in the Namespace counts only through its owner, if
-	// the owner counts. An object with PolicyDelete in ByKey does not count.
+	// every Namespace do not count, nor do Events, Endpoints, Leases, the token Secrets of
+	// ServiceAccounts, and objects with PolicyDelete in ByKey. An object with an owner in the
+	// Namespace counts only through that owner.
 	Unmanaged Policy
 	// ByKey overrides all other fields for single objects, with PolicyDelete or PolicyOrphan. A
 	// namespace in the key of a cluster-scoped object is ignored.
 	ByKey map[Key]Policy
 }
 
-// of returns the policy of an object. For an adopted object it is PolicyOrphan, unless ByKey has
-// the object or Adopted is PolicyDelete. Otherwise it is that of For.
+// of returns the policy of an object. An adopted object stays, unless ByKey has it or Adopted is
+// PolicyDelete.
 func (p Policies) of(id v1alpha1.ResourceIdentifier, adopted bool) Policy {
 	if _, ok := byKey(p.ByKey, KeyOf(id)); adopted && !ok && p.Adopted != PolicyDelete {
 		return PolicyOrphan
@@ -81,8 +79,8 @@ func (p Policies) For(id v1alpha1.ResourceIdentifier) Policy {
 	return PolicyDelete
 }
 
-// byKey returns the value of an object in a map. It ignores the namespaces of the map if key has
-// none: [Identify] gives a cluster-scoped object the namespace of its manifest.
+// byKey returns the value of an object in a map. If key has no namespace, it ignores those of the
+// map: [Identify] gives a cluster-scoped object the namespace of its manifest.
 func byKey[V any](m map[Key]V, key Key) (value V, ok bool) {
 	if value, ok = m[key]; ok || key.Namespace != "" {
 		return value, ok

@@ -22,7 +22,7 @@ import (
 
 // Pruner deletes objects that were applied for a work and are not desired any more. Its methods may
 // be called concurrently, but only one call at a time for one AppliedWork. Use one Pruner for the
-// whole process, because it stores since when a type has not been served.
+// whole process: it stores since when a type has not been served.
 type Pruner struct {
 	*cluster
 	tracker *Tracker
@@ -47,14 +47,13 @@ func NewPruner(tracker *Tracker) *Pruner {
 type PruneOptions struct {
 	// Propagation is the deletion policy for the dependents of the objects. Defaults to Background.
 	Propagation metav1.DeletionPropagation
-	// Policies decide which objects are deleted and which stay. By default, adopted objects stay
-	// and all others are deleted.
+	// Policies decide which objects stay: by default, only adopted objects.
 	Policies Policies
 	// ByKey are the options of [ApplyOptions].ByKey. A desired object with [StrategyReadOnly] is
-	// released if the work applied it before. The other strategies change nothing in Prune.
+	// released if the work applied it before.
 	ByKey map[Key]ObjectOptions
-	// AllowEmpty allows an empty list of desired objects, which deletes all objects. Without
-	// AllowEmpty, an empty list is an [ErrEmptyDesired], because it is usually a mistake.
+	// AllowEmpty allows an empty list of desired objects, which deletes all objects. Without it, an
+	// empty list is an [ErrEmptyDesired], because it is usually a mistake.
 	AllowEmpty bool
 	// Concurrency is the number of objects that are deleted at a time, from 1 to 256. Defaults to
 	// 16.
@@ -77,7 +76,7 @@ func (o PruneOptions) withDefaults() (PruneOptions, error) {
 }
 
 // Plan returns the changes that Prune would make, and changes nothing. The AppliedWork must exist:
-// use the result of [Tracker.Ensure], which has its UID.
+// use the result of [Tracker.Ensure].
 func (p *Pruner) Plan(
 	ctx context.Context, work *v1alpha1.AppliedWork, desired []*unstructured.Unstructured, opts PruneOptions,
 ) (*ChangeSet, error) {
@@ -85,26 +84,23 @@ func (p *Pruner) Plan(
 }
 
 // Prune deletes the recorded objects that are not desired, in the reverse order of Apply.
-// [DecideDeletion] decides about each object. Prune deletes only objects with our owner reference,
-// and only if they have not changed since the decision. An object of another AppliedWork, or with
-// another owner, loses our reference and stays. An object that could not be deleted keeps its
-// entry. It delays only the deletion of its Namespace and its CRD.
+// [DecideDeletion] decides about each object. Prune deletes only objects with our owner reference
+// that have not changed since the decision. An object with another owner loses our reference and
+// stays. An object that could not be deleted keeps its entry, and delays only the deletion of its
+// Namespace and its CRD.
 //
-// Prune a work only after an Apply that is Done: Prune does not check the result of Apply. Package
-// reconciler does. There, an [*OwnershipConflictError] delays the prune until Force or the other
-// field manager resolves the conflict.
+// Prune a work only after an Apply that is Done: Prune does not check the result of Apply.
 //
 // A nil element stands for a manifest that could not be decoded, and may describe any recorded
-// object. Prune therefore deletes nothing while there is a nil element, an object that [Identify]
-// refuses, or an object without the namespace that its kind needs. An object of a kind that is not
-// served counts as desired, like any other.
+// object. Prune deletes nothing while there is a nil element, an object that [Identify] refuses, or
+// an object without the namespace that its kind needs.
 //
 // A deleted object is pending until it is gone. If its type is not served, it is pending until
 // discovery has reported that for [Options].UnservedGrace and its CRD does not exist.
 //
 // A Namespace stays while it contains unmanaged objects: see [Policies].Unmanaged. To find them,
-// Prune lists the metadata of each namespaced kind in the Namespace, until a list has an unmanaged
-// object. A CRD stays while it has objects that the AppliedWork does not own alone.
+// Prune lists the metadata of each namespaced kind in the Namespace. A CRD stays while it has
+// objects that the AppliedWork does not own alone.
 //
 // After [ErrEmptyDesired], [ErrTerminating] or [ErrInvalidInput], nothing is deleted. Otherwise the
 // error joins those of the change set: a [*PruneBlockedError] for each object that a guard keeps,
@@ -144,15 +140,16 @@ func (p *Pruner) prune(
 	ids := run.desire(ctx, desired)
 	plan := Diff(inv.entries(), ids)
 	for _, kept := range plan.Keep {
-		run.keep(kept)
+		if kept.UID != "" {
+			run.keptUIDs[kept.UID] = true
+		}
 	}
 	if err := run.run(ctx, plan.Stale); err != nil {
 		return changes, err
 	}
 	changes.Entries = run.changes(ctx)
 	if dry {
-		err := changes.Err()
-		return changes, err
+		return changes, changes.Err()
 	}
 	err = run.forget(ctx, v1alpha1.ConditionPruned, changes)
 	p.announceChanges(work, changes)
@@ -174,7 +171,9 @@ func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructu
 			return
 		}
 		r.usedKinds[key.GroupKind()] = key
-		r.use(key)
+		if key.Namespace != "" {
+			r.used[key.Namespace] = key
+		}
 		ids = append(ids, v1alpha1.ResourceIdentifier{
 			Group: key.Group, Kind: key.Kind, Resource: m.Resource.Resource, Namespace: key.Namespace, Name: key.Name,
 		})
@@ -204,18 +203,6 @@ func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructu
 	return ids
 }
 
-func (r *pruneRun) use(key Key) {
-	if key.Namespace != "" {
-		r.used[key.Namespace] = key
-	}
-}
-
-func (r *pruneRun) keep(e v1alpha1.AppliedResourceMeta) {
-	if e.UID != "" {
-		r.keptUIDs[e.UID] = true
-	}
-}
-
 func (r *pruneRun) changes(ctx context.Context) []Change {
 	changes := make([]Change, len(r.items))
 	for i, item := range r.items {
@@ -228,7 +215,7 @@ func (r *pruneRun) changes(ctx context.Context) []Change {
 }
 
 // forget removes finished entries from the inventory. An object that stays keeps its entry while
-// its Namespace or its CRD is in the inventory. Only the entry records that the object must stay.
+// its Namespace or its CRD is in the inventory, because only the entry records that it must stay.
 func (r *pruneRun) forget(ctx context.Context, condition string, changes *ChangeSet) error {
 	_, err := r.tracker.update(ctx, r.work, r.inventory, func(inv *inventory) error {
 		containers := map[Key]bool{}
@@ -257,13 +244,13 @@ func (r *pruneRun) forget(ctx context.Context, condition string, changes *Change
 			}
 		}
 		inv.remove(entries)
-		r.tracker.setCondition(inv, outcome(condition, inv.main().Generation, changes))
+		done, reason, message := outcome(changes)
+		r.tracker.setCondition(inv, condition, done, reason, message)
 		return nil
 	})
 	return err
 }
 
-// crdOf returns the CRD of an object, if its kind has one.
 func crdOf(id v1alpha1.ResourceIdentifier) Key {
 	return Key{Group: crdKind.Group, Kind: crdKind.Kind, Name: id.Resource + "." + id.Group}
 }

@@ -44,8 +44,7 @@ func (r *pruneRun) run(ctx context.Context, stale []v1alpha1.AppliedResourceMeta
 	return nil
 }
 
-// read reads the objects of a wave, after earlier waves were pruned. It finishes or fails items
-// that cannot be read, and returns the others.
+// read reads the objects of a wave. It finishes items that cannot be read, and returns the others.
 func (r *pruneRun) read(ctx context.Context, wave []int) []*pruneItem {
 	var items []*pruneItem
 	var targets []target
@@ -76,7 +75,7 @@ func (r *pruneRun) read(ctx context.Context, wave []int) []*pruneItem {
 	return readable
 }
 
-// one handles one object. It starts again if the object has changed since it was read.
+// one handles one object. It starts again after a concurrent change.
 func (r *pruneRun) one(ctx context.Context, item *pruneItem) {
 	for attempt := 0; ; attempt++ {
 		err := r.step(ctx, item)
@@ -105,8 +104,8 @@ func (r *pruneRun) one(ctx context.Context, item *pruneItem) {
 	}
 }
 
-// step decides about the object as it was read, and acts on the decision. It returns errMoved if
-// the object has changed since.
+// step decides about the object as it was read. It returns errMoved if the object has changed
+// since.
 func (r *pruneRun) step(ctx context.Context, item *pruneItem) error {
 	live := item.live
 	if live != nil {
@@ -169,8 +168,8 @@ func (r *pruneRun) gone(item *pruneItem) {
 	item.finish(ActionDeleted, nil)
 }
 
-// release removes our owner reference and our traces from the object that was read. If there is an
-// heir, it becomes the owner.
+// release removes our owner reference and our traces from the object that was read. An heir becomes
+// the owner.
 func (r *pruneRun) release(ctx context.Context, item *pruneItem, heir *Owner, pinned bool) error {
 	live := item.live
 	if !IsOwnedBy(live, r.work.UID) && !hasTraces(live, r.work.UID) {
@@ -192,8 +191,7 @@ func (r *pruneRun) release(ctx context.Context, item *pruneItem, heir *Owner, pi
 }
 
 // handOver makes an AppliedWork that is about to apply an object its owner. It records the object
-// in the inventory of the heir before and after that. The heir may have dropped its intent
-// meanwhile, and would not find the object.
+// in the heir's inventory before and after that, because the heir may drop its intent meanwhile.
 func (r *pruneRun) handOver(ctx context.Context, item *pruneItem, heir *Owner, pinned bool) error {
 	work := &v1alpha1.AppliedWork{ObjectMeta: metav1.ObjectMeta{Name: heir.Name, UID: heir.UID}}
 	entry := v1alpha1.AppliedResourceMeta{ResourceIdentifier: item.entry.ResourceIdentifier, UID: item.live.GetUID()}
@@ -215,9 +213,8 @@ func (r *pruneRun) handOver(ctx context.Context, item *pruneItem, heir *Owner, p
 	return err
 }
 
-// detach removes the owner reference to an AppliedWork and its traces from an object. It returns
-// errMoved if the object has changed since it was read. A pinned object gets an annotation that
-// keeps it regardless of other AppliedWorks.
+// detach removes the owner reference to an AppliedWork and its traces from an object. A pinned
+// object gets an annotation that keeps it regardless of other AppliedWorks.
 func (c *cluster) detach(
 	ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, work,
 	heir *v1alpha1.AppliedWork, pinned bool,
@@ -228,10 +225,7 @@ func (c *cluster) detach(
 	if heir != nil {
 		SetOwnerReference(rest, heir)
 	}
-	annotations := map[string]any{}
-	for _, prefix := range workPrefixes {
-		annotations[prefix+string(uid)] = nil
-	}
+	annotations := removedTraces(uid)
 	if pinned {
 		annotations[v1alpha1.AnnotationPrune] = "disabled"
 	}
@@ -276,8 +270,7 @@ func (r *pruneRun) delete(ctx context.Context, item *pruneItem) error {
 	return errMoved // read it again
 }
 
-// goesAtOnce reports whether a deleted object is gone when the server answers, because no finalizer
-// or grace period delays that.
+// goesAtOnce reports whether a deleted object is gone when the server answers.
 func goesAtOnce(key Key, live *unstructured.Unstructured) bool {
 	core := key.Group == "" && (key.Kind == "Namespace" || key.Kind == "Pod")
 	return len(live.GetFinalizers()) == 0 && !core && key.GroupKind() != crdKind

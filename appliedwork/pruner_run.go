@@ -14,7 +14,6 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// pruneMode is the purpose of a pruneRun.
 type pruneMode int
 
 const (

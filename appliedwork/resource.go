@@ -14,10 +14,10 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Resource returns a client for the objects of a kind. It uses the version of kind if the API
-// server serves it, and another version of the kind otherwise. A namespaced kind needs a namespace;
-// for other kinds the namespace is ignored. If a get, list or watch of the client fails because the
-// kind is not served, the next call of Resource asks discovery again.
+// Resource returns a client for the objects of a kind, in the version of kind if the API server
+// serves it, and otherwise in another. A namespaced kind needs a namespace; for other kinds it is
+// ignored. If a get, list or watch fails because the kind is not served, the next call of Resource
+// asks discovery again.
 //
 // The error is an [ErrInvalidObject] for a missing namespace, a [*TypeNotServedError], or an error
 // of discovery.

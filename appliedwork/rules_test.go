@@ -56,10 +56,10 @@ var rules = []ruletest.Rule{
 		{"applier_object.go", "\tbody.SetUID(live.GetUID())\n", ""}}},
 	{Name: "an entry stays when its outcome is not known or it failed",
 		Test: "TestApplyIsSafe/(an_unknown_outcome|a_failed_update)", Edits: []ruletest.Edit{
-			{"applier_record.go", "\t\tr.tracker.setCondition(inv, outcome(",
+			{"applier_record.go", "\t\tdone, reason, message := outcome(",
 				"\t\tfor _, item := range r.items {\n\t\t\tif item.change.Action == ActionFailed {\n" +
 					"\t\t\t\tinv.remove([]v1alpha1.AppliedResourceMeta{{ResourceIdentifier: item.id, UID: " +
-					"inv.entry(item.change.Key).UID}})\n\t\t\t}\n\t\t}\n\t\tr.tracker.setCondition(inv, outcome("}}},
+					"inv.entry(item.change.Key).UID}})\n\t\t\t}\n\t\t}\n\t\tdone, reason, message := outcome("}}},
 	{Name: "a refusal may be of a repeat", Test: "TestApplyIsSafe/a_refused_repeat", Edits: []ruletest.Edit{
 		{"applier_object.go", "!moved && !r.mayBeRepeat(item, err) {", "!moved {"}}},
 	{Name: "a new object has an intent of its own", Test: "TestApplyIsSafe/a_new_object", Edits: []ruletest.Edit{
@@ -182,7 +182,7 @@ var rules = []ruletest.Rule{
 		Edits: []ruletest.Edit{
 			{"guards.go", "\tcase r.isProtected(key):\n", "\tcase false:\n"}}},
 	{Name: "a CRD with objects of others stays", Test: "TestGuardsBlockDeletion/a_CRD", Edits: []ruletest.Edit{
-		{"guards.go", "return decision != Delete && decision != Wait, nil", "return false && decision != Wait, nil"}}},
+		{"guards.go", "return key, decision != Delete && decision != Wait, nil", "return key, false && decision != Wait, nil"}}},
 	{Name: "an empty desired set is a mistake", Test: "TestGuardsBlockDeletion/an_empty", Edits: []ruletest.Edit{
 		{"pruner.go", "if len(desired) == 0 && !opts.AllowEmpty && inv.count() > 0 {", "if false {"}}},
 	{Name: "an AppliedWork is deleted as it was read", Test: "TestGuardsBlockDeletion/an_AppliedWork",

@@ -17,12 +17,11 @@ import (
 )
 
 // An AppliedWork that is deleted without a Teardown leaves its annotations and its field manager on
-// the objects that its policies keep. An AppliedWork that adopts such an object removes them, as a
-// release would have done. Otherwise the mark of the policy would stay in effect for ever, and
-// Apply would report a conflict with a field manager of a deleted AppliedWork.
+// the objects that its policies keep. An AppliedWork that adopts such an object removes them, because
+// its mark would stay in effect for ever, and its field manager would cause conflicts.
 
-// writers returns the UIDs of other AppliedWorks in the annotations of an object. Owners of the
-// object are not included.
+// writers returns the UIDs of AppliedWorks in the annotations of an object, except self and its
+// owners.
 func writers(obj metav1.Object, self types.UID) (uids []types.UID) {
 	for name := range obj.GetAnnotations() {
 		for _, prefix := range workPrefixes {
@@ -36,7 +35,7 @@ func writers(obj metav1.Object, self types.UID) (uids []types.UID) {
 }
 
 // findGone finds the deleted AppliedWorks with traces on objects to adopt. It lists the
-// AppliedWorks after the objects were read, so an AppliedWork that is not in the list was deleted.
+// AppliedWorks after the objects were read, so one that is not in the list was deleted.
 func (r *applyRun) findGone(ctx context.Context) {
 	seen := map[types.UID]bool{}
 	var items []*applyItem
@@ -70,7 +69,6 @@ func (r *applyRun) findGone(ctx context.Context) {
 	}
 }
 
-// uids returns the UIDs of all AppliedWorks.
 func (t *Tracker) uids(ctx context.Context) (map[types.UID]bool, error) {
 	uids := map[types.UID]bool{}
 	if t.opts.InventoryMetadata == nil {
@@ -84,8 +82,8 @@ func (t *Tracker) uids(ctx context.Context) (map[types.UID]bool, error) {
 	return uids, err
 }
 
-// see sets the live object of an item. If the work has not written the object yet, traces of
-// deleted AppliedWorks are removed from it.
+// see sets the live object of an item, without traces of deleted AppliedWorks if the work has not
+// written it yet.
 func (r *applyRun) see(item *applyItem, live *unstructured.Unstructured) {
 	item.live, item.gone = live, nil
 	if live == nil || isWritten(live, r.work.UID) {
@@ -99,13 +97,12 @@ func (r *applyRun) see(item *applyItem, live *unstructured.Unstructured) {
 	item.live = withoutTraces(live, item.gone)
 }
 
-// withoutTraces returns an object without the annotations and field managers of AppliedWorks.
 func withoutTraces(obj *unstructured.Unstructured, uids []types.UID) *unstructured.Unstructured {
 	if len(uids) == 0 {
 		return obj
 	}
 	rest := obj.DeepCopy()
-	for name := range removedTraces(uids) {
+	for name := range removedTraces(uids...) {
 		unstructured.RemoveNestedField(rest.Object, "metadata", "annotations", name)
 	}
 	if len(rest.GetAnnotations()) == 0 {
@@ -118,7 +115,7 @@ func withoutTraces(obj *unstructured.Unstructured, uids []types.UID) *unstructur
 }
 
 // removedTraces returns the annotations of a merge patch that removes the traces of AppliedWorks.
-func removedTraces(uids []types.UID) map[string]any {
+func removedTraces(uids ...types.UID) map[string]any {
 	annotations := map[string]any{}
 	for _, uid := range uids {
 		for _, prefix := range workPrefixes {

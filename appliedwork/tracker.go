@@ -6,6 +6,7 @@ package appliedwork
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -17,18 +18,19 @@ import (
 
 // Tracker stores the inventories: the objects that were applied, or are about to be applied, for
 // each AppliedWork. An inventory that is too large for one AppliedWork continues in further
-// AppliedWorks, its shards. The first AppliedWork owns them. Several clients may write an inventory
-// at the same time: after a conflict it is read again and merged. All methods may be called
-// concurrently. Use one Tracker for the whole process, because it remembers since when an
-// unconfirmed object has been absent.
+// AppliedWorks, its shards, which the first owns. Several clients may write an inventory at the
+// same time: after a conflict it is read again and merged. All methods may be called concurrently.
+// Use one Tracker for the whole process: it stores since when an unconfirmed object has been
+// absent.
 //
 // Methods that accept an AppliedWork use only its name and UID. If either is missing, or the
 // AppliedWork is a shard, the error is an [ErrInvalidInput]. If no AppliedWork with the UID exists
-// any more, the error is an [ErrTerminating]. Teardown, Release, Evict and WaitGone succeed then.
+// any more, the error is an [ErrTerminating], except of Teardown, Release, Evict and WaitGone.
 type Tracker struct {
 	*cluster
-	// bare records whether the CRD prunes the fields that work-api's CRD does not have.
-	bare extrasKnown
+	// pruned: the CRD prunes the fields that work-api's CRD does not have. Then a difference in
+	// these fields is no reason to write.
+	pruned atomic.Bool
 }
 
 // NewTracker returns a Tracker. The error is an [ErrInvalidInput].
@@ -45,8 +47,8 @@ func NewTracker(opts Options) (*Tracker, error) {
 }
 
 // Ensure returns the AppliedWork of a name, and creates it if it does not exist. The error is
-// [ErrNameCollision] if the AppliedWork has another spec, [ErrTerminating] if it is terminating, or
-// an error of the API server. Without the CRD, it is a [*TypeNotServedError].
+// [ErrNameCollision] if the AppliedWork has another spec, [ErrTerminating] if it is terminating, a
+// [*TypeNotServedError] without the CRD, or an error of the API server.
 func (t *Tracker) Ensure(
 	ctx context.Context, name string, spec v1alpha1.AppliedWorkSpec,
 ) (*v1alpha1.AppliedWork, error) {
@@ -75,9 +77,9 @@ func (t *Tracker) Ensure(
 	}
 }
 
-// RecordIntent records objects that are about to be applied. Applier calls it. An object that was
-// recorded before keeps its UID. The error is [ErrTerminating], an [*InventoryTooLargeError], or an
-// error of the API server. After an error, do not apply the objects; some of them may be recorded.
+// RecordIntent records objects that are about to be applied. An object that was recorded before
+// keeps its UID. The error is [ErrTerminating], an [*InventoryTooLargeError], or an error of the
+// API server. After an error, do not apply the objects; some of them may be recorded.
 func (t *Tracker) RecordIntent(
 	ctx context.Context, work *v1alpha1.AppliedWork, objects ...v1alpha1.ResourceIdentifier,
 ) error {
@@ -95,8 +97,8 @@ func (t *Tracker) RecordIntent(
 	return err
 }
 
-// recordNewIntent records that an object is about to be created again. The recorded UID is of a deleted
-// object, so it is removed.
+// recordNewIntent records that an object is about to be created again, without the UID of the
+// deleted one.
 func (t *Tracker) recordNewIntent(
 	ctx context.Context, work *v1alpha1.AppliedWork, id v1alpha1.ResourceIdentifier,
 ) error {
@@ -110,9 +112,8 @@ func (t *Tracker) recordNewIntent(
 	return err
 }
 
-// RecordApplied records objects that were applied, each with its UID. Applier calls it. Entries
-// that others have recorded meanwhile stay. RecordApplied also accepts an AppliedWork that is
-// terminating, because the objects must be deleted with it.
+// RecordApplied records objects that were applied, each with its UID. Other entries stay. It also
+// accepts an AppliedWork that is terminating, because the objects must be deleted with it.
 func (t *Tracker) RecordApplied(
 	ctx context.Context, work *v1alpha1.AppliedWork, objects ...v1alpha1.AppliedResourceMeta,
 ) error {
@@ -125,8 +126,8 @@ func (t *Tracker) RecordApplied(
 	return err
 }
 
-// Forget removes entries from the inventory. Pruner calls it. An entry with another UID stays,
-// because the object was applied again.
+// Forget removes entries from the inventory. An entry with another UID stays, because the object
+// was applied again.
 func (t *Tracker) Forget(
 	ctx context.Context, work *v1alpha1.AppliedWork, entries ...v1alpha1.AppliedResourceMeta,
 ) error {
@@ -147,7 +148,7 @@ func (t *Tracker) Entries(ctx context.Context, work *v1alpha1.AppliedWork) ([]v1
 }
 
 // Owners returns the AppliedWorks that have an object in their inventories, from one consistent
-// list of all AppliedWorks: see [Options].InventoryMetadata.
+// list: see [Options].InventoryMetadata.
 func (t *Tracker) Owners(ctx context.Context, key Key) ([]Owner, error) {
 	c, err := t.claims(ctx, "", map[Key]bool{key: true})
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,10 +24,6 @@ import (
 
 // inventoryManager is the field manager of writes to AppliedWorks.
 const inventoryManager = "appliedwork-inventory"
-
-// extrasKnown records that the CRD prunes the fields that we add to the status. Then a difference
-// in these fields is no reason to write.
-type extrasKnown struct{ pruned atomic.Bool }
 
 func (t *Tracker) works() dynamic.ResourceInterface {
 	return t.opts.Inventory.Resource(v1alpha1.GroupVersionResource)
@@ -47,7 +42,7 @@ func decodeShard(raw *unstructured.Unstructured) (*shard, error) {
 }
 
 // checkWork returns an error for an AppliedWork without a name or a UID. Without a UID it would be
-// mistaken for a deleted AppliedWork, for which there is nothing to do.
+// mistaken for a deleted one.
 func checkWork(work *v1alpha1.AppliedWork) error {
 	switch {
 	case work == nil:
@@ -59,10 +54,8 @@ func checkWork(work *v1alpha1.AppliedWork) error {
 	return nil
 }
 
-// load reads an inventory. Shards have numbers from 1, and names that follow from the AppliedWork,
-// so they are found without other data. At least the announced number of shards is read, and
-// further ones until one does not exist. If more than MaxShards announced shards are missing, load
-// returns an error.
+// load reads an inventory. It reads at least the announced number of shards, and further ones until
+// one does not exist. If more than MaxShards announced shards are missing, it returns an error.
 func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*inventory, error) {
 	if err := checkWork(work); err != nil {
 		return nil, err
@@ -118,8 +111,7 @@ func (t *Tracker) addKinds(ctx context.Context, entries []v1alpha1.AppliedResour
 }
 
 // update changes an inventory and writes the changes. from is an inventory that was read before, or
-// nil. After a conflict, the inventory is read again and change is called again, so change must not
-// depend on an earlier call.
+// nil. After a conflict, the inventory is read and changed again.
 func (t *Tracker) update(
 	ctx context.Context, work *v1alpha1.AppliedWork, from *inventory, change func(*inventory) error,
 ) (*inventory, error) {
@@ -183,12 +175,12 @@ func (t *Tracker) save(ctx context.Context, inv *inventory) error {
 	return t.saveMain(ctx, inv)
 }
 
-// saveMain writes the AppliedWork itself if its entries have changed. If the CRD keeps the counts
-// in the status, it also writes after a change of these.
+// saveMain writes the AppliedWork itself if its entries have changed, or the counts in the status
+// that the CRD keeps.
 func (t *Tracker) saveMain(ctx context.Context, inv *inventory) error {
 	main, status := inv.shards[0], &inv.main().Status
 	count, shards := int32(inv.count()), int32(len(inv.shards)-1)
-	if !t.bare.pruned.Load() && (status.ResourceCount != count || status.Shards != shards ||
+	if !t.pruned.Load() && (status.ResourceCount != count || status.Shards != shards ||
 		status.ObservedGeneration != main.work.Generation) {
 		main.changed = true
 	}
@@ -200,7 +192,7 @@ func (t *Tracker) saveMain(ctx context.Context, inv *inventory) error {
 		return err
 	}
 	kept, _, _ := unstructured.NestedInt64(main.raw.Object, "status", "observedGeneration")
-	t.bare.pruned.Store(kept == 0)
+	t.pruned.Store(kept == 0)
 	return nil
 }
 
@@ -221,8 +213,7 @@ func (t *Tracker) annotate(ctx context.Context, s *shard, name string, value any
 	return t.patchMain(ctx, s, map[string]any{"annotations": map[string]any{name: value}})
 }
 
-// patchMain merges metadata into an AppliedWork. It returns errMoved if the AppliedWork has changed
-// since it was read.
+// patchMain merges metadata into an AppliedWork. It returns errMoved like annotate.
 func (t *Tracker) patchMain(ctx context.Context, s *shard, metadata map[string]any) error {
 	metadata["uid"], metadata["resourceVersion"] = s.work.UID, s.raw.GetResourceVersion()
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
@@ -281,7 +272,7 @@ var statusFields = map[string]bool{
 	"resourceCount": true, "shards": true,
 }
 
-// fetch reads one AppliedWork. It returns nil if the AppliedWork does not exist.
+// fetch reads one AppliedWork, or returns nil if it does not exist.
 func (t *Tracker) fetch(ctx context.Context, name string) (*shard, error) {
 	raw, err := t.works().Get(ctx, name, metav1.GetOptions{})
 	if IsTypeNotServed(err) {

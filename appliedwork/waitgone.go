@@ -21,14 +21,14 @@ import (
 )
 
 // WaitGone watches the objects of an AppliedWork until they are gone or have lost its owner
-// reference. If the AppliedWork is being deleted, WaitGone then waits until the AppliedWork is
-// gone. After a [Collector.Teardown] or [Collector.Release] that is not Done, it waits only for
-// objects that are being deleted, because the others need the next pass.
+// reference. If the AppliedWork is being deleted, WaitGone also waits for that. After a
+// [Collector.Teardown] or [Collector.Release] that is not Done, it waits only for objects that are
+// being deleted, because the others need the next pass.
 //
 // Kubernetes' garbage collector deletes the objects after the AppliedWork. If the AppliedWork is
 // gone, WaitGone waits for the objects in the status of the given AppliedWork. If the status is
-// empty or there are shards, WaitGone lists all kinds of the cluster to find the objects. Then a
-// kind that cannot be listed is an error.
+// empty or there are shards, WaitGone lists all kinds of the cluster to find the objects; a kind
+// that cannot be listed is an error then.
 //
 // The error is that of ctx, an [ErrInvalidInput], a [*TypeNotServedError], or an error of the API
 // server. A kind that is not served is no error if its CRD belonged to the work and is gone.
@@ -74,7 +74,6 @@ func (c *Collector) WaitGone(ctx context.Context, work *v1alpha1.AppliedWork) er
 	return nil
 }
 
-// goneWait is one call of WaitGone.
 type goneWait struct {
 	*Collector
 	work    *v1alpha1.AppliedWork
@@ -89,8 +88,8 @@ type location struct {
 	kind, namespace string
 }
 
-// survey finds the objects that have an owner reference to the AppliedWork. It starts again if a
-// kind stops being served meanwhile.
+// survey finds the objects with an owner reference to the AppliedWork. It starts again if a kind
+// stops being served meanwhile.
 func (w *goneWait) survey(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		ours := func(r metav1.OwnerReference) bool { return r.UID == w.work.UID }
@@ -117,7 +116,6 @@ func (w *goneWait) counts(obj *unstructured.Unstructured) bool {
 	return IsOwnedBy(obj, w.work.UID) && (!w.passes || obj.GetDeletionTimestamp() != nil)
 }
 
-// group groups the objects by location.
 func (w *goneWait) group(ctx context.Context) error {
 	gone := map[schema.GroupKind]bool{}
 	for _, e := range w.entries {
@@ -147,9 +145,8 @@ func (w *goneWait) group(ctx context.Context) error {
 	return nil
 }
 
-// withoutType returns nil if a kind is not served because its CRD is gone: the API server deletes
-// all objects of a CRD before the CRD. This is known only of CRDs that belong to the work.
-// Otherwise, the objects may exist, and withoutType returns an error.
+// withoutType returns nil if a kind is not served because its CRD, which belongs to the work, is
+// gone: the API server deletes all objects before the CRD. Otherwise the objects may exist.
 func (w *goneWait) withoutType(ctx context.Context, gk schema.GroupKind, resource string, err error) error {
 	w.kinds.Forget(gk.Group)
 	notServed := &TypeNotServedError{Kind: gk, Err: err}

@@ -21,7 +21,7 @@ const (
 	// worksPage is the number of whole AppliedWorks in one page: each may have 1 MiB.
 	worksPage = 50
 	// worksFactor limits how many AppliedWorks a full list may read, as a multiple of the requested
-	// ones. Above the limit, each AppliedWork is requested by name.
+	// ones.
 	worksFactor = 10
 )
 
@@ -36,8 +36,8 @@ func listed(work metav1.Object) *listedWork {
 	return w
 }
 
-// listWorks returns all AppliedWorks, including shards, and the resourceVersion of the list. The
-// list is consistent: it has each write that was acknowledged before, through any API server.
+// listWorks returns all AppliedWorks, including shards, and the resourceVersion of the list, which
+// is consistent.
 func (t *Tracker) listWorks(ctx context.Context) (works []*listedWork, version string, err error) {
 	client := t.opts.InventoryMetadata.Resource(v1alpha1.GroupVersionResource)
 	version, err = eachMetadata(ctx, client, func(work metav1.Object) {
@@ -46,8 +46,7 @@ func (t *Tracker) listWorks(ctx context.Context) (works []*listedWork, version s
 	return works, version, err
 }
 
-// eachMetadata calls visit with the metadata of each object, and returns the resourceVersion of the
-// list.
+// eachMetadata calls visit with the metadata of each object, and returns the version of the list.
 func eachMetadata(
 	ctx context.Context, client metadata.ResourceInterface, visit func(metav1.Object),
 ) (version string, err error) {
@@ -66,9 +65,8 @@ func eachMetadata(
 	}
 }
 
-// readAt reads some AppliedWorks of a list at the resourceVersion of the list. all is the number of
-// AppliedWorks in the list. A later version could lack an entry that has moved to another
-// AppliedWork of the list since.
+// readAt reads some AppliedWorks of a list of all at the resourceVersion of the list. A later
+// version could lack an entry that has moved to another AppliedWork of the list since.
 func (t *Tracker) readAt(
 	ctx context.Context, version string, works []*listedWork, all int, visit func(*v1alpha1.AppliedWork),
 ) error {

@@ -24,9 +24,8 @@
 //
 // # Differences from kstatus
 //
-// A Job is InProgress until it is complete. For kstatus, a running Job is Current. A Pod in the
-// phase Failed is Failed. For kstatus, that Pod is Current. Flux and kapp treat Jobs in the same
-// way.
+// A Job is InProgress until it is complete, and a Pod in the phase Failed is Failed. For kstatus,
+// both are Current.
 //
 // # Custom resources
 //
@@ -38,11 +37,10 @@
 // # Requests
 //
 // Wait makes a list and a watch for each kind and namespace. A single object is selected by its
-// name. Otherwise, the API server sends all objects of the kind in the namespace. Wait keeps only
-// the status of each object. A broken or expired watch starts again with a list. The pauses between
-// attempts grow from 0.1 to 10 seconds.
+// name; otherwise, the API server sends all objects of the kind in the namespace. If list or watch
+// is forbidden or not supported, Wait reads each object with get. The pauses between attempts grow
+// from 0.1 to 10 seconds.
 //
-// Wait needs the rights get, list and watch. If list or watch is forbidden or not supported, Wait
-// reads each object with get, with the same pauses. An object that cannot be read is Unknown. Wait
-// tries again until its context ends, because the missing right or CRD may still be added.
+// An object that cannot be read is Unknown. Wait tries again until its context ends, because the
+// missing right or CRD may still be added.
 package health

@@ -47,8 +47,8 @@ var (
 	podKind = schema.GroupKind{Kind: "Pod"}
 )
 
-// Of computes the status of an object as it was read from an API server. The status is never
-// [StatusNotFound]. With an error, it is [StatusUnknown]. The error is an
+// Of computes the status of an object as it was read from an API server. It is never
+// [StatusNotFound], and [StatusUnknown] with an error. The error is an
 // [appliedwork.ErrInvalidObject] for an object without a kind or a name. Otherwise it reports a
 // status that cannot be read.
 func Of(obj *unstructured.Unstructured) (Result, error) {

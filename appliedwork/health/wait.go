@@ -40,13 +40,12 @@ func NewWaiter(tracker *appliedwork.Tracker) *Waiter { return &Waiter{tracker} }
 type Options struct {
 	// Timeout limits the wait in addition to the context. Defaults to no limit.
 	Timeout time.Duration
-	// ContinueOnFailure keeps waiting when an object is [StatusFailed], because it may recover. By
-	// default, Wait returns at once.
+	// ContinueOnFailure keeps waiting when an object is [StatusFailed]. By default, Wait returns at
+	// once.
 	ContinueOnFailure bool
 	// OnChange is called with the first result of each object, and whenever its status or message
-	// changes. The calls are made one at a time, for each object in the order of its changes, and
-	// not after Wait has returned. A call that blocks delays the return of Wait, also when the
-	// context ends.
+	// changes, one call at a time and not after Wait has returned. A call that blocks delays the
+	// return of Wait, also when the context ends.
 	OnChange func(Event)
 }
 
@@ -73,14 +72,13 @@ func (e *NotReadyError) Error() string {
 // Unwrap returns the cause.
 func (e *NotReadyError) Unwrap() error { return e.Err }
 
-// Wait returns nil when all objects are [StatusCurrent] at the same time. Each object is identified
-// by its kind, namespace and name. A deleted object is [StatusNotFound]; after it is created again,
-// Wait continues with the new object.
+// Wait returns nil when all objects are [StatusCurrent] at the same time. A deleted object is
+// [StatusNotFound]; after it is created again, Wait continues with the new object.
 //
 // When the context ends or Options.Timeout is over, the error joins that of the context and a
 // [*NotReadyError] for each object that is not current: first those that are [StatusFailed], then
 // the others in the order of objects. When an object has failed, the error joins only the
-// NotReadyErrors. Objects that were not read before are [StatusUnknown] then.
+// NotReadyErrors. Objects that were not read are [StatusUnknown] then.
 //
 // The error is an [appliedwork.ErrInvalidObject] for an object without a kind or a name, and an
 // [appliedwork.ErrInvalidInput] for a negative timeout.
@@ -137,7 +135,6 @@ type group struct {
 	get       bool // list or watch cannot be used
 }
 
-// group groups the objects by kind and namespace. Duplicates count once.
 func (r *run) group(
 	tracker *appliedwork.Tracker, objects []*unstructured.Unstructured,
 ) (map[appliedwork.Key]*group, error) {
@@ -167,7 +164,7 @@ func (r *run) group(
 }
 
 // set records the result of an object. It ends the wait when all objects are current or one has
-// failed. Later results are ignored.
+// failed.
 func (r *run) set(o *object, result Result, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +191,6 @@ func (r *run) set(o *object, result Result, err error) {
 	}
 }
 
-// err returns the error of Wait after all watchers have returned.
 func (r *run) err(ctx context.Context) error {
 	if r.pending == 0 {
 		return nil
@@ -213,14 +209,12 @@ func (r *run) err(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// with returns the objects that have one of the statuses.
 func (r *run) with(statuses ...Status) []*object {
 	return slices.DeleteFunc(slices.Clone(r.objects), func(o *object) bool {
 		return !slices.Contains(statuses, o.result.Status)
 	})
 }
 
-// watch observes the objects of a group until ctx ends.
 func (g *group) watch(ctx context.Context) {
 	for attempt := 0; ; attempt++ {
 		began := time.Now()
@@ -238,8 +232,8 @@ func (g *group) watch(ctx context.Context) {
 	}
 }
 
-// round observes the objects until the watch ends, or reads them once. An error means that the
-// status of all of them is unknown.
+// round observes the objects until the watch ends, or reads them once. An error applies to all of
+// them.
 func (g *group) round(ctx context.Context) error {
 	client, err := g.tracker.Resource(ctx, g.kind, g.namespace)
 	if err != nil {
@@ -276,7 +270,6 @@ func (g *group) round(ctx context.Context) error {
 	return nil
 }
 
-// see records the result of an object, which is nil if it does not exist.
 func (g *group) see(name string, obj *unstructured.Unstructured) {
 	if obj == nil {
 		g.set(g.byName[name], Result{StatusNotFound, "the object does not exist"}, nil)

@@ -34,8 +34,8 @@ const (
 )
 
 // audit records the untracked objects of a work that an earlier process has created. The first call
-// surveys the cluster for all works. While it does, other calls return false: their works are
-// reconciled without the audit, and audited later.
+// surveys the cluster for all works. Meanwhile other calls return false: their works are audited
+// later.
 func (r *Reconciler) audit(ctx context.Context, work *v1alpha1.AppliedWork) (done bool, err error) {
 	if r.opts.NoAudit {
 		return true, nil

@@ -50,9 +50,9 @@ type Want struct {
 
 // Desired returns the desired state of works.
 type Desired interface {
-	// Desired returns the desired state of a work. It is called for the AppliedWorks that
-	// Options.Hub or Options.Owns selects, also while a removed work is torn down. After an error,
-	// nothing is applied or deleted, and Desired is called again. It may be called concurrently.
+	// Desired returns the desired state of a work that Options.Hub or Options.Owns selects, also
+	// while a removed work is torn down. After an error, nothing is applied or deleted, and Desired
+	// is called again. It may be called concurrently.
 	Desired(ctx context.Context, work *v1alpha1.AppliedWork) (Want, error)
 }
 
@@ -102,7 +102,7 @@ type Options struct {
 	appliedwork.Options
 	// ControllerName is the name of the controller that SetupWithManager adds, in its logs and
 	// metrics: ASCII letters, digits and underscores. The controllers of a process need different
-	// names, so an agent of several hubs sets it for each Reconciler. Defaults to "appliedwork".
+	// names. Defaults to "appliedwork".
 	ControllerName string
 	// Desired returns the desired state of works.
 	Desired Desired
@@ -110,8 +110,7 @@ type Options struct {
 	// [appliedwork.NameFor] returns for the hub.
 	Hub string
 	// Owns selects AppliedWorks with other names, in place of Hub. An AppliedWork that is selected
-	// by mistake is pruned or torn down, as the Want of Desired requires. Owns may be called
-	// concurrently.
+	// by mistake is pruned or torn down. Owns may be called concurrently.
 	Owns func(work *v1alpha1.AppliedWork) bool
 	// Policies decide which objects stay when the work drops them. Apply, Prune, Evict and Teardown
 	// use them: do not set the Policies of those.
@@ -122,17 +121,16 @@ type Options struct {
 	Prune appliedwork.PruneOptions
 	Evict appliedwork.EvictOptions
 	// PruneIncomplete prunes even if some objects of the work could not be applied. Use it if old
-	// objects must be deleted before new ones can be applied. By default, such a work is pruned
-	// when all its objects are applied, so that a new version that fails does not delete the old
-	// one.
+	// objects must be deleted before new ones can be applied. By default, a new version that fails
+	// does not delete the old one.
 	PruneIncomplete bool
 	// Teardown are the options for a work that was removed.
 	Teardown appliedwork.TeardownOptions
 	// RetryAfter is the delay before pending objects are checked again. Defaults to 10 seconds.
 	RetryAfter time.Duration
 	// Resync is the period after which each AppliedWork is reconciled without a change, which
-	// repairs changes by others. Each delay is up to a tenth longer, so that AppliedWorks spread.
-	// Defaults to 10 minutes. A negative value disables it.
+	// repairs changes by others. Each delay is up to a tenth longer. Defaults to 10 minutes. A
+	// negative value disables it.
 	Resync time.Duration
 	// Watcher watches the applied objects, so that a change by others is repaired at once. With a
 	// builder of your own, add it as a source too: see [Watcher]. Defaults to no Watcher.
@@ -177,7 +175,6 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// use sets the policies of all calls for a work.
 func (o *Options) use(p appliedwork.Policies) {
 	o.Apply.Policies, o.Prune.Policies, o.Teardown.Policies, o.Evict.Teardown.Policies = p, p, p, p
 }
@@ -212,8 +209,7 @@ func New(opts Options) (*Reconciler, error) {
 	}, nil
 }
 
-// notInNames reports whether controller-runtime forbids a character in names of controllers, which
-// are labels of metrics.
+// notInNames reports whether controller-runtime forbids a character in names of controllers.
 func notInNames(r rune) bool {
 	return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 }
@@ -221,9 +217,9 @@ func notInNames(r rune) bool {
 // Tracker returns the tracker. Call its Ensure for each new work of the hub.
 func (r *Reconciler) Tracker() *appliedwork.Tracker { return r.tracker }
 
-// SetupWithManager adds a controller for AppliedWorks to a manager. The CRD must be installed
-// before the manager starts: see [v1alpha1.EnsureCRD]. The scheme of the manager needs no types of
-// this module. It returns an error if the process has a controller of that name.
+// SetupWithManager adds a controller for AppliedWorks to a manager, whose scheme needs no types of
+// this module. The CRD must be installed before the manager starts: see [v1alpha1.EnsureCRD]. It
+// returns an error if the process has a controller of that name.
 func (r *Reconciler) SetupWithManager(m manager.Manager) error {
 	watched := &unstructured.Unstructured{} // the manager's scheme needs no types of this module
 	watched.SetGroupVersionKind(v1alpha1.GroupVersionKind)
@@ -251,9 +247,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	opts := r.opts // of this work
 	switch {
-	case work.Labels[v1alpha1.LabelShardOf] != "":
-		return reconcile.Result{}, nil // its AppliedWork has its own requests
-	case !r.opts.Owns(work):
+	case work.Labels[v1alpha1.LabelShardOf] != "", !r.opts.Owns(work): // the AppliedWork of a shard has its own requests
 		return reconcile.Result{}, nil
 	case work.Annotations[v1alpha1.AnnotationTerminating] == "Release":
 		changes, err := r.collector.Release(ctx, work, appliedwork.ReleaseOptions{})
@@ -326,14 +320,11 @@ func (r *Reconciler) teardown(
 	return r.end(ctx, work, changes, err)
 }
 
-// end is result for a work that ends. Its objects are not repaired, so only the objects that block
-// a Namespace are watched.
+// end is result for a work that ends. Only the objects that block a Namespace are watched.
 func (r *Reconciler) end(
 	ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, err error,
 ) (reconcile.Result, error) {
-	if watchErr := r.watch(work, unmanaged(changes)); watchErr != nil {
-		err = errors.Join(err, watchErr)
-	}
+	err = errors.Join(err, r.watch(work, unmanaged(changes)))
 	result, err := r.result(ctx, work, changes, true, err)
 	if changes.Done() {
 		result.RequeueAfter = 0
@@ -351,49 +342,46 @@ func (r *Reconciler) watch(work *v1alpha1.AppliedWork, entries []v1alpha1.Applie
 	return nil
 }
 
-// unmanaged returns the unmanaged objects that the change set reports in Namespaces.
 func unmanaged(changes *appliedwork.ChangeSet) (objects []v1alpha1.AppliedResourceMeta) {
 	for _, c := range changes.Entries {
-		var blocked *appliedwork.PruneBlockedError
-		if errors.As(c.Err, &blocked) {
+		if blocked, ok := errors.AsType[*appliedwork.PruneBlockedError](c.Err); ok {
 			objects = append(objects, blocked.Objects...)
 		}
 	}
 	return objects
 }
 
-// onlyContent reports whether an error is only about the content of Namespaces. Then a retry helps
-// only after that content has changed.
+// onlyContent reports whether an error is only about the content of Namespaces, so a retry does not
+// help.
 func onlyContent(err error) bool {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(many.Unwrap(), func(err error) bool { return !onlyContent(err) })
 	}
-	var blocked *appliedwork.PruneBlockedError
-	return errors.As(err, &blocked) && (blocked.Reason == appliedwork.BlockReasonNamespaceNotEmpty ||
+	blocked, ok := errors.AsType[*appliedwork.PruneBlockedError](err)
+	return ok && (blocked.Reason == appliedwork.BlockReasonNamespaceNotEmpty ||
 		blocked.Reason == appliedwork.BlockReasonNamespaceUnreadable)
 }
 
 // result retries errors with the controller's backoff, and pending objects after RetryAfter.
-// Otherwise, the work is reconciled at the next change or resync. This includes a Namespace with
-// unmanaged objects.
+// Otherwise, also with unmanaged objects in a Namespace, the work is reconciled at the next change
+// or resync.
 func (r *Reconciler) result(
 	ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, audited bool, err error,
 ) (reconcile.Result, error) {
 	klog.FromContext(ctx).V(2).Info("Reconciled an AppliedWork", "appliedWork", work.Name, "changes", changes.String())
+	resync := r.opts.Resync
 	switch {
 	case err != nil && changes.Count(appliedwork.ActionPending) == 0 && audited && onlyContent(err):
 		klog.FromContext(ctx).Info("Kept Namespaces with unmanaged objects", "appliedWork", work.Name, "err", err)
-		resync := r.opts.Resync
 		if resync < 0 {
 			resync = defaultResync
 		}
-		return reconcile.Result{RequeueAfter: wait.Jitter(resync, 0.1)}, nil
 	case err != nil:
 		return reconcile.Result{}, err
 	case !changes.Done() || !audited:
 		return reconcile.Result{RequeueAfter: r.opts.RetryAfter}, nil
-	case r.opts.Resync < 0:
+	case resync < 0:
 		return reconcile.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: wait.Jitter(r.opts.Resync, 0.1)}, nil
+	return reconcile.Result{RequeueAfter: wait.Jitter(resync, 0.1)}, nil
 }

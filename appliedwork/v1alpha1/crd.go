@@ -26,13 +26,12 @@ var crdYAML []byte
 const (
 	// CRDName is the name of the CustomResourceDefinition.
 	CRDName = "appliedworks." + GroupName
-	// schemaRevision increases with each change of the schema in a release. So an older program
+	// schemaRevision increases with each released change of the schema, so that an older program
 	// does not remove fields that a newer one has added.
 	schemaRevision         = 2
 	annotationSchema       = GroupName + "/schema-revision"
 	establishedCheckPeriod = 50 * time.Millisecond
-	// temporaryLimit is the time for which temporary errors are retried.
-	temporaryLimit = 10 * time.Second
+	temporaryLimit         = 10 * time.Second
 )
 
 // CRDResource is the resource of CustomResourceDefinitions.
@@ -68,14 +67,13 @@ func CRD() *unstructured.Unstructured {
 }
 
 // EnsureCRD installs the CRD or updates it, and returns when the API server has established it or
-// ctx ends. It never downgrades. It keeps a CRD of a newer schema revision, and a version v1alpha1
-// with more fields than ours. It also keeps all other versions of the CRD, served or stored. A CRD
-// that is being deleted is installed again after it is gone.
+// ctx ends. It never downgrades: it keeps a CRD of a newer schema revision, and a version v1alpha1
+// with more fields than ours. It also keeps all other versions of the CRD. A CRD that is being
+// deleted is installed again after it is gone.
 //
-// Conflicts with other writers are retried until ctx ends. Temporary errors, such as those of an API
-// server that starts, are retried for 10 seconds: a timeout, 404, 429, 500 or 503, and a lost
-// connection. The error is that of the API server, that of ctx with the reason for the delay, or
-// [ErrOtherCRD].
+// Conflicts are retried until ctx ends, temporary errors for 10 seconds: a timeout, 404, 429, 500
+// or 503, and a lost connection. The error is that of the API server, that of ctx with the reason
+// for the delay, or [ErrOtherCRD].
 func EnsureCRD(ctx context.Context, client CRDClient) error {
 	delay := "it was not read yet"
 	var failing time.Time // of the first of successive temporary errors
@@ -109,7 +107,6 @@ func EnsureCRD(ctx context.Context, client CRDClient) error {
 	return nil
 }
 
-// writeCRD creates the CRD, or updates it if that is necessary, and returns it.
 func writeCRD(ctx context.Context, client CRDClient) (*unstructured.Unstructured, error) {
 	live, err := client.Get(ctx, CRDName, metav1.GetOptions{})
 	switch {
@@ -127,8 +124,8 @@ func writeCRD(ctx context.Context, client CRDClient) (*unstructured.Unstructured
 	return live, nil
 }
 
-// isTemporary reports whether the same request may succeed later. A 404 means that the CRD was
-// deleted during its update, or that the API server does not serve CRDs yet.
+// isTemporary reports whether the same request may succeed later. After a 404, the CRD was deleted
+// during its update, or the API server does not serve CRDs yet.
 func isTemporary(err error) bool {
 	_, delayed := apierrors.SuggestsClientDelay(err)
 	return delayed || apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) ||
@@ -157,7 +154,7 @@ func checkCRD(live *unstructured.Unstructured) error {
 	return fmt.Errorf("%w: schema revision %d", ErrOtherCRD, revisionOf(live))
 }
 
-// delayOf returns the reason why the API server does not serve a CRD, or an empty string if it does.
+// delayOf returns the reason why the API server does not serve a CRD, or an empty string.
 func delayOf(crd *unstructured.Unstructured) string {
 	if crd.GetDeletionTimestamp() != nil {
 		return "it is being deleted"

@@ -5,6 +5,7 @@ package v1alpha1
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,28 +18,20 @@ func mergeCRD(live *unstructured.Unstructured) (merged *unstructured.Unstructure
 		return live, false
 	}
 	ours := CRD()
-	wanted := versionsOf(ours)[0]
+	next := versionsOf(ours)[0]
 	merged = live.DeepCopy()
 	versions := versionsOf(merged)
-	found := false
-	for i, v := range versions {
-		if v["name"] != wanted["name"] {
-			continue
-		}
-		found = true
-		if knowsMore(schemaOf(v), schemaOf(wanted)) {
-			return live, false
-		}
-		// The stored version is the decision of the installer of the CRD.
-		replacement := unstructured.Unstructured{Object: wanted}
-		next := replacement.DeepCopy().Object
-		next["storage"], next["served"] = v["storage"], true
-		versions[i] = next
-	}
-	if !found {
-		next := (&unstructured.Unstructured{Object: wanted}).DeepCopy().Object
+	i := slices.IndexFunc(versions, func(v map[string]any) bool { return v["name"] == next["name"] })
+	switch {
+	case i < 0:
 		next["storage"] = false // the CRD already has a version for storage
 		versions = append(versions, next)
+	case knowsMore(schemaOf(versions[i]), schemaOf(next)):
+		return live, false
+	default:
+		// The stored version is the decision of the installer of the CRD.
+		next["storage"], next["served"] = versions[i]["storage"], true
+		versions[i] = next
 	}
 	list := make([]any, len(versions))
 	for i, v := range versions {

@@ -27,23 +27,20 @@ const (
 	AnnotationEvictionStart = GroupName + "/eviction-start-time"
 	// AnnotationShards is the number of shards: further AppliedWorks with entries of this one.
 	AnnotationShards = GroupName + "/shards"
-	// LabelShardOf is the label of a shard. Its value is the UID of the AppliedWork to which the
-	// shard belongs.
+	// LabelShardOf is the label of a shard, with the UID of its AppliedWork.
 	LabelShardOf = GroupName + "/shard-of"
 	// AnnotationAppliedHashPrefix is the prefix of an annotation of an object, followed by the UID
-	// of the AppliedWork, because an object may have several AppliedWorks. The value is the hash of
-	// the last applied manifest.
+	// of the AppliedWork. The value is the hash of the last applied manifest.
 	AnnotationAppliedHashPrefix = GroupName + "/applied-hash-"
 	// AnnotationAdoptedPrefix is the prefix of an annotation of an adopted object, followed by the
 	// UID of the AppliedWork. It is for CRDs without the field of [AppliedResourceMeta].
 	AnnotationAdoptedPrefix = GroupName + "/adopted-"
 	// AnnotationKeptPrefix is the prefix of an annotation of an object that the policy of an
-	// AppliedWork keeps, followed by the UID of that AppliedWork. Other AppliedWorks do not delete
-	// the object either.
+	// AppliedWork keeps, followed by its UID. Other AppliedWorks do not delete the object either.
 	AnnotationKeptPrefix = GroupName + "/kept-"
 	// AnnotationPrune is for users, on a manifest or on the object of a cluster. With the value
-	// "disabled", the object stays when the work drops it or ends. Its Namespace and its CRD stay
-	// too. The next apply removes the owner reference of the object. Before that, the garbage
-	// collector deletes the object if the AppliedWork is deleted.
+	// "disabled", the object stays with its Namespace and its CRD when the work drops it or ends.
+	// The next apply removes its owner reference. Before that, the garbage collector deletes the
+	// object if the AppliedWork is deleted.
 	AnnotationPrune = GroupName + "/prune"
 )

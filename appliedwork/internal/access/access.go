@@ -17,9 +17,7 @@ import (
 )
 
 const (
-	// answerLife is the time for which the answer of an access review is valid.
 	answerLife = 10 * time.Second
-	// maxAnswers limits the number of stored answers.
 	maxAnswers = 4096
 )
 
@@ -31,7 +29,7 @@ type Client interface {
 }
 
 // Reviews makes access reviews and stores the answers for a short time. All methods may be called
-// concurrently. The mutex is not held during a request.
+// concurrently.
 type Reviews struct {
 	client Client
 	clock  clock.PassiveClock
@@ -45,7 +43,7 @@ type question struct {
 	about        authorizationv1.ResourceAttributes
 }
 
-// Answer is the answer to a question. Reason explains an Answer that is not Allowed.
+// Answer is the answer to a question. Reason explains a denial.
 type Answer struct {
 	Allowed bool
 	Reason  string
@@ -61,8 +59,8 @@ func New(client Client, c clock.PassiveClock) *Reviews {
 	return &Reviews{client: client, clock: c, answers: map[question]*Answer{}}
 }
 
-// Ask returns whether a user has a right. The answer is at most 10 seconds old. If another caller
-// asks the same, Ask waits for that request.
+// Ask returns whether a user has a right. The answer is at most 10 seconds old. Concurrent callers
+// that ask the same share a request.
 func (r *Reviews) Ask(
 	ctx context.Context, user string, groups []string, about authorizationv1.ResourceAttributes,
 ) (*Answer, error) {
@@ -93,7 +91,7 @@ func (r *Reviews) Ask(
 	}
 }
 
-// request makes an access review and sets the answer. A failed answer is not stored.
+// request makes an access review and sets the answer. An error is not stored.
 func (r *Reviews) request(ctx context.Context, groups []string, q question, a *Answer) {
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: q.user, Groups: groups, ResourceAttributes: &q.about,
@@ -114,8 +112,7 @@ func (r *Reviews) request(ctx context.Context, groups []string, q question, a *A
 	close(a.done)
 }
 
-// makeRoomLocked removes expired answers if the limit is reached, and all answers if that is not
-// enough.
+// makeRoomLocked removes expired answers at the limit, and all answers if that is not enough.
 func (r *Reviews) makeRoomLocked(now time.Time) {
 	if len(r.answers) < maxAnswers {
 		return

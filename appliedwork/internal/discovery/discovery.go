@@ -20,8 +20,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// MaxAge is the maximum age of an answer of discovery that a kind does not exist. An answer
-// that a kind exists is valid until a request for it fails.
+// MaxAge is the maximum age of an answer that a kind does not exist. An answer that a kind exists
+// is valid until a request for it fails.
 const MaxAge = time.Second
 
 // Mapping has the resource of a kind, and its properties.
@@ -48,8 +48,8 @@ type Client interface {
 	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// Cache stores the answers of discovery. All methods may be called concurrently. The mutex is not
-// held during a request. A slow server of a group delays only the callers that need that group.
+// Cache stores the answers of discovery. All methods may be called concurrently. A slow server of a
+// group delays only the callers that need that group.
 type Cache struct {
 	client    Client
 	clock     clock.PassiveClock
@@ -83,7 +83,6 @@ type call struct {
 	forgotten bool  // the answer may be from before the last Forget; guarded by Cache.mu
 }
 
-// allGroups is the key of the request for all groups among the calls.
 var allGroups schema.GroupVersion
 
 // New returns an empty Cache. The function notServed returns the error for a kind that is not served.
@@ -95,7 +94,7 @@ func New(client Client, c clock.PassiveClock, notServed func(schema.GroupKind) e
 }
 
 // ask makes a request, or waits for the same request of another caller. The function request
-// returns a function that stores the answer. ask calls it with mu locked.
+// returns a function that stores the answer, which ask calls with mu locked.
 func (k *Cache) ask(ctx context.Context, what schema.GroupVersion, request func() (store func(), err error)) error {
 	for {
 		k.mu.Lock()
@@ -134,9 +133,9 @@ func (k *Cache) lead(ctx context.Context, what schema.GroupVersion, c *call, req
 	return err
 }
 
-// Resolve returns the mapping of a kind. It prefers the given version, then the preferred version
-// of the server, and then any other. The error is that of notServed if a fresh answer has the kind
-// in no version. Otherwise, it is an error of discovery.
+// Resolve returns the mapping of a kind in the given version, otherwise in the preferred version of
+// the server, otherwise in any other. The error is that of notServed if a fresh answer has the kind
+// in no version.
 func (k *Cache) Resolve(ctx context.Context, gk schema.GroupKind, version string) (Mapping, error) {
 	return k.find(ctx, gk, version, func(r metav1.APIResource) bool { return r.Kind == gk.Kind })
 }
@@ -202,7 +201,6 @@ func (k *Cache) inVersion(
 	}
 }
 
-// askVersion requests the resources of a version.
 func (k *Cache) askVersion(ctx context.Context, gv schema.GroupVersion) error {
 	return k.ask(ctx, gv, func() (func(), error) {
 		answer := versionAnswer{at: k.clock.Now()}
@@ -237,7 +235,6 @@ func (k *Cache) resourcesOf(ctx context.Context, gv schema.GroupVersion) ([]meta
 	}
 }
 
-// groupsNow returns all groups that are served.
 func (k *Cache) groupsNow(ctx context.Context) (groupsAnswer, error) {
 	began := k.clock.Now()
 	for {
@@ -256,8 +253,8 @@ func (k *Cache) groupsNow(ctx context.Context) (groupsAnswer, error) {
 type resourceLists = map[schema.GroupVersion]*metav1.APIResourceList
 
 // aggregated is the part of client-go's DiscoveryClient for aggregated discovery. Most servers
-// report all resources in two answers. Otherwise, each version of each group needs an answer. Only
-// aggregated discovery reports the versions without a server.
+// report all resources in two answers, and otherwise one for each version. Only aggregated
+// discovery reports the versions without a server.
 type aggregated interface {
 	GroupsAndMaybeResourcesWithContext(ctx context.Context) (
 		*metav1.APIGroupList, resourceLists, map[schema.GroupVersion]error, error,
@@ -265,7 +262,7 @@ type aggregated interface {
 }
 
 // askGroups requests all groups. If keep is set, it stores and returns the resources in the same
-// answer, which may lack some or all versions. A resource that is missing there may be served.
+// answer, which may be incomplete.
 func (k *Cache) askGroups(ctx context.Context, keep bool) (resources resourceLists, err error) {
 	err = k.ask(ctx, allGroups, func() (func(), error) {
 		answer := groupsAnswer{groups: map[string]metav1.APIGroup{}, at: k.clock.Now()}
@@ -303,8 +300,8 @@ func (k *Cache) askGroups(ctx context.Context, keep bool) (resources resourceLis
 }
 
 // Forget makes the next Resolve of a kind of the group ask the server. Call it after a request
-// showed that a type is not served. The answer to a request in progress may be older than that, so
-// it is not stored.
+// showed that a type is not served. Requests in progress may be older than that, so their answers
+// are not stored.
 func (k *Cache) Forget(group string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -314,17 +311,13 @@ func (k *Cache) Forget(group string) {
 			delete(k.calls, gv)
 		}
 	}
-	for gv := range k.versions {
-		if gv.Group == group {
-			delete(k.versions, gv)
-		}
-	}
+	maps.DeleteFunc(k.versions, func(gv schema.GroupVersion, _ versionAnswer) bool { return gv.Group == group })
 	k.groups = groupsAnswer{}
 }
 
-// All returns every resource once, in the preferred version of its group. It also returns the
-// reasons why some versions are unknown, for example an aggregated API with an unreachable server.
-// The error is set if all versions are unknown.
+// All returns every resource once, in the preferred version of its group, and the reasons why some
+// versions are unknown, for example an aggregated API with an unreachable server. The error is set
+// if all versions are unknown.
 func (k *Cache) All(ctx context.Context) (found []Mapping, unread map[string]error, err error) {
 	known, err := k.askGroups(ctx, true)
 	if err != nil {
@@ -347,13 +340,14 @@ func (k *Cache) All(ctx context.Context) (found []Mapping, unread map[string]err
 			}
 			asked[v.Version] = true
 			gv := schema.GroupVersion{Group: name, Version: v.Version}
+			var err error
 			if known[gv] == nil {
-				if _, _, err := k.inVersion(ctx, gv, func(metav1.APIResource) bool { return false }); err != nil {
-					unread[gv.String()] = err
-					continue
-				}
+				_, _, err = k.inVersion(ctx, gv, func(metav1.APIResource) bool { return false })
 			}
-			resources, err := k.resourcesOf(ctx, gv)
+			var resources []metav1.APIResource
+			if err == nil {
+				resources, err = k.resourcesOf(ctx, gv)
+			}
 			if err != nil {
 				unread[gv.String()] = err
 				continue

@@ -6,12 +6,13 @@ package fieldset
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // Covers reports whether each field of value is in a set of fields. A node without children is
-// either a value that is managed as a whole, or a map in which we manage no field any more. The set
-// does not distinguish them, so Covers compares value with live.
+// either a value that is managed as a whole, or a map in which we manage no field any more. So
+// Covers also compares value with live.
 func Covers(fields map[string]any, value, live any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -45,9 +46,8 @@ func coversNode(node map[string]any, value, live any) bool {
 	return true // another writer of it would own it
 }
 
-// contains reports whether live has all fields of value. Defaults that the server added do not
-// matter. A value that the server formats differently, such as a quantity, counts as different; an
-// apply then decides.
+// contains reports whether live has all fields of value; defaults of the server do not matter. A
+// value that the server formats differently, such as a quantity, counts as different.
 func contains(live, value any) bool {
 	switch value := value.(type) {
 	case nil:
@@ -62,15 +62,7 @@ func contains(live, value any) bool {
 		return true
 	case []any:
 		list, _ := live.([]any)
-		if len(list) != len(value) {
-			return false
-		}
-		for i := range value {
-			if !contains(list[i], value[i]) {
-				return false
-			}
-		}
-		return true
+		return slices.EqualFunc(list, value, contains)
 	}
 	return fmt.Sprint(live) == fmt.Sprint(value)
 }
@@ -90,7 +82,7 @@ func isEmpty(value any) bool {
 	return value == nil
 }
 
-// coversList reports whether each item of a list is in a set of fields: by its keys (k:), or by its
+// coversList reports whether each item of a list is in a set of fields, by its keys (k:) or its
 // value (v:).
 func coversList(fields map[string]any, list []any, live any) bool {
 	for _, item := range list {
@@ -129,8 +121,8 @@ func coversItem(fields map[string]any, item map[string]any, live any) bool {
 	return false
 }
 
-// itemsWith returns the items of a list with the values of a key. There may be several, if a create
-// sent the key twice.
+// itemsWith returns the items of a list with the values of a key: several if a create sent the key
+// twice.
 func itemsWith(live any, keys map[string]any) (items []any) {
 	list, _ := live.([]any)
 	for _, item := range list {
@@ -141,8 +133,7 @@ func itemsWith(live any, keys map[string]any) (items []any) {
 	return items
 }
 
-// hasKeys reports whether an item has the values of a key. The item may lack some of the fields,
-// because they may have defaults.
+// hasKeys reports whether an item has the values of a key. It may lack fields with defaults.
 func hasKeys(item, keys map[string]any) bool {
 	any := false
 	for name, want := range keys {

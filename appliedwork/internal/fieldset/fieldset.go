@@ -14,8 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Of returns the fields that the given managers own. The operation does not matter. Fields of
-// subresources are left out.
+// Of returns the fields that the given managers own, without those of subresources.
 func Of(obj *unstructured.Unstructured, is func(manager string) bool) map[string]any {
 	return Merged(obj.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool {
 		return is(e.Manager) && e.Subresource == ""
@@ -47,8 +46,8 @@ func merge(into, from map[string]any) {
 }
 
 // AsApplied returns managedFields with all fields of our managers in one Apply entry of manager, so
-// the next apply can remove fields. An Update entry would keep them. So would the entry of an
-// earlier manager, which would also cause a conflict. The result is nil if no change is needed.
+// the next apply can remove fields, which another entry would keep. The result is nil if no change
+// is needed.
 func AsApplied(
 	entries []metav1.ManagedFieldsEntry, manager string, ours func(manager string) bool,
 ) []metav1.ManagedFieldsEntry {
@@ -76,8 +75,8 @@ func AsApplied(
 	return append(result, joined)
 }
 
-// OrNone returns managedFields for a patch. The API server ignores an empty list. One empty entry
-// removes all entries.
+// OrNone returns managedFields for a patch: the API server ignores an empty list, but one empty
+// entry removes all.
 func OrNone(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	if len(entries) == 0 {
 		return []metav1.ManagedFieldsEntry{{}}

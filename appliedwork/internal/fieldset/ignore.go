@@ -31,8 +31,7 @@ type ignoredField struct {
 }
 
 // Ignore returns the set of the fields of a manifest with one of the JSON pointers. The fields of
-// always are left to any manager, those of ifChanged only to others. The error is that of an
-// invalid pointer.
+// always are left to any manager, those of ifChanged only to others.
 func Ignore(manifest *unstructured.Unstructured, always, ifChanged []string) (*Ignored, error) {
 	all, result := [2][]string{}, &Ignored{}
 	for i, pointers := range [][]string{always, ifChanged} {
@@ -87,9 +86,9 @@ func (i *Ignored) RemoveFrom(manifest *unstructured.Unstructured) {
 	i.root.leave(manifest.Object, livePart{})
 }
 
-// LeaveTo changes a manifest so that it can be applied to an existing object. The API server
-// removes a field when its manager does not send it any more. So ignored fields of ours are sent
-// with their live values.
+// LeaveTo changes a manifest so that it can be applied to an existing object. Ignored fields of
+// ours are sent with their live values: the API server removes a field that its manager does not
+// send any more.
 func (i *Ignored) LeaveTo(manifest, live *unstructured.Unstructured, ours func(manager string) bool) {
 	fields := Of(live, ours)
 	if len(fields) == 0 {
@@ -98,8 +97,7 @@ func (i *Ignored) LeaveTo(manifest, live *unstructured.Unstructured, ours func(m
 	i.root.leave(manifest.Object, livePart{value: live.Object, exists: true, fields: fields})
 }
 
-// leave returns the part of a value that is sent, and false if nothing is sent. It changes the
-// value.
+// leave changes a value to the part that is sent, and returns false if nothing is sent.
 func (f *ignoredField) leave(value any, live livePart) (any, bool) {
 	switch {
 	case f.always && live.isOurs():
@@ -140,8 +138,8 @@ func (f *ignoredField) leave(value any, live livePart) (any, bool) {
 	return value, true
 }
 
-// keep returns the value to send for a field that was removed from the manifest, because an ignored
-// field must stay. It does not look into lists: their items may have other indices on the cluster.
+// keep returns the value to send for an ignored field that was removed from the manifest. It does
+// not look into lists, which may have other indices on the cluster.
 func (f *ignoredField) keep(live livePart) (any, bool) {
 	if !live.isOurs() {
 		return nil, false
@@ -158,12 +156,11 @@ func (f *ignoredField) keep(live livePart) (any, bool) {
 	return kept, len(kept) > 0
 }
 
-// livePart is a part of the live object.
 type livePart struct {
 	value  any
 	exists bool
-	// fields are the fields of ours, in the form of FieldsV1. Nil means no field, an empty map
-	// means all fields.
+	// fields are the fields of ours, in the form of FieldsV1. Nil means no field, an empty map all
+	// fields.
 	fields map[string]any
 }
 
@@ -229,8 +226,8 @@ func (l livePart) items() liveItems {
 	return items
 }
 
-// keyOf returns the key values of an item as text. It is empty if the item lacks a key, except
-// protocol, which defaults to TCP.
+// keyOf returns the key values of an item as text, or an empty string if it lacks a key. The
+// protocol defaults to TCP.
 func keyOf(item map[string]any, names []string) string {
 	values := make([]any, 0, 2*len(names))
 	for _, name := range names {
@@ -250,8 +247,8 @@ func keyOf(item map[string]any, names []string) string {
 	return string(text)
 }
 
-// find returns the live item for an item of the manifest. It looks for the keys and then the value
-// in the managed fields, then for the name, and then for the index.
+// find returns the live item for an item of the manifest, by the keys and then the value in the
+// managed fields, then by the name, and then by the index.
 func (l liveItems) find(index int, item any) livePart {
 	object, _ := item.(map[string]any)
 	for _, names := range l.keys {
@@ -278,7 +275,6 @@ func (l liveItems) find(index int, item any) livePart {
 	return found
 }
 
-// part returns the part of a value that is ours.
 func part(fields map[string]any, value any) any {
 	_, itself := fields["."]
 	object, isObject := value.(map[string]any)

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// CheckPointer returns an error for a JSON pointer to a field that cannot be ignored in a manifest.
-// With a nil manifest it checks only the pointer itself.
+// CheckPointer returns an error for a JSON pointer to a field that cannot be ignored in a manifest,
+// which may be nil.
 func CheckPointer(manifest *unstructured.Unstructured, pointer string) error {
 	tokens, err := parsePointer(pointer)
 	if err != nil || manifest == nil {
@@ -22,7 +22,6 @@ func CheckPointer(manifest *unstructured.Unstructured, pointer string) error {
 	return fits(manifest.Object, tokens)
 }
 
-// parsePointer returns the tokens of a JSON pointer (RFC 6901) to a field that may be ignored.
 func parsePointer(text string) ([]string, error) {
 	if text == "" {
 		return nil, errors.New("must not be the whole object: use the strategy CreateOnly or ReadOnly")

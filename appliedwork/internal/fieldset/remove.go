@@ -12,9 +12,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/fielddiff"
 )
 
-// Remove removes the fields with the given paths from a value, and reports whether it found them
-// all. It looks only for fields of the set. A path has the form of the API server:
-// .spec.containers[name="a"].image.
+// Remove removes the fields of a set with the given paths from a value, and reports whether it
+// found them all. A path has the form of the API server: .spec.containers[name="a"].image.
 func Remove(value map[string]any, fields map[string]any, paths []string) bool {
 	left := map[string]bool{}
 	for _, path := range paths {
@@ -24,7 +23,6 @@ func Remove(value map[string]any, fields map[string]any, paths []string) bool {
 	return len(left) == 0
 }
 
-// remove removes the fields below path, and their paths from paths.
 func remove(value any, fields map[string]any, path string, paths map[string]bool) {
 	switch value := value.(type) {
 	case map[string]any:

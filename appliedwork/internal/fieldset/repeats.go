@@ -3,9 +3,7 @@
 
 package fieldset
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // mergeKeys are the merge keys of lists in the built-in kinds of Kubernetes.
 var mergeKeys = []string{
@@ -14,7 +12,7 @@ var mergeKeys = []string{
 }
 
 // MayRepeatKeys reports whether a list may have two items with the same key, or a set the same item
-// twice. A create accepts that for some kinds, and an apply does not. The key of a list is not
+// twice. A create accepts that for some kinds, and an apply does not. The keys of a list are not
 // known here, so the result may be true without need.
 func MayRepeatKeys(value any) bool {
 	switch value := value.(type) {

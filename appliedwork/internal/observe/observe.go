@@ -42,11 +42,11 @@ func List(
 	}
 }
 
-// Objects lists the objects with the names that are keys of names, and then watches them. It calls
-// see with the state of each object after the list, and with each later change. The state of an
-// object that does not exist is nil. Objects calls done after the list and after each change. It
-// returns nil when done returns true, when the watch ends, or when ctx ends during the watch.
-// Otherwise the error is that of a request.
+// Objects lists the objects whose names are keys of names, and then watches them. It calls see with
+// the state of each object after the list, and with each later change; nil means that the object
+// does not exist. After the list and each change it calls done. It returns nil when done returns
+// true, when the watch ends, or when ctx ends during the watch. Otherwise the error is that of a
+// request.
 func Objects[V any](
 	ctx context.Context, client dynamic.ResourceInterface, names map[string]V,
 	see func(name string, obj *unstructured.Unstructured), done func() bool,
