@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// arrival waits for a kind that the server does not have. It implements [watchSource] for the
-// kind's CRD, which it watches by name. All watches that wait for the kind share it.
+// arrival waits for a kind that the server does not have. It is the [watchSource] of the kind's
+// CRD. All watches that wait for the kind share it.
 type arrival struct {
 	watch
 	kind    schema.GroupVersionKind
@@ -28,9 +28,8 @@ type arrival struct {
 	listed  bool // a stream has sent the first list
 }
 
-// awaitKind waits until the server has the kind of a watch. It returns nil, or the error of ctx.
-// Meanwhile it calls absentLocked of the source whenever the kind may have been created and
-// deleted.
+// awaitKind waits until the server has the kind of a watch, or ctx ends. Meanwhile it calls
+// absentLocked of the source whenever the kind may have been created and deleted.
 func (w *Watcher) awaitKind(ctx context.Context, user *watch) error {
 	a := w.arrivalFor(ctx, user)
 	defer a.leave(user)
@@ -67,7 +66,6 @@ func (a *arrival) leave(user *watch) {
 	}
 }
 
-// endsLocked ends the watch on the CRD. A watch that waits from now on looks up the kind again.
 func (a *arrival) endsLocked() {
 	a.cancel()
 	if a.watcher.arrivals[a.kind] == a {
@@ -75,9 +73,8 @@ func (a *arrival) endsLocked() {
 	}
 }
 
-// await looks up the kind until it exists. A server may need a moment after the last change of a
-// CRD until it serves the kind. The delays grow up to the interval that also applies to kinds
-// without a CRD of the usual name, such as those of aggregated API servers.
+// await looks up the kind until it exists: after each change of the CRD, and at growing intervals,
+// for a server that serves the kind later, and for kinds without a CRD of the usual name.
 func (a *arrival) await(ctx context.Context) {
 	w, delay := a.watcher, newBackoff()
 	for ctx.Err() == nil {

@@ -16,12 +16,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ObjectCache stores copies of objects and of lists, by kind, namespace, and name or selector. Use
-// it for code of kubernetes-dependency-watches with its own cache; [Options].EnableCache configures
-// the cache of a [Watcher]. The cache uses at most [ObjectCacheOptions].MaxBytes of memory: the
-// least recently read or cached entries are removed first, a list as a whole. If an entry is not in
-// the cache, the methods that return objects return ErrNoCacheEntry: then read it from the API
-// server. The methods may be called from any goroutine.
+// ObjectCache stores copies of objects and of lists, by kind, namespace, and name or selector, for
+// code of kubernetes-dependency-watches with its own cache; [Options].EnableCache configures the
+// cache of a [Watcher]. It uses at most [ObjectCacheOptions].MaxBytes of memory: the least recently
+// used entries are removed first, a list as a whole. If an entry is not in the cache, the methods
+// that return objects return ErrNoCacheEntry. The methods may be called from any goroutine.
 type ObjectCache interface { //nolint:interfacebloat // its first implementation has it so
 	// Get returns an object, or nil if its absence was cached.
 	Get(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)
@@ -30,9 +29,8 @@ type ObjectCache interface { //nolint:interfacebloat // its first implementation
 	// FromObjectIdentifier returns the cached objects for an identifier.
 	FromObjectIdentifier(id ObjectIdentifier) ([]unstructured.Unstructured, error)
 	// CacheList, CacheObject and CacheFromObjectIdentifier store copies, without managed fields and
-	// without the annotation of kubectl for the last applied configuration. A nil object is absent.
-	// An entry larger than MaxBytes is not stored, and an earlier entry of the same name is
-	// removed.
+	// kubectl's annotation for the last applied configuration. A nil object is absent. An entry
+	// larger than MaxBytes is not stored, and an earlier entry of the same name is removed.
 	CacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector, objects []unstructured.Unstructured)
 	CacheObject(gvk schema.GroupVersionKind, namespace string, name string, object *unstructured.Unstructured)
 	CacheFromObjectIdentifier(id ObjectIdentifier, objects []unstructured.Unstructured)
@@ -89,8 +87,7 @@ func (c *objectCache) FromObjectIdentifier(id ObjectIdentifier) ([]unstructured.
 	return c.options.copies(entry.objects), nil
 }
 
-// use returns an entry and makes it the most recently used. It returns nil if the entry does not
-// exist.
+// use returns an entry and makes it the most recently used, or returns nil.
 func (c *objectCache) use(id ObjectIdentifier) *cacheEntry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,7 +133,6 @@ func (c *objectCache) CacheFromObjectIdentifier(id ObjectIdentifier, objects []u
 	}
 }
 
-// removeLocked removes an entry, if it exists.
 func (c *objectCache) removeLocked(element *list.Element) {
 	if element != nil {
 		entry := c.recent.Remove(element).(*cacheEntry)
@@ -196,6 +192,7 @@ func first(objects []unstructured.Unstructured, err error) (*unstructured.Unstru
 
 // trim removes managed fields and the last applied configuration, which are long.
 func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
+	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 	u.SetManagedFields(nil)
 	annotations := u.GetAnnotations()
 	if _, ok := annotations[lastApplied]; ok {
@@ -204,6 +201,3 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	return u
 }
-
-// lastApplied is the annotation of kubectl apply.
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"

@@ -18,7 +18,7 @@ type Reconciler interface {
 	// Reconcile brings a watcher up to date. Its results have the same meaning as in
 	// controller-runtime. It is called from Options.MaxConcurrentReconciles goroutines, never
 	// concurrently for one watcher. The context ends when the context of Start ends. Reconcile may
-	// call any method of the DynamicWatcher, and usually ends with AddOrUpdateWatcher.
+	// call any method of the DynamicWatcher.
 	Reconcile(ctx context.Context, watcher ObjectIdentifier) (reconcile.Result, error)
 }
 
@@ -35,18 +35,18 @@ func (f ReconcilerFunc) Reconcile(ctx context.Context, watcher ObjectIdentifier)
 // election.
 type DynamicWatcher interface { //nolint:interfacebloat // the source document and its first implementation have it so
 	// AddOrUpdateWatcher replaces the objects that a watcher watches. Without watched objects, the
-	// watches of the watcher end. It looks up unknown kinds, for 10 seconds at most. It does not
+	// watches of the watcher end. It looks up unknown kinds, for 10 seconds at most, but does not
 	// wait until the watches are established: WaitForSync does. The error is an [*IdentifierError],
 	// a [*KindError], ErrQueryBatchInProgress, ErrNotStarted after the end of Start, or that of the
 	// lookup. After an error nothing has changed.
 	AddOrUpdateWatcher(watcher ObjectIdentifier, watched ...ObjectIdentifier) error
-	// AddWatcher adds one object to those that a watcher watches. Its errors are those of
+	// AddWatcher adds one object to those that a watcher watches, with the errors of
 	// AddOrUpdateWatcher.
 	AddWatcher(watcher, watched ObjectIdentifier) error
 	// AddWatcherAt is AddWatcher for a watcher that has read the object at a resource version. The
-	// watcher is reconciled immediately only in two cases: the object has another version or was
-	// deleted, or the watch of another watcher has not delivered the version yet. A watch that
-	// begins for it is not older than the version.
+	// watcher is reconciled immediately only if the object has another version or was deleted, or
+	// if the watch of another watcher has not delivered the version yet. A watch that begins for it
+	// is not older than the version.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
 	// RemoveWatcher removes a watcher and its query batch. API watches without other watchers end.
 	// A queued reconcile of the watcher is dropped, but a running one may still request another.
@@ -62,8 +62,8 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// NeedLeaderElection returns true, because most reconciles write.
 	NeedLeaderElection() bool
 
-	// GetWatchCount returns the number of watched objects and selectors, also if objects share a
-	// watch ([Options].Consolidate). Before Start and after its end it returns 0.
+	// GetWatchCount returns the number of watched objects and selectors, and 0 before Start and
+	// after its end.
 	GetWatchCount() int
 	// Status returns the state of each watched object, in the order of identifiers. Before Start
 	// the state is StateEstablishing. After the end of Start, Status returns nil.
@@ -80,11 +80,11 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	Querier
 	// StartQueryBatch begins to record the objects and lists that the watcher reads with Get and
 	// List. EndQueryBatch replaces the watcher's watches by those. AbortQueryBatch restores the
-	// earlier watches. QueryBatch does all three.
+	// earlier watches.
 	StartQueryBatch(watcher ObjectIdentifier) error
 	EndQueryBatch(watcher ObjectIdentifier) error
 	AbortQueryBatch(watcher ObjectIdentifier) error
-	// QueryBatch calls f within a query batch. The batch ends if f returns nil, and is aborted if f
+	// QueryBatch calls f within a query batch, which ends if f returns nil. It is aborted if f
 	// panics or returns an error, which QueryBatch returns.
 	QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error
 	// GetFromCache and ListFromCache read the cache and add no watch. The object is nil if it does
@@ -94,8 +94,8 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	ListFromCache(
 		gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
 	) ([]unstructured.Unstructured, error)
-	// ListWatchedFromCache returns all objects that the watcher watches and that exist, each once.
-	// It returns ErrNoCacheEntry while one of the watches is not StateActive.
+	// ListWatchedFromCache returns all existing objects that the watcher watches, each once, or
+	// ErrNoCacheEntry while one of the watches is not StateActive.
 	ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error)
 	// GVKToGVR returns the resource of a kind. The error is a [*KindError] if the kind is invalid,
 	// does not exist, or cannot be watched; ErrNotStarted after the end of Start; otherwise that of
@@ -106,9 +106,9 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 // Querier reads objects for a watcher and watches them. It needs [Options].EnableCache and a query
 // batch. The first read of an object that no watcher watches is consistent: it returns everything
 // that was written before. Other reads return the state that the watch has delivered, which may be
-// older than the last write; a later change causes a reconcile. While no watch delivers changes,
-// the methods wait for at most 10 s, and then return its error. If the server refuses access, they
-// return the server's error immediately. Only changes after the read cause a reconcile.
+// older. Only changes after the read cause a reconcile. While no watch delivers changes, the
+// methods wait for at most 10 s, and then return its error; if the server refuses access, they
+// return its error immediately.
 type Querier interface {
 	// Get returns an object, or nil if it does not exist.
 	Get(

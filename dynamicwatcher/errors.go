@@ -23,17 +23,15 @@ var (
 	ErrNoVersionedResource = errors.New("the server does not have this kind")
 	// ErrQueryBatchInProgress: the watcher has an open query batch. End or abort it first.
 	ErrQueryBatchInProgress = errors.New("a query batch of this watcher is in progress")
-	// ErrQueryBatchNotStarted: Get, List, EndQueryBatch or AbortQueryBatch was called without a
-	// StartQueryBatch.
+	// ErrQueryBatchNotStarted: the watcher has no open query batch.
 	ErrQueryBatchNotStarted = errors.New("no query batch of this watcher is in progress")
 	// ErrResourceUnwatchable: the server has the kind, but objects of it cannot be watched. The
 	// error is a [*KindError].
 	ErrResourceUnwatchable = errors.New("objects of this kind cannot be watched")
-	// ErrWatchStopping is never returned. It exists for code of kubernetes-dependency-watches that
-	// handles it.
+	// ErrWatchStopping is never returned. It exists for code of kubernetes-dependency-watches.
 	ErrWatchStopping = errors.New("the watched object has a watch being stopped")
 	// ErrNoCacheEntry: no watcher watches the object or list, its watch does not deliver changes,
-	// or an [ObjectCache] does not have it. The error contains the reason.
+	// or an [ObjectCache] does not have it.
 	ErrNoCacheEntry = errors.New("no cache entry")
 )
 

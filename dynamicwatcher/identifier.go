@@ -13,28 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// These constants limit the parts of an identifier, in bytes. API servers accept requests of up to
-// 1 MiB, in which a selector may be three times as long. Valid names are much shorter.
+// These constants limit the parts of an identifier, in bytes. API servers accept requests of 1 MiB.
 const (
 	longestName     = 4 << 10
 	longestSelector = 256 << 10
 )
 
 // ObjectIdentifier identifies an object of the Kubernetes API, or with a Selector in place of the
-// Name any number of objects. It is comparable, so it can be the key of a map.
+// Name any number of objects. It is comparable.
 type ObjectIdentifier struct {
 	// Group is empty for the core group.
 	Group string
 	// Version and Kind are required.
 	Version string
 	Kind    string
-	// Namespace is empty for objects without one, and with a Selector for objects of all
-	// namespaces.
+	// Namespace is empty for objects without one, and with a Selector for all namespaces.
 	Namespace string
 	// Name is the object's name. Either Name or Selector is required, not both.
 	Name string
 	// Selector is a label selector in kubectl's syntax, such as "app=web,tier!=cache", of at most
-	// 256 KiB. Only watched objects may have one; a watcher has a name.
+	// 256 KiB. A watcher has a name and no selector.
 	Selector string
 }
 
@@ -53,8 +51,7 @@ func (o ObjectIdentifier) GroupVersionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: o.Group, Version: o.Version, Kind: o.Kind}
 }
 
-// Validate returns an [*IdentifierError] with the invalid field and the reason, or nil. It makes no
-// request.
+// Validate returns an [*IdentifierError] with the invalid field and the reason, or nil.
 func (o ObjectIdentifier) Validate() error {
 	if err := o.validateParts(); err != nil {
 		return err
@@ -121,7 +118,7 @@ func validateWatcher(o ObjectIdentifier) error {
 }
 
 // identify returns the identifier of a query. A query for all objects has neither name nor
-// selector; users cannot add such an identifier.
+// selector.
 func identify(gvk schema.GroupVersionKind, namespace, name string, selector labels.Selector) ObjectIdentifier {
 	id := ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace, Name: name}
 	if selector != nil {

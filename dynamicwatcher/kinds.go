@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,8 +32,7 @@ type ScopedGVR struct {
 // not have the group version.
 type lookup func(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error)
 
-// kinds caches the resources of kinds. Each group version is requested when it is first needed,
-// once for all concurrent callers.
+// kinds caches the resources of kinds. Concurrent callers share the request for a group version.
 type kinds struct {
 	lookup  lookup
 	mapper  meta.RESTMapper // replaces lookup if it is set
@@ -76,7 +76,7 @@ func newKinds(
 }
 
 // resolve returns the resource of a kind. The error is a [*KindError] if the server does not have
-// the kind, or if it cannot be watched. Otherwise the request has failed.
+// the kind or cannot watch it, and otherwise that of the request.
 func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	if k.mapper != nil {
 		return k.mapped(gvk)
@@ -105,7 +105,6 @@ func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (Scope
 	}
 }
 
-// begin counts a request.
 func (k *kinds) begin() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +114,6 @@ func (k *kinds) begin() bool {
 	return !k.closed
 }
 
-// close ends requests and waits for them.
 func (k *kinds) close() {
 	k.mu.Lock()
 	k.closed = true
@@ -124,7 +122,7 @@ func (k *kinds) close() {
 	k.group.Wait()
 }
 
-// maxGroups limits the number of cached group versions, including those that do not exist.
+// maxGroups limits the cached group versions, including those that do not exist.
 const maxGroups = 1000
 
 // lookupTimeout limits one request for a group version.
@@ -139,7 +137,7 @@ func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) (*groupVersion,
 	}
 	g := &groupVersion{resources: map[string]metav1.APIResource{}, asked: k.clock.Now()}
 	for _, r := range resources {
-		if r.Kind != "" && !isSubresource(r.Name) {
+		if r.Kind != "" && !strings.Contains(r.Name, "/") { // not a subresource
 			g.resources[r.Kind] = r
 		}
 	}
@@ -172,8 +170,6 @@ func (k *kinds) name(gk schema.GroupKind) string {
 	return guess.Resource
 }
 
-func isSubresource(name string) bool { return slices.Contains([]byte(name), '/') }
-
 // known returns the cached resource of a kind, if it is fresh.
 func (k *kinds) known(gvk schema.GroupVersionKind) (gvr ScopedGVR, ok bool, err error) {
 	k.mu.Lock()
@@ -190,7 +186,6 @@ func (k *kinds) known(gvk schema.GroupVersionKind) (gvr ScopedGVR, ok bool, err 
 	return gvr, k.clock.Since(g.asked) < fresh, err
 }
 
-// find returns the resource of a kind in the group version.
 func (g *groupVersion) find(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	r, ok := g.resources[gvk.Kind]
 	switch {
@@ -202,7 +197,6 @@ func (g *groupVersion) find(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	return ScopedGVR{gvk.GroupVersion().WithResource(r.Name), r.Namespaced}, nil
 }
 
-// forget makes the next resolve of the group version ask the server.
 func (k *kinds) forget(gv schema.GroupVersion) {
 	k.mu.Lock()
 	delete(k.groups, gv)

@@ -27,12 +27,12 @@ type metrics struct {
 	establish, reconcile, wait prometheus.Histogram
 	reconciles, events, ends   *prometheus.CounterVec
 	active                     prometheus.Gauge
+	collectors                 []prometheus.Collector // all of the above
 
 	watches, watchers, depth   *prometheus.Desc
 	consolidated, consolidates *prometheus.Desc
 }
 
-// measure creates and registers the metrics, if the options have a registerer.
 func (w *Watcher) measure() error {
 	if w.options.MetricsRegisterer == nil {
 		return nil
@@ -67,6 +67,7 @@ func (w *Watcher) measure() error {
 		consolidates: desc("consolidated_watches", "API watches on a namespace."),
 		depth:        desc("queue_depth", "Watchers that wait for a reconcile."),
 	}
+	m.collectors = []prometheus.Collector{m.establish, m.reconcile, m.wait, m.reconciles, m.events, m.ends, m.active}
 	err := m.registerer.Register(m)
 	if already := new(prometheus.AlreadyRegisteredError); errors.As(err, already) {
 		return invalidOption("Name", w.options.Name, "Options.MetricsRegisterer has metrics of this name: set another name")
@@ -75,31 +76,25 @@ func (w *Watcher) measure() error {
 	return err
 }
 
-func (m *metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.establish, m.reconcile, m.wait, m.reconciles, m.events, m.ends, m.active}
-}
-
 // Describe implements [prometheus.Collector].
 func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	for _, c := range m.collectors() {
+	for _, c := range m.collectors {
 		c.Describe(out)
 	}
-	out <- m.watches
-	out <- m.watchers
-	out <- m.depth
-	out <- m.consolidated
-	out <- m.consolidates
+	for _, d := range []*prometheus.Desc{m.watches, m.watchers, m.depth, m.consolidated, m.consolidates} {
+		out <- d
+	}
 }
 
 // Collect implements [prometheus.Collector].
 func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	for _, c := range m.collectors() {
+	for _, c := range m.collectors {
 		c.Collect(out)
 	}
 	states := map[State]int{StateEstablishing: 0, StateActive: 0, StateBackoff: 0, StatePendingKind: 0, StateNoAccess: 0}
 	w := m.watcher
 	w.mu.Lock()
-	shared, groups := 0, 0
+	shared, groups, depth := 0, 0, 0
 	for _, o := range w.registry.objects {
 		states[o.state]++
 	}
@@ -110,17 +105,19 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 	}
 	watchers, queue := len(w.registry.watchers), w.queue
 	w.mu.Unlock()
-	out <- prometheus.MustNewConstMetric(m.consolidated, prometheus.GaugeValue, float64(shared))
-	out <- prometheus.MustNewConstMetric(m.consolidates, prometheus.GaugeValue, float64(groups))
-	for state, n := range states {
-		out <- prometheus.MustNewConstMetric(m.watches, prometheus.GaugeValue, float64(n), string(state))
-	}
-	out <- prometheus.MustNewConstMetric(m.watchers, prometheus.GaugeValue, float64(watchers))
-	depth := 0
 	if queue != nil {
 		depth = queue.Len()
 	}
-	out <- prometheus.MustNewConstMetric(m.depth, prometheus.GaugeValue, float64(depth))
+	gauge := func(d *prometheus.Desc, n int, labels ...string) {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
+	}
+	gauge(m.consolidated, shared)
+	gauge(m.consolidates, groups)
+	gauge(m.watchers, watchers)
+	gauge(m.depth, depth)
+	for state, n := range states {
+		gauge(m.watches, n, string(state))
+	}
 }
 
 func (m *metrics) unregister() {
@@ -129,21 +126,18 @@ func (m *metrics) unregister() {
 	}
 }
 
-// established records a watch that has sent the first list.
 func (m *metrics) established(took time.Duration) {
 	if m != nil {
 		m.establish.Observe(took.Seconds())
 	}
 }
 
-// ended records the end of a watch.
 func (m *metrics) ended(v verdict) {
 	if m != nil {
 		m.ends.WithLabelValues(v.String()).Inc()
 	}
 }
 
-// notified records a notification.
 func (m *metrics) notified(t TriggerType) {
 	if m != nil {
 		m.events.WithLabelValues(string(t)).Inc()
@@ -151,8 +145,7 @@ func (m *metrics) notified(t TriggerType) {
 }
 
 // reconciling records the beginning of a reconcile, and returns a function that records its end.
-// waited is the time since the first trigger was added, or -1 without triggers, for example after a
-// requeue.
+// waited is the time since the first trigger was added, or -1 without triggers.
 func (m *metrics) reconciling(waited time.Duration) func(result string) {
 	if m == nil {
 		return func(string) {}

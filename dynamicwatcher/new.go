@@ -18,15 +18,14 @@ import (
 )
 
 // New validates the options and returns a watcher that is not started. It makes no request. The
-// error is an [ErrInvalidInput] with the name of the option, or the reason why a configuration or
-// client could not be created.
-func New(options *Options) (*Watcher, error) {
-	err := options.validate()
-	if err != nil {
-		return nil, fmt.Errorf("dynamicwatcher.New: %w", err)
+// error is an [ErrInvalidInput] with the name of the option, or the reason why a client could not
+// be created.
+func New(options *Options) (w *Watcher, err error) {
+	if err = options.validate(); err == nil {
+		w = newWatcher(options.withDefaults())
+		err = w.connect()
 	}
-	w := newWatcher(options.withDefaults())
-	if err = w.connect(); err == nil {
+	if err == nil {
 		err = w.measure()
 	}
 	if err != nil {
@@ -61,9 +60,9 @@ func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (*Watcher, error) 
 }
 
 // NewWithClients is [NewForConfig] with ready clients, as in kubernetes-dependency-watches. A watch
-// is then a list and a watch of whole objects, within the limits of the dynamic client, and takes
-// more goroutines and memory. Options.Config, HTTPClient, Metadata, Dynamic, Mapper and Consolidate
-// have no effect. If the options are invalid, Start returns the error.
+// is then a list and a watch of whole objects, and takes more goroutines and memory.
+// Options.Config, HTTPClient, Metadata, Dynamic, Mapper and Consolidate have no effect. If the
+// options are invalid, Start returns the error.
 func NewWithClients(
 	dynamicClient dynamic.Interface, discoveryClient discovery.DiscoveryInterface, r Reconciler, o *Options,
 ) *Watcher {
@@ -85,9 +84,12 @@ func NewWithClients(
 // connect creates the clients.
 func (w *Watcher) connect() error {
 	config := w.options.Config
-	if config == nil && w.options.Mapper != nil && w.injected() { // no direct requests to a server
-		w.kinds = newKinds(nil, w.options.Mapper, w.options.ObjectCacheOptions, w.options.Clock)
+	injected := w.options.Dynamic != nil || w.options.Metadata != nil && !w.options.EnableCache
+	if injected {
 		w.opener = &stream.Clients{Metadata: w.options.Metadata, Dynamic: w.options.Dynamic}
+	}
+	if config == nil && w.options.Mapper != nil && injected { // no direct requests to a server
+		w.kinds = newKinds(nil, w.options.Mapper, w.options.ObjectCacheOptions, w.options.Clock)
 		return nil
 	}
 	if config == nil {
@@ -112,8 +114,7 @@ func (w *Watcher) connect() error {
 		return err
 	}
 	w.kinds = newKinds(d, w.options.Mapper, w.options.ObjectCacheOptions, w.options.Clock)
-	if w.injected() {
-		w.opener = &stream.Clients{Metadata: w.options.Metadata, Dynamic: w.options.Dynamic}
+	if injected {
 		return nil
 	}
 	w.wide, err = stream.NewHTTP(config, w.options.HTTPClient, w.options.Clock)
@@ -121,13 +122,6 @@ func (w *Watcher) connect() error {
 	return err
 }
 
-// injected reports whether the clients of the options can make the watches.
-func (w *Watcher) injected() bool {
-	return w.options.Dynamic != nil || w.options.Metadata != nil && !w.options.EnableCache
-}
-
-// defaultConfig returns the configuration in the cluster, or otherwise that of KUBECONFIG or
-// ~/.kube/config.
 func defaultConfig() (*rest.Config, error) {
 	config, err := rest.InClusterConfig()
 	if !errors.Is(err, rest.ErrNotInCluster) {

@@ -14,7 +14,6 @@ import (
 )
 
 // object is a watched object, or all objects that a selector matches: its state and its watchers.
-// There may be very many, so it is kept small.
 type object struct {
 	watcher *Watcher
 	id      ObjectIdentifier
@@ -42,8 +41,8 @@ type object struct {
 // lag is the maximum delay of an event.
 const lag = 5 * time.Second
 
-// orderly is the time after the orderly end of a stream within which its kind must be found
-// deleted, to be the reason for the end.
+// orderly is the time after the orderly end of a stream within which the deletion of its kind can
+// be the reason for the end.
 const orderly = 500 * time.Millisecond
 
 func (o *object) statusLocked() WatchStatus {
@@ -56,7 +55,7 @@ func (o *object) statusLocked() WatchStatus {
 // deliveredLocked reports whether a shared watch delivers the object's changes.
 func (o *object) deliveredLocked() bool { return o.delivery.shared() && o.group.phase.Delivers() }
 
-// deliverLocked makes a step of the delivery. An own watch that it ends is not waited for.
+// deliverLocked makes a step of the delivery. It does not wait for an own watch that it ends.
 func (o *object) deliverLocked(s deliveryStep) {
 	was := o.delivery
 	o.delivery = was.after(s)
@@ -69,7 +68,6 @@ func (o *object) deliverLocked(s deliveryStep) {
 	}
 }
 
-// lastVersionLocked returns the last resource version that any watch has received.
 func (o *object) lastVersionLocked() string {
 	if o.group != nil && o.group.phase.Delivers() {
 		return stream.Later(o.version, o.group.version)
@@ -77,7 +75,6 @@ func (o *object) lastVersionLocked() string {
 	return o.version
 }
 
-// enterLocked changes the state.
 func (o *object) enterLocked(s State, err error) {
 	if o.state != s {
 		o.state, o.since = s, o.watcher.options.Clock.Now()
@@ -85,7 +82,6 @@ func (o *object) enterLocked(s State, err error) {
 	o.err = err
 }
 
-// suspendLocked records that no stream delivers the changes of the object for now.
 func (o *object) suspendLocked() {
 	if o.state == StateActive {
 		o.enterLocked(StateEstablishing, nil)
@@ -101,7 +97,7 @@ func (o *object) changedLocked() <-chan struct{} {
 }
 
 // currentLocked returns nil if the cache is current: a watch delivers the changes of the object, or
-// the server does not have its kind. Otherwise the error is the reason.
+// the server does not have its kind.
 func (o *object) currentLocked() error {
 	switch {
 	case o.state == StateActive, o.state == StatePendingKind && o.list.synced():
@@ -112,7 +108,7 @@ func (o *object) currentLocked() error {
 	return fmt.Errorf("watch %s: %s", o.id, o.state)
 }
 
-// settleLocked makes a step of the first list, and wakes the callers that wait for it.
+// settleLocked makes a step of the first list, and wakes the callers that wait.
 func (o *object) settleLocked(s listStep) {
 	if o.list = o.list.after(s); o.waiting != nil {
 		close(o.waiting)
@@ -139,7 +135,6 @@ func (o *object) takeLocked(e stream.Event) {
 	}
 }
 
-// observeLocked records the object of an event.
 func (o *object) observeLocked(e stream.Event, initial bool) {
 	was, had := o.known.get(e.UID)
 	o.known.set(e.UID, e.ResourceVersion)
@@ -162,8 +157,8 @@ func (o *object) forgetLocked(uid types.UID) {
 }
 
 // syncLocked replaces the known objects with those that a stream has sent at a version. From then
-// on the object receives its changes from that stream. The snapshot is ignored if an open stream
-// has delivered more.
+// on the object receives its changes from that stream. If an open stream has delivered more, the
+// snapshot is ignored.
 func (o *object) syncLocked(version string, exists *snapshot) {
 	open := o.state == StateActive
 	if open {
@@ -202,9 +197,9 @@ func (o *object) syncLocked(version string, exists *snapshot) {
 	o.seenUntil = o.watcher.options.Clock.Now().Add(-lag)
 }
 
-// notifyMissedLocked notifies watchers that may have read a state which no stream has delivered: an
-// object that was created and deleted while no stream was open. These are watchers with a reconcile
-// in progress at that time.
+// notifyMissedLocked notifies watchers that may have read a state which no stream has delivered, of
+// an object that was created and deleted while no stream was open: watchers with a reconcile in
+// progress at that time.
 func (o *object) notifyMissedLocked(again bool) {
 	if o.id.Name != "" && o.known.len() > 0 || !again && o.watcher.options.DisableInitialReconcile {
 		return // a new UID was reported already, or only changes are wanted
@@ -246,7 +241,6 @@ func (o *object) notifyInitialAllLocked() {
 	}
 }
 
-// notifyInitialOfLocked is notifyInitialLocked for a watcher that is added after the first list.
 func (o *object) notifyInitialOfLocked(watcher ObjectIdentifier) {
 	w := o.watcher.registry.watchers[watcher]
 	s, _ := o.watchers.get(w)

@@ -4,6 +4,7 @@
 package dynamicwatcher
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -17,22 +18,21 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Options configures a [DynamicWatcher]. Only Reconciler is required. Package source sets
-// Reconciler, so leave it empty there.
+// Options configures a [DynamicWatcher]. Only Reconciler is required. Package source sets it.
 type Options struct {
 	// Reconciler is called for a watcher after a change of an object that it watches. Required.
 	Reconciler Reconciler
 
 	// Config is the address and the credentials of the API server. Defaults to the configuration in
-	// the cluster, and outside of a cluster to the files of the environment variable KUBECONFIG, or
+	// the cluster, otherwise to the files of the environment variable KUBECONFIG, or
 	// ~/.kube/config. Its QPS, Burst and Timeout have no effect.
 	Config *rest.Config
 	// HTTPClient, if it is set, sends all requests to the server of Config and opens the
 	// connections. By default about 90 watches share a connection.
 	HTTPClient *http.Client
 	// Metadata and Dynamic, if set, make the watches: Dynamic with EnableCache or without Metadata,
-	// otherwise Metadata. Use them for tests with fake clients. A watch then begins with a list,
-	// and uses more goroutines and memory.
+	// otherwise Metadata. Use them for tests with fake clients: they use more goroutines and
+	// memory.
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
 	// Mapper, if it is set, returns the resource of a kind. Defaults to discovery of a group
@@ -50,12 +50,11 @@ type Options struct {
 	// Name is the queue's name in metrics and logs. Defaults to "dynamicwatcher".
 	Name string
 
-	// MinInterval is the minimum time between the starts of two reconciles of a watcher, if both
-	// are because of changes. Changes in that time lead to one reconcile at its end. 0 means no
-	// minimum.
+	// MinInterval is the minimum time between the starts of two reconciles of a watcher because of
+	// changes. Changes in that time lead to one reconcile at its end. 0 means no minimum.
 	MinInterval time.Duration
 	// BatchWindow is the delay from a change to the reconcile of its watchers. Further changes in
-	// that time are part of the same reconcile and do not extend it. 0 means no delay.
+	// that time do not extend it. 0 means no delay.
 	BatchWindow time.Duration
 
 	// MissingKind is the behavior for a kind that the server does not have. Defaults to [Error].
@@ -67,9 +66,8 @@ type Options struct {
 	Reconnect Reconnect
 
 	// Consolidate replaces many watches on single objects of a namespace by one watch on the
-	// namespace. An empty struct has the defaults. Nil means that each object has its own watch.
-	// New returns an error if EnableCache is set too: the watch on the namespace would receive the
-	// content of all its objects. Consolidate has no effect with Metadata or Dynamic.
+	// namespace. An empty struct has the defaults. Nil means that each object has its own watch. It
+	// cannot be combined with EnableCache, and has no effect with Metadata or Dynamic.
 	Consolidate *ConsolidateOptions
 	// EnableCache caches the watched objects for the query methods. The watches then receive whole
 	// objects, not only metadata.
@@ -97,8 +95,7 @@ const (
 	Wait
 )
 
-// AccessLost is the behavior after the server has refused a watch with 401 or 403 for some seconds,
-// at each attempt. A shorter refusal loses no change and causes no reconcile.
+// AccessLost is the behavior after the server has refused a watch with 401 or 403 for some seconds.
 type AccessLost int
 
 const (
@@ -131,8 +128,7 @@ type ObjectCacheOptions struct {
 	UnsafeDisableDeepCopy bool
 	// MaxBytes limits the memory of an [ObjectCache], in bytes. The size of an object is estimated,
 	// within a quarter of the heap that it uses. 0 means 256 MiB, a negative value no limit. The
-	// cache of a [Watcher] has no limit, like the informers of client-go: it has each watched
-	// object, and ends with the watch.
+	// cache of a [Watcher] has no limit.
 	MaxBytes int64
 }
 
@@ -182,12 +178,8 @@ func (o *Options) validate() error {
 
 func (o *Options) withDefaults() Options {
 	out := *o
-	if out.Name == "" {
-		out.Name = "dynamicwatcher"
-	}
-	if out.MaxConcurrentReconciles == 0 {
-		out.MaxConcurrentReconciles = 1
-	}
+	out.Name = cmp.Or(out.Name, "dynamicwatcher")
+	out.MaxConcurrentReconciles = cmp.Or(out.MaxConcurrentReconciles, 1)
 	if out.RecoverPanic == nil {
 		out.RecoverPanic = new(true)
 	}
@@ -203,28 +195,20 @@ func (o *Options) withDefaults() Options {
 }
 
 func (o ObjectCacheOptions) withDefaults() ObjectCacheOptions {
-	if o.GVKToGVRCacheTTL == 0 {
-		o.GVKToGVRCacheTTL = 10 * time.Minute
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = 256 << 20
-	}
+	o.GVKToGVRCacheTTL = cmp.Or(o.GVKToGVRCacheTTL, 10*time.Minute)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 256<<20)
 	return o
 }
 
 // ConsolidateOptions configures when one watch on a namespace replaces the watches on single
 // objects in it. The limits apply to the watched objects of each kind in each namespace, or of each
 // cluster-scoped kind. Selectors keep their own watches.
-//
-// An object that is added before the shared watch has delivered the existing objects waits for it,
-// for a second at most.
 type ConsolidateOptions struct {
 	// MinObjects is the number of watched objects from which they share a watch. If fewer than half
 	// as many are left, single watches replace the shared one. Defaults to 32.
 	MinObjects int
-	// MaxRatio is the maximum number of objects in the namespace for each watched object, because
-	// the shared watch receives the changes of all of them. Above twice the ratio, single watches
-	// replace the shared one. Defaults to 50.
+	// MaxRatio is the maximum number of objects in the namespace for each watched object. Above
+	// twice the ratio, single watches replace the shared one. Defaults to 50.
 	MaxRatio int
 }
 
@@ -232,12 +216,5 @@ func (c *ConsolidateOptions) withDefaults() *ConsolidateOptions {
 	if c == nil {
 		return nil
 	}
-	out := *c
-	if out.MinObjects == 0 {
-		out.MinObjects = 32
-	}
-	if out.MaxRatio == 0 {
-		out.MaxRatio = 50
-	}
-	return &out
+	return &ConsolidateOptions{MinObjects: cmp.Or(c.MinObjects, 32), MaxRatio: cmp.Or(c.MaxRatio, 50)}
 }

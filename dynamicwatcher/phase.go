@@ -12,12 +12,10 @@ const (
 	deliveryNone delivery = iota
 	deliveryOwn
 	deliveryShared
-	// deliveryReturning: the shared watch delivers until the object's own watch has sent the
-	// existing objects.
+	// deliveryReturning: the shared watch delivers until the object's own watch is synced.
 	deliveryReturning
 )
 
-// deliveryStep is an event that may change the delivery.
 type deliveryStep int8
 
 const (
@@ -44,30 +42,24 @@ func (d delivery) after(s deliveryStep) delivery {
 	return d
 }
 
-// own reports whether the object has its own watch.
 func (d delivery) own() bool { return d == deliveryOwn || d == deliveryReturning }
 
-// shared reports whether the object shares a watch.
 func (d delivery) shared() bool { return d == deliveryShared || d == deliveryReturning }
 
 // listPhase is the state of the first list of an [object].
 type listPhase int8
 
 const (
-	// listPending: the server has not sent all existing objects.
 	listPending listPhase = iota
-	// listInherited: like listPending, but the object replaces another whose list was complete. See
-	// object.unscope.
+	// listInherited: like listPending, but the list of the object that this one replaces was
+	// complete. See object.unscope.
 	listInherited
-	// listRefused: the server has refused the watch.
 	listRefused
 	// listDropped: the last watcher was removed before the list was complete.
 	listDropped
-	// listComplete: the existing objects are known.
 	listComplete
 )
 
-// listStep is an event that may change the phase of the first list.
 type listStep int8
 
 const (

@@ -48,7 +48,6 @@ func (w *Watcher) AbortQueryBatch(watcher ObjectIdentifier) error {
 	return w.endBatch(watcher, func(b *batch, o *object) bool { _, added := b.added[o]; return !added })
 }
 
-// endBatch ends a batch, and keeps only some of the watches.
 func (w *Watcher) endBatch(watcher ObjectIdentifier, keep func(*batch, *object) bool) error {
 	if err := w.readable(watcher); err != nil {
 		return err
@@ -74,23 +73,20 @@ func (w *Watcher) QueryBatch(ctx context.Context, watcher ObjectIdentifier, f fu
 	}
 	ended := false
 	defer func() {
-		if !ended { // a panic
-			_ = w.AbortQueryBatch(watcher)
+		if !ended { // an error or a panic
+			_ = w.AbortQueryBatch(watcher) // it fails only when the watcher was stopped
 		}
 	}()
-	err := f(&querier{w, ctx})
-	if err == nil {
-		err = ctx.Err()
-	}
-	ended = true
-	if err != nil {
-		_ = w.AbortQueryBatch(watcher) // it fails only when the watcher was stopped
+	if err := f(&querier{w, ctx}); err != nil {
 		return err
 	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	ended = true
 	return w.EndQueryBatch(watcher)
 }
 
-// querier reads within a context.
 type querier struct {
 	watcher *Watcher
 	ctx     context.Context
@@ -137,8 +133,7 @@ func (w *Watcher) List(
 	return (&querier{w, w.context()}).List(watcher, gvk, namespace, selector)
 }
 
-// query watches an object or list for a watcher, and returns it as soon as a watch delivers its
-// changes.
+// query watches an object or list for a watcher, and returns it when a watch delivers its changes.
 func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]unstructured.Unstructured, error) {
 	if err := w.readable(watcher); err != nil {
 		return nil, err
@@ -176,8 +171,8 @@ func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]un
 }
 
 // current returns the cached objects while a watch delivers their changes, or an error if the
-// server refuses access. Otherwise it returns a channel that is closed when the caller should try
-// again, and the reason.
+// server refuses access. Otherwise it returns the reason, and a channel that is closed when the
+// caller should try again.
 func (w *Watcher) current(
 	watcher ObjectIdentifier, o *object, missing bool,
 ) ([]unstructured.Unstructured, <-chan struct{}, error) {
@@ -211,7 +206,6 @@ func (w *Watcher) endReadLocked(watcher ObjectIdentifier, o *object, did bool) {
 	}
 }
 
-// ask adds an object to a batch.
 func (w *Watcher) ask(watcher, id ObjectIdentifier) (*object, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -294,7 +288,7 @@ func (w *Watcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured
 	return all, nil
 }
 
-// cacheOfLocked returns the cached objects, or an ErrNoCacheEntry while no watch delivers their changes.
+// cacheOfLocked returns the cached objects, or an ErrNoCacheEntry while no watch delivers changes.
 func (w *Watcher) cacheOfLocked(o *object) ([]unstructured.Unstructured, error) {
 	if err := o.currentLocked(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoCacheEntry, err)
@@ -312,7 +306,6 @@ func (w *Watcher) GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	return w.kinds.resolve(ctx, gvk)
 }
 
-// readable checks the conditions of all queries.
 func (w *Watcher) readable(watcher ObjectIdentifier) error {
 	w.mu.Lock()
 	err := w.runningLocked()

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -17,13 +18,10 @@ import (
 
 // notifyLocked queues a watcher for a reconcile.
 func (w *Watcher) notifyLocked(record *watching, t Trigger) {
-	if record.triggers == nil {
-		record.triggers = map[ObjectIdentifier]Trigger{}
-	}
 	if len(record.triggers) == 0 {
 		record.queued = w.options.Clock.Now()
 	}
-	record.triggers[t.Watched] = t
+	record.addTrigger(t)
 	w.metrics.notified(t.Type)
 	w.due[record.id] = struct{}{}
 	delay := w.options.BatchWindow
@@ -37,7 +35,6 @@ func (w *Watcher) notifyLocked(record *watching, t Trigger) {
 	}
 }
 
-// work reconciles until the queue is shut down.
 func (w *Watcher) work(ctx context.Context) {
 	for {
 		watcher, shutdown := w.queue.Get()
@@ -85,7 +82,6 @@ func (w *Watcher) reconcileOne(ctx context.Context, watcher ObjectIdentifier) {
 	}
 }
 
-// call runs the reconciler. A panic becomes an error.
 func (w *Watcher) call(ctx context.Context, watcher ObjectIdentifier) (_ reconcile.Result, err error) {
 	if *w.options.RecoverPanic {
 		defer func() {
@@ -106,7 +102,7 @@ func (w *Watcher) owe(watcher ObjectIdentifier) {
 }
 
 // takeTriggers returns the triggers of a queued watcher, in the order of identifiers, and how long
-// the first one waited. It returns false if the watcher was removed.
+// the first waited, or -1. It returns false if the watcher was removed.
 func (w *Watcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, waited time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,20 +118,16 @@ func (w *Watcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, wa
 	}
 	waited = -1
 	if len(record.triggers) > 0 {
-		waited = w.options.Clock.Since(record.queued)
+		waited = now.Sub(record.queued)
 	}
 	record.began = now
-	triggers = make([]Trigger, 0, len(record.triggers))
-	for _, t := range record.triggers {
-		triggers = append(triggers, t)
-	}
+	triggers = slices.AppendSeq(make([]Trigger, 0, len(record.triggers)), maps.Values(record.triggers))
+	slices.SortFunc(triggers, func(a, b Trigger) int { return compareIdentifiers(a.Watched, b.Watched) })
 	record.triggers = nil
 	w.registry.tidy(record)
-	slices.SortFunc(triggers, func(a, b Trigger) int { return compareIdentifiers(a.Watched, b.Watched) })
 	return triggers, waited, true
 }
 
-// ran records the end of a reconcile.
 func (w *Watcher) ran(watcher ObjectIdentifier) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,10 +147,14 @@ func (w *Watcher) giveBack(watcher ObjectIdentifier, triggers []Trigger) {
 	}
 	for _, t := range triggers {
 		if _, newer := record.triggers[t.Watched]; !newer {
-			if record.triggers == nil {
-				record.triggers = map[ObjectIdentifier]Trigger{}
-			}
-			record.triggers[t.Watched] = t
+			record.addTrigger(t)
 		}
 	}
+}
+
+func (w *watching) addTrigger(t Trigger) {
+	if w.triggers == nil {
+		w.triggers = map[ObjectIdentifier]Trigger{}
+	}
+	w.triggers[t.Watched] = t
 }

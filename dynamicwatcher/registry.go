@@ -29,15 +29,12 @@ type watching struct {
 	ended    time.Time
 }
 
-// subscription is one watcher's interest in one object.
 type subscription struct {
-	// initial is whether the watcher must be notified of the existing objects when they are known.
+	// initial: the watcher must be notified of the existing objects when they are known.
 	initial bool
-	// reading is whether the watcher is about to read the existing objects, so it needs no
-	// notification.
+	// reading: the watcher is about to read the existing objects, so it needs no notification.
 	reading bool
-	// seen is the resource version that the watcher has read.
-	seen string
+	seen    string
 }
 
 // wanted is an object to watch, with its kind looked up.
@@ -54,8 +51,8 @@ func newRegistry() registry {
 	}
 }
 
-// watcher returns the record of a watcher, and makes a new one if needed. A reconcile that removes
-// its watcher and adds it again does not end MinInterval.
+// watcher returns the record of a watcher, which may be new. A reconcile that removes its watcher
+// and adds it again does not end MinInterval.
 func (r *registry) watcher(id ObjectIdentifier) *watching {
 	w := r.watchers[id]
 	if w == nil {
@@ -65,8 +62,7 @@ func (r *registry) watcher(id ObjectIdentifier) *watching {
 	return w
 }
 
-// subscribe adds an object to a watcher. It returns the object, and whether the watcher did not
-// watch it before.
+// subscribe adds an object to a watcher. It reports whether the watcher did not watch it before.
 func (r *registry) subscribe(
 	watcher ObjectIdentifier, want wanted, make func(wanted) *object,
 ) (o *object, joined bool) {
@@ -108,7 +104,6 @@ func (r *registry) tidy(w *watching) {
 	}
 }
 
-// watches returns the objects of a watcher.
 func (r *registry) watches(watcher ObjectIdentifier) []*object {
 	if w := r.watchers[watcher]; w != nil {
 		return slices.Collect(maps.Keys(w.objects))
@@ -116,7 +111,6 @@ func (r *registry) watches(watcher ObjectIdentifier) []*object {
 	return nil
 }
 
-// compareIdentifiers is the order of identifiers in results.
 func compareIdentifiers(a, b ObjectIdentifier) int {
 	return cmp.Or(
 		cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind),

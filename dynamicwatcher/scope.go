@@ -5,9 +5,9 @@ package dynamicwatcher
 
 import "github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 
-// unscope removes the namespace of an object whose kind turns out to be cluster-scoped. The scope
-// was unknown before: the kind was awaited, or it was different when the object was added. Its
-// watchers then watch the object without the namespace, which may be watched already.
+// unscope removes the namespace of an object whose kind turns out to be cluster-scoped: the kind
+// was awaited, or has changed. The watchers then watch the object without the namespace, which may
+// be watched already.
 func (o *object) unscope() {
 	w := o.watcher
 	w.mu.Lock()
@@ -20,11 +20,9 @@ func (o *object) unscope() {
 	w.dropLocked(o)
 }
 
-// misplaced reports whether an event shows that a cluster-scoped kind now has namespaces: its CRD
-// was created again.
+// misplaced reports whether an event shows that a cluster-scoped kind now has namespaces.
 func misplaced(e stream.Event, namespace string) bool { return namespace == "" && e.Namespace != "" }
 
-// moveLocked moves a watcher from one object to another.
 func (w *Watcher) moveLocked(watcher *watching, s subscription, from *object, want wanted) {
 	trigger, pending := watcher.triggers[from.id]
 	fresh := w.registry.objects[want.id] == nil

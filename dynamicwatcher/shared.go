@@ -18,17 +18,16 @@ import (
 
 const (
 	// pauseToGather is the time without new objects before the first stream is opened, so that the
-	// stream serves all objects of a burst. maxPauses limits the number of these pauses.
+	// stream serves all objects of a burst.
 	pauseToGather = 50 * time.Millisecond
 	maxPauses     = 10
-	// gatherTimeout is the time for which objects wait for the first stream, which may save them
-	// their own streams.
+	// gatherTimeout is the time for which objects wait for the first stream.
 	gatherTimeout = time.Second
-	// listTimeout limits how long a stream may send existing objects, and how long single watches
-	// may take to take over.
+	// listTimeout limits how long a stream may send existing objects, and single watches may take
+	// to take over.
 	listTimeout = 30 * time.Second
-	// failureTolerance limits how long a stream may fail before single watches take over. An
-	// overloaded server has more time: many single watches would be no help.
+	// failureTolerance limits how long a stream may fail before single watches take over, which do
+	// not help an overloaded server.
 	failureTolerance, overloadTolerance = 3 * time.Second, 30 * time.Second
 )
 
@@ -47,10 +46,9 @@ type sharedKey struct {
 
 // shared is the watch of all watched objects of one kind in one namespace, while there are many.
 //
-// Each object receives its changes from one watch at a time: its own, or this one. The object
-// changes over under the mutex when the other watch has sent all existing objects, as after a
-// reconnect: see object.syncLocked. The other watch may lag behind then. Resource versions show
-// which of its events the object has already received.
+// Each object receives its changes from one watch at a time: its own, or this one. It changes over
+// under the mutex when the other watch has sent all existing objects: see object.syncLocked. The
+// other watch may lag behind then. Resource versions show which of its events are not new.
 type shared struct {
 	watcher *Watcher
 	sharedKey
@@ -73,7 +71,6 @@ type shared struct {
 	since  string                   // the version of the first list
 }
 
-// groupOfLocked returns the shared watch of an object, or nil.
 func (w *Watcher) groupOfLocked(id ObjectIdentifier) *shared {
 	if w.options.Consolidate == nil || w.wide == nil || id.Name == "" {
 		return nil
@@ -125,7 +122,6 @@ func (g *shared) considerLocked() {
 	}
 }
 
-// moveLocked makes a step, and starts the new phase.
 func (g *shared) moveLocked(s consolidate.Step) {
 	w, was := g.watcher, g.phase
 	if g.phase = was.After(s); g.phase == was {
@@ -151,7 +147,6 @@ func (g *shared) moveLocked(s consolidate.Step) {
 	}
 }
 
-// countLocked counts an object that begins or ends to share the watch.
 func (g *shared) countLocked(shares bool) {
 	if shares {
 		g.members++
@@ -162,8 +157,7 @@ func (g *shared) countLocked(shares bool) {
 	}
 }
 
-// admitLocked lets an object share the watch when its own watch has delivered all changes that the
-// shared watch did not pass to it.
+// admitLocked lets an object share the watch when its own watch has delivered all earlier changes.
 func (g *shared) admitLocked(s *single) {
 	if g.phase == consolidate.Sharing && stream.Covered(stream.Later(g.since, s.missed), s.object.version) {
 		s.object.deliverLocked(shareStarted)
@@ -197,8 +191,7 @@ func (g *shared) look() (consolidate.Phase, int) {
 	return g.phase, len(g.objects)
 }
 
-// openLocked implements [watchSource]. The stream must not be older than the state that its objects
-// have received.
+// openLocked implements [watchSource]. The stream must not be older than the state of its objects.
 func (g *shared) openLocked(ctx context.Context) (context.Context, string) {
 	g.stream, g.cut = context.WithCancelCause(ctx)
 	g.exists, g.size = make(map[*object]stream.Event, len(g.objects)), 0
@@ -255,9 +248,9 @@ func (g *shared) takeLocked(e stream.Event) error {
 	return nil
 }
 
-// syncLocked takes over from the objects' own watches. The stream may already have sent an object
-// that was added after it was opened. The own watch of such an object begins again. The object
-// shares this watch when its own has sent the existing objects.
+// syncLocked takes over from the objects' own watches. An object that was added after the stream
+// was opened may have been sent already: its own watch begins again, and leads to this one when it
+// is synced.
 func (g *shared) syncLocked(version string) error {
 	if !stream.Covered(version, version) {
 		return errUnordered
@@ -289,8 +282,6 @@ func (g *shared) syncLocked(version string) error {
 	return nil
 }
 
-// endLocked implements [watchSource]. If the objects' own watches may do better, the objects return
-// to them.
 func (g *shared) endLocked(v verdict, err error) (rest time.Duration, again bool) {
 	if g.cut != nil {
 		g.cut(nil)

@@ -15,13 +15,12 @@ import (
 )
 
 const (
-	// lostRefusals and lostAfter define when access is lost for good: that many refusals in a row
-	// over at least that time.
+	// lostRefusals and lostAfter define when access is lost: that many refusals over that time.
 	lostRefusals = 5
 	lostAfter    = 3 * time.Second
 )
 
-// snapshot has the existing objects that a stream has sent, by UID.
+// snapshot has the existing objects that a stream has sent.
 type snapshot = smallMap[types.UID, stream.Event]
 
 // single is the watch of one object, or of all objects that a selector matches.
@@ -141,7 +140,6 @@ func (s *single) refusedForGoodLocked(now time.Time) bool {
 	return s.refusals >= lostRefusals && now.Sub(s.refused) >= lostAfter
 }
 
-// lostLocked notifies the watchers once, and reports whether the object was dropped.
 func (o *object) lostLocked(err error) (dropped bool) {
 	w := o.watcher
 	if o.accessLost {

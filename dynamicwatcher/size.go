@@ -21,7 +21,6 @@ const (
 	sizeOfEntry   = 450 // of the object cache: its identifier in the map, the list's element and the entry
 )
 
-// entrySize returns the approximate size of an entry of the object cache, in bytes.
 func entrySize(id ObjectIdentifier, objects []unstructured.Unstructured) int64 {
 	n := sizeOfEntry + allocated(len(objects)*sizeOfPointer)
 	for _, s := range []string{id.Group, id.Version, id.Kind, id.Namespace, id.Name, id.Selector} {
@@ -33,8 +32,7 @@ func entrySize(id ObjectIdentifier, objects []unstructured.Unstructured) int64 {
 	return int64(n)
 }
 
-// sizeOf returns the approximate size of a value of a decoded JSON document, in bytes, without its
-// interface. It counts each string, even if it is shared.
+// sizeOf returns the approximate size of a value of a decoded JSON document, without its interface.
 func sizeOf(value any) int {
 	switch v := value.(type) {
 	case string:
@@ -61,7 +59,7 @@ func sizeOf(value any) int {
 	return 0
 }
 
-// allocated returns the approximate size of the block that the Go runtime allocates for n bytes.
+// allocated returns the approximate size of the Go runtime's block for n bytes.
 func allocated(n int) int {
 	switch {
 	case n == 0:

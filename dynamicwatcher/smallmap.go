@@ -9,7 +9,7 @@ import (
 )
 
 // smallMap is a map that needs no allocation for one entry. Most watched objects have one watcher
-// and one UID, and a map for each would use more memory than the rest of the object.
+// and one UID.
 type smallMap[K comparable, V any] struct {
 	key   K
 	value V
@@ -56,8 +56,7 @@ func (f *smallMap[K, V]) delete(key K) {
 
 func (f *smallMap[K, V]) clear() { *f = smallMap[K, V]{} }
 
-// all returns the entries. Calls of set and delete within the loop have the same effect as with a
-// map.
+// all returns the entries. The loop may call set and delete, as with a map.
 func (f *smallMap[K, V]) all() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if f.has && !yield(f.key, f.value) {

@@ -17,8 +17,8 @@ const (
 	StateBackoff State = "Backoff"
 	// StatePendingKind: the server does not have the kind. The watch begins when the server has it.
 	StatePendingKind State = "PendingKind"
-	// StateNoAccess: the server refuses the watch, or the kind needs a namespace. The watch is
-	// retried with backoff.
+	// StateNoAccess: the server refuses the watch, or the kind needs a namespace. It is retried
+	// with backoff.
 	StateNoAccess State = "NoAccess"
 )
 
@@ -28,8 +28,8 @@ type WatchStatus struct {
 	State  State
 	// Since is the time at which the state began.
 	Since time.Time
-	// Consolidated is true if the object shares an API watch on its namespace; see
-	// [Options].Consolidate. State and ResourceVersion are then those of the shared watch.
+	// Consolidated is true if the object shares an API watch on its namespace. State and
+	// ResourceVersion are then those of the shared watch.
 	Consolidated bool
 	// Watchers is the number of watchers of the object.
 	Watchers int

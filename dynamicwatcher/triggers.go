@@ -17,7 +17,7 @@ const (
 	TriggerModified TriggerType = "Modified"
 	// TriggerDeleted: the object or its kind was deleted, or the object does not match the selector
 	// any more. Also: the object does not exist, and may have existed while no watch delivered its
-	// changes. That includes the time before the watch was established.
+	// changes.
 	TriggerDeleted TriggerType = "Deleted"
 	// TriggerResumed: the watch is active again after an interruption, with [NotifyAlways], or
 	// after lost access.
@@ -45,8 +45,8 @@ type Trigger struct {
 type triggersKey struct{}
 
 // TriggersFrom returns the reasons for a reconcile, from the context of Reconcile. It returns nil
-// if a requeue was the only reason. A retry after an error has the triggers of the failed reconcile
-// and the new ones.
+// if a requeue was the only reason. A retry after an error also has the triggers of the failed
+// reconcile.
 func TriggersFrom(ctx context.Context) []Trigger {
 	triggers, _ := ctx.Value(triggersKey{}).([]Trigger)
 	return triggers

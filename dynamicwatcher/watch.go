@@ -17,26 +17,25 @@ import (
 )
 
 // watchSource is the purpose of one API watch: an object or a selector ([single]), all watched
-// objects of a kind in a namespace ([shared]), or a kind that does not exist yet ([arrival]). A
-// [watch] opens its streams, one after the other, and passes the events to it.
+// objects of a kind in a namespace ([shared]), or a kind that does not exist yet ([arrival]).
 type watchSource interface {
 	// target returns the objects to watch. It may wait until ctx ends.
 	target(ctx context.Context, gvr ScopedGVR) (stream.Target, error)
-	// openLocked prepares for a new stream. It returns the context of the stream, and the resource
-	// version that the stream must not be older than.
+	// openLocked prepares for a new stream. It returns the context of the stream, and the version
+	// that the stream must not be older than.
 	openLocked(ctx context.Context) (context.Context, string)
 	// takeLocked handles an event of the stream. Its error ends the stream.
 	takeLocked(e stream.Event) error
-	// endLocked handles the end of a stream, or the reason why no stream was opened. It returns
-	// false if no stream must follow. Otherwise rest is the delay before the next stream; 0 means
-	// the delay for the reason.
+	// endLocked handles the end of a stream, or the reason why none was opened. It returns false if
+	// no stream must follow. Otherwise rest is the delay before the next; 0 means the delay for the
+	// reason.
 	endLocked(v verdict, err error) (rest time.Duration, again bool)
 	// absentLocked records that an awaited kind may have existed for a short time.
 	absentLocked()
 }
 
-// watch is the goroutine that keeps the stream of a source open. It never waits while it has the
-// watcher's mutex. Its source is current until the context ends, which happens under the mutex.
+// watch is the goroutine that keeps the stream of a source open, one stream after the other. It
+// never waits while it has the watcher's mutex. Its context ends under the mutex.
 type watch struct {
 	watcher *Watcher
 	source  watchSource
@@ -62,11 +61,11 @@ const (
 )
 
 const (
-	// stable is the maximum duration of a brief stream. After a longer stream, the backoff starts
+	// stable is the maximum duration of a brief stream, after which the backoff does not start
 	// again.
 	stable = 5 * time.Second
-	// settling is the time for which a kind is new. The server then asks clients to retry after a
-	// second, although it is ready much sooner.
+	// settling is the time for which a kind is new. The server then requests a delay of a second,
+	// although it is ready much sooner.
 	settling = 2 * time.Second
 	// maxSuggested limits the delay that the server can request.
 	maxSuggested = time.Minute
@@ -79,7 +78,6 @@ func newBackoff() wait.DelayFunc {
 	}.DelayFunc()
 }
 
-// startLocked starts the goroutine. Canceling ends it without a wait.
 func (a *watch) startLocked(w *Watcher, s watchSource, gvk schema.GroupVersionKind) context.Context {
 	ctx, cancel := context.WithCancel(w.ctx)
 	a.watcher, a.source, a.gvk, a.cancel = w, s, gvk, cancel
@@ -95,7 +93,7 @@ func (a *watch) startLocked(w *Watcher, s watchSource, gvk schema.GroupVersionKi
 }
 
 // follow reads one stream until it ends, and returns the reason. Most goroutines wait here nearly
-// all the time. The frame of this function then determines the size of their stacks, so other
+// all the time, and the frame of this function determines the size of their stacks. So other
 // functions do the work and return.
 func (a *watch) follow(ctx context.Context) error {
 	s, err := a.open(ctx)
@@ -138,9 +136,8 @@ func (a *watch) open(ctx context.Context) (stream.Stream, error) {
 	return s, err
 }
 
-// beginning returns the resource version at which a stream begins. version is the last one that the
-// source has received, or empty. A source that has delivered events, or is read by queries, must
-// not begin at any version: that could be too old.
+// beginning returns the resource version at which a stream begins. A source that has delivered
+// events, or is read by queries, must not begin at any version: that could be too old.
 func (w *Watcher) beginning(version string, delivered bool) string {
 	if version == "" && !delivered && !w.options.EnableCache {
 		return stream.AnyVersion
@@ -158,7 +155,6 @@ func (a *watch) begin(ctx context.Context) (context.Context, string, error) {
 	return ctx, version, nil
 }
 
-// next passes the next event of a stream to the source.
 func (a *watch) next(ctx context.Context, s stream.Stream) error {
 	e, err := s.Next()
 	if err != nil {
@@ -183,10 +179,8 @@ func (a *watch) next(ctx context.Context, s stream.Stream) error {
 // unshareable is a reason of this package for not sharing a watch.
 type unshareable string
 
-// Error returns the reason.
 func (e unshareable) Error() string { return string(e) }
 
-// errScope ends streams of a kind that was created again with another scope.
 const errScope unshareable = "the scope of the kind has changed"
 
 // verdict is the reaction to the end of a stream, or to a failed request.
@@ -203,12 +197,10 @@ const (
 	unwatchable                // the kind cannot be watched
 )
 
-// String returns the value of the label reason.
 func (v verdict) String() string {
 	return [...]string{"ended", "connection", "expired", "error", "refused", "not_found", "no_kind", "unwatchable"}[v]
 }
 
-// judge returns the verdict for an error.
 func judge(err error) verdict {
 	var kind *KindError
 	var identifier *IdentifierError
@@ -231,7 +223,6 @@ func judge(err error) verdict {
 	return retry
 }
 
-// recover handles the end of a stream, and reports whether to open another.
 func (a *watch) recover(ctx context.Context, err error) bool {
 	w, v := a.watcher, judge(err)
 	lasted := a.stream == streamSynced && w.options.Clock.Since(a.opened) > stable
@@ -273,7 +264,6 @@ func (a *watch) end(ctx context.Context, v verdict, err error) (rest time.Durati
 	return a.source.endLocked(v, err)
 }
 
-// pause waits before the next attempt. It honors Retry-After, and otherwise backs off.
 func (a *watch) pause(ctx context.Context, err error) bool {
 	if a.delay == nil {
 		a.delay = newBackoff()
@@ -285,7 +275,6 @@ func (a *watch) pause(ctx context.Context, err error) bool {
 	return a.watcher.sleep(ctx, d)
 }
 
-// sleep waits, and returns false if ctx ends first.
 func (w *Watcher) sleep(ctx context.Context, d time.Duration) bool {
 	timer := w.options.Clock.NewTimer(d)
 	defer timer.Stop()

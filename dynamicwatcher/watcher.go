@@ -20,8 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
-// Watcher implements [DynamicWatcher]. [New] returns one. Its methods may be called from any
-// goroutine.
+// Watcher implements [DynamicWatcher]. Its methods may be called from any goroutine.
 type Watcher struct {
 	options Options
 	metrics *metrics // nil without a registerer
@@ -103,7 +102,6 @@ func (w *Watcher) Started() <-chan struct{} { return w.started }
 // NeedLeaderElection implements [DynamicWatcher].
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
-// dropLocked ends the watch of an object without watchers. It does not wait.
 func (w *Watcher) dropLocked(o *object) {
 	o.deliverLocked(ownEnded)
 	if o.group != nil {
@@ -141,7 +139,6 @@ func (w *Watcher) RemoveWatcher(watcher ObjectIdentifier) error {
 	return nil
 }
 
-// change adds objects to a watcher, or replaces its objects.
 func (w *Watcher) change(watcher ObjectIdentifier, replace bool, seen string, watched ...ObjectIdentifier) error {
 	if err := validateWatcher(watcher); err != nil {
 		return err
@@ -189,7 +186,6 @@ func (w *Watcher) subscribeLocked(watcher ObjectIdentifier, replace bool, want [
 	}
 }
 
-// keepOnlyLocked ends the other watches of a watcher.
 func (w *Watcher) keepOnlyLocked(watcher ObjectIdentifier, keep func(*object) bool) {
 	record := w.registry.watchers[watcher]
 	if record == nil {
@@ -217,7 +213,6 @@ func (w *Watcher) newObjectLocked(want wanted) *object {
 	return o
 }
 
-// maxLookups is the number of concurrent lookups of kinds for one call.
 const maxLookups = 16
 
 // normalize looks up the kinds, all within one time limit, and removes the namespace of
@@ -258,8 +253,7 @@ func (w *Watcher) normalize(ids ...ObjectIdentifier) ([]ObjectIdentifier, error)
 	return normal, nil
 }
 
-// scope removes the namespace of an object if its kind is cluster-scoped. The error is that of the
-// lookup, unless missing kinds are awaited, or an [*IdentifierError].
+// scope removes the namespace of an object if its kind is cluster-scoped.
 func (w *Watcher) scope(o ObjectIdentifier, gvr ScopedGVR, lookup error) (ObjectIdentifier, error) {
 	switch {
 	case errors.Is(lookup, ErrNoVersionedResource) && w.options.MissingKind == Wait:
@@ -279,7 +273,7 @@ func (w *Watcher) isStopped() bool {
 	return w.life == stopped
 }
 
-// asKnown is normalize for watched objects: their kinds are known, so it sends no request.
+// asKnown is normalize for watched objects, whose kinds are known: it sends no request.
 func (w *Watcher) asKnown(o ObjectIdentifier) ObjectIdentifier {
 	if gvr, ok, err := w.kinds.known(o.GroupVersionKind()); ok && err == nil && !gvr.Namespaced {
 		o.Namespace = ""
@@ -287,7 +281,6 @@ func (w *Watcher) asKnown(o ObjectIdentifier) ObjectIdentifier {
 	return o
 }
 
-// context returns the context of Start, or the background before Start.
 func (w *Watcher) context() context.Context {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -365,7 +358,6 @@ func (w *Watcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) err
 	return nil
 }
 
-// await waits until the first list of an object is complete, or the server has refused access.
 func (w *Watcher) await(ctx context.Context, o *object) error {
 	for {
 		w.mu.Lock()
@@ -383,8 +375,7 @@ func (w *Watcher) await(ctx context.Context, o *object) error {
 	}
 }
 
-// sleepUntil waits until a channel is closed. The error is that of ctx, or reports that the watcher
-// was stopped.
+// sleepUntil waits until a channel is closed, ctx ends or the watcher is stopped.
 func (w *Watcher) sleepUntil(ctx context.Context, closed <-chan struct{}) error {
 	select {
 	case <-closed:

@@ -57,7 +57,7 @@ var errStarted = errors.New("dynamicwatcher/source: already started: a source be
 
 // New returns a source of requests with the watcher's namespace and name. It makes no request to
 // the API server. The error is that of [dynamicwatcher.New], or an ErrInvalidInput if
-// Options.Reconciler is set: the controller reconciles.
+// Options.Reconciler is set.
 func New(options *dynamicwatcher.Options) (*Source, error) {
 	return NewTyped(options, requestFor)
 }
@@ -111,15 +111,12 @@ func (s *TypedSource[request]) Start(ctx context.Context, queue workqueue.TypedR
 	return nil
 }
 
-// Done returns a channel that is closed after the context of Start has ended and all goroutines of
-// the watcher have returned.
+// Done returns a channel that is closed after the watcher has ended.
 func (s *TypedSource[request]) Done() <-chan struct{} { return s.done }
 
 // String implements [fmt.Stringer], for the controller's log.
 func (s *TypedSource[request]) String() string { return "dynamicwatcher" }
 
-// enqueue is the watcher's reconciler. The queue accepts any number of requests without waiting,
-// each once.
 func (s *TypedSource[request]) enqueue(
 	_ context.Context, watcher dynamicwatcher.ObjectIdentifier,
 ) (reconcile.Result, error) {
@@ -128,8 +125,7 @@ func (s *TypedSource[request]) enqueue(
 }
 
 // NewControllerRuntimeSource returns a reconciler for a dynamicwatcher, and the source of its
-// requests, as in kubernetes-dependency-watches. The caller creates and starts the watcher; with
-// [New] the source does both.
+// requests, as in kubernetes-dependency-watches. The caller creates and starts the watcher.
 func NewControllerRuntimeSource() (*ControllerRuntimeSourceReconciler, source.Source) {
 	r := &ControllerRuntimeSourceReconciler{started: make(chan struct{})}
 	return r, source.Func(r.start)

@@ -9,11 +9,9 @@ type Limits struct {
 	MaxRatio   int
 }
 
-// Enough reports whether the number of objects is large enough for a shared watch.
 func (l Limits) Enough(watched int) bool { return watched >= l.MinObjects }
 
-// Fits reports whether a namespace is small enough for a shared watch. A size of -1 is unknown, and
-// fits.
+// Fits reports whether a namespace is small enough for a shared watch. An unknown size, -1, fits.
 func (l Limits) Fits(watched int, size int64) bool {
 	return size <= int64(l.MaxRatio)*int64(watched)
 }

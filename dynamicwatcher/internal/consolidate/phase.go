@@ -10,20 +10,14 @@ package consolidate
 type Phase int
 
 const (
-	// Apart: too few objects are watched. Each has its own watch.
 	Apart Phase = iota
-	// Gathering: enough objects are watched. Objects without a watch wait for the shared one, for a
-	// second at most.
 	Gathering
-	// Trying: the shared watch is tried from time to time. Until then, each object has its own
-	// watch.
+	// Trying: each object has its own watch, and the shared watch is tried from time to time.
 	Trying
-	// Sharing: the shared watch delivers the changes of the objects that share it.
 	Sharing
-	// Interrupted: the stream of the shared watch has ended, and the next is being opened.
+	// Interrupted: the next stream of the shared watch is being opened.
 	Interrupted
-	// Leaving: the shared watch delivers the changes of each object until the object has its own
-	// watch.
+	// Leaving: the shared watch delivers the changes of an object until it has its own watch.
 	Leaving
 )
 

@@ -55,8 +55,7 @@ type Server struct {
 	asked     []Request
 }
 
-// Counts contains the numbers of connections and requests since the start. Streams is the number of
-// open watches.
+// Counts contains the numbers of connections and requests since the start, and of open watches.
 type Counts struct{ Dials, Discoveries, Gets, Lists, Watches, Streams int }
 
 type kind struct {
@@ -70,8 +69,7 @@ type key struct {
 	namespace, name string
 }
 
-// change is one event of the history. old is nil if the object was created, now is nil if it was
-// deleted.
+// change is one event of the history. old is nil after a creation, now after a deletion.
 type change struct {
 	version  int64
 	gvk      schema.GroupVersionKind
@@ -235,7 +233,7 @@ func (s *Server) list(gvk schema.GroupVersionKind, f filter) []*unstructured.Uns
 	return all
 }
 
-// listAt is list at an earlier version. It needs the mutex.
+// listAt is list at an earlier version.
 func (s *Server) listAt(gvk schema.GroupVersionKind, f filter, version int64) []*unstructured.Unstructured {
 	now := s.objects
 	defer func() { s.objects = now }()

@@ -47,8 +47,7 @@ const (
 	Silence
 )
 
-// Fault describes the faults of a request. All fields may be combined; the first fault that answers
-// the request ends it.
+// Fault describes the faults of a request, which may be combined.
 type Fault struct {
 	Delay      time.Duration
 	Hang       bool // until the client disconnects
@@ -102,7 +101,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pass applies the faults that precede the response, and reports whether the request continues.
+// pass applies the faults before the response, and reports whether the request continues.
 func (f Fault) pass(w http.ResponseWriter, r *http.Request) bool {
 	if !sleep(r, f.Delay) {
 		return false
@@ -129,7 +128,6 @@ func (f Fault) pass(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// sleep waits, and returns false if the client disconnects first.
 func sleep(r *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -144,7 +142,6 @@ func sleep(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// parse reads a request. It reports false for a path that is not served.
 func (s *Server) parse(r *http.Request) (Request, bool) {
 	query := r.URL.Query()
 	q := Request{
@@ -219,8 +216,7 @@ func (s *Server) get(w http.ResponseWriter, q Request) {
 	refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, nil)
 }
 
-// page answers with one page of a list. All pages have the version of the first page, as on a real
-// server.
+// page answers with one page of a list. All pages have the version of the first page.
 func (s *Server) page(w http.ResponseWriter, r *http.Request, q Request) {
 	f, err := q.filter()
 	if err != nil {
@@ -268,7 +264,6 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q Request) {
 
 func (q Request) partial() bool { return strings.Contains(q.Accept, "as=PartialObjectMetadata") }
 
-// shape returns an object in the form that the client requests.
 func (q Request) shape(o *unstructured.Unstructured) *unstructured.Unstructured {
 	if !q.partial() {
 		return o
@@ -278,7 +273,6 @@ func (q Request) shape(o *unstructured.Unstructured) *unstructured.Unstructured 
 	}}
 }
 
-// filter selects the objects of a kind that a client requests.
 type filter struct {
 	namespace, name string
 	selector        labels.Selector

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// stream is a watch in progress.
 type stream struct {
 	server  *Server
 	request Request
@@ -71,7 +70,6 @@ func flush(w http.ResponseWriter) {
 	}
 }
 
-// run sends the initial events if they were requested, and then all changes after the version.
 func (t *stream) run(r *http.Request, version int64) {
 	s := t.server
 	s.mu.Lock()
@@ -125,8 +123,7 @@ func (t *stream) run(r *http.Request, version int64) {
 	}
 }
 
-// goesOn reports whether the stream continues. If the events of its fault were sent, it ends the
-// stream.
+// goesOn reports whether the stream continues. After the events of its fault, it ends the stream.
 func (t *stream) goesOn() bool {
 	if t.fault.Ending == None || t.sent < t.fault.After {
 		return true
@@ -142,8 +139,6 @@ func (t *stream) goesOn() bool {
 	return false
 }
 
-// sendChange sends a change as a client with this filter sees it, and reports whether the stream
-// continues.
 func (t *stream) sendChange(c change) bool {
 	was, is := t.filter.matches(c.old), t.filter.matches(c.now)
 	switch {
@@ -169,7 +164,6 @@ func (t *stream) bookmark(version int64, initial bool) bool {
 	return t.send("BOOKMARK", mark)
 }
 
-// send writes an event, and reports whether the stream continues.
 func (t *stream) send(kind string, o *unstructured.Unstructured) bool {
 	if !t.goesOn() {
 		return false

@@ -24,7 +24,7 @@ type Clients struct {
 	Dynamic  dynamic.Interface
 }
 
-// lister contains the methods that both kinds of clients have.
+// lister is what both kinds of clients have.
 type lister struct {
 	list  func(context.Context, metav1.ListOptions) (list metav1.ListInterface, objects []metav1.Object, err error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -70,27 +70,23 @@ func (c *Clients) Open(ctx context.Context, t Target, _ string) (Stream, error) 
 func (c *Clients) lister(t Target) lister {
 	if c.Metadata != nil && !t.Whole {
 		r := c.Metadata.Resource(t.Resource).Namespace(t.Namespace)
-		return lister{
-			watch: r.Watch,
-			list: func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, []metav1.Object, error) {
-				list, err := r.List(ctx, o)
-				if err != nil {
-					return nil, nil, err
-				}
-				return list, pointers(list.Items), nil
-			},
-		}
+		items := func(l *metav1.PartialObjectMetadataList) []metav1.Object { return pointers(l.Items) }
+		return lister{listing(r.List, items), r.Watch}
 	}
 	r := c.Dynamic.Resource(t.Resource).Namespace(t.Namespace)
-	return lister{
-		watch: r.Watch,
-		list: func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, []metav1.Object, error) {
-			list, err := r.List(ctx, o)
-			if err != nil {
-				return nil, nil, err
-			}
-			return list, pointers(list.Items), nil
-		},
+	items := func(l *unstructured.UnstructuredList) []metav1.Object { return pointers(l.Items) }
+	return lister{listing(r.List, items), r.Watch}
+}
+
+func listing[L metav1.ListInterface](
+	list func(context.Context, metav1.ListOptions) (L, error), items func(L) []metav1.Object,
+) func(context.Context, metav1.ListOptions) (metav1.ListInterface, []metav1.Object, error) {
+	return func(ctx context.Context, options metav1.ListOptions) (metav1.ListInterface, []metav1.Object, error) {
+		page, err := list(ctx, options)
+		if err != nil {
+			return nil, nil, err
+		}
+		return page, items(page), nil
 	}
 }
 
@@ -105,14 +101,13 @@ func pointers[T any, P interface {
 	return objects
 }
 
-// clientStream reads a watch.
 type clientStream struct {
 	ctx   context.Context
 	watch watch.Interface
 	name  string
 }
 
-// Wait implements [Stream]. It returns immediately, because fakes need not save stack.
+// Wait implements [Stream]. It returns immediately: fakes need not save stack.
 func (s *clientStream) Wait() error { return nil }
 
 // Next implements [Stream].
@@ -146,12 +141,8 @@ func clientEvent(t watch.EventType, obj any) (Event, error) {
 	}
 	m, ok := obj.(metav1.Object)
 	if !ok {
-		return Event{}, apierrors.FromObject(asObject(obj))
+		o, _ := obj.(runtime.Object)
+		return Event{}, apierrors.FromObject(o)
 	}
 	return metadataEvent(string(t), m)
-}
-
-func asObject(obj any) runtime.Object {
-	o, _ := obj.(runtime.Object)
-	return o
 }

@@ -12,7 +12,6 @@ const (
 	connected
 )
 
-// connectionStep is an event that may change the phase of a connection.
 type connectionStep int
 
 const (

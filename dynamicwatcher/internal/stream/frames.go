@@ -31,13 +31,11 @@ var protobufMagic = []byte("k8s\x00")
 
 // frames reads the events of a response body.
 type frames interface {
-	// wait returns when an event has begun to arrive, or immediately if it cannot detect that. next
-	// waits as well.
+	// wait returns when an event has begun to arrive, or immediately if it cannot detect that.
 	wait() error
 	next() (Event, error)
 }
 
-// protobufFrames reads length-delimited WatchEvents in protobuf.
 type protobufFrames struct {
 	body io.Reader
 	head [4]byte
@@ -87,7 +85,6 @@ func (f *protobufFrames) next() (Event, error) {
 	return metadataEvent(e.Type, &obj.ObjectMeta)
 }
 
-// unwrapProtobuf returns the kind and the content of an object.
 func unwrapProtobuf(raw []byte) (kind string, content []byte, err error) {
 	rest, ok := bytes.CutPrefix(raw, protobufMagic)
 	if !ok {
@@ -111,7 +108,6 @@ func protobufStatus(kind string, raw []byte) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// jsonFrames reads one JSON object after the other.
 type jsonFrames struct {
 	decoder *json.Decoder
 	limited *io.LimitedReader
@@ -140,11 +136,11 @@ func (f *jsonFrames) next() (Event, error) {
 		return Event{}, err
 	}
 	if e.Type == string(watch.Error) {
-		var status metav1.Status
-		if err := json.Unmarshal(e.Object, &status); err != nil {
+		status := &apierrors.StatusError{}
+		if err := json.Unmarshal(e.Object, &status.ErrStatus); err != nil {
 			return Event{}, fmt.Errorf("decode the status that ended the watch: %w", err)
 		}
-		return Event{}, &apierrors.StatusError{ErrStatus: status}
+		return Event{}, status
 	}
 	if f.whole && e.Type != string(watch.Bookmark) {
 		obj := &unstructured.Unstructured{}
@@ -169,7 +165,6 @@ func objectEvent(wire string, obj *unstructured.Unstructured) (Event, error) {
 	return e, err
 }
 
-// metadataEvent makes an event from an object of the server.
 func metadataEvent(wire string, obj metav1.Object) (Event, error) {
 	e := Event{
 		ResourceVersion: obj.GetResourceVersion(), UID: obj.GetUID(),
@@ -198,14 +193,12 @@ func metadataEvent(wire string, obj metav1.Object) (Event, error) {
 
 // readStatus returns the error of a response that is not a success.
 func readStatus(resp *http.Response, t Target, body []byte) error {
+	var status metav1.Status
 	if _, raw, err := unwrapProtobuf(body); err == nil {
-		var status metav1.Status
 		if err := status.Unmarshal(raw); err == nil && status.Reason != "" {
 			return &apierrors.StatusError{ErrStatus: status}
 		}
-	}
-	var status metav1.Status
-	if err := json.Unmarshal(body, &status); err == nil && status.Kind == "Status" && status.Reason != "" {
+	} else if err := json.Unmarshal(body, &status); err == nil && status.Kind == "Status" && status.Reason != "" {
 		return &apierrors.StatusError{ErrStatus: status}
 	}
 	retryAfter, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
@@ -213,7 +206,6 @@ func readStatus(resp *http.Response, t Target, body []byte) error {
 		resp.StatusCode, "watch", t.Resource.GroupResource(), t.Name, excerpt(body), retryAfter, true)
 }
 
-// excerpt returns the part of a body that an error quotes.
 func excerpt(body []byte) string {
 	const most = 256
 	if !utf8.Valid(body) {

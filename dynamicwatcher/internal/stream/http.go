@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -28,7 +29,7 @@ const (
 	typeJSON     = "application/json"
 
 	// partial requests metadata only. Servers without protobuf, such as aggregated servers, answer
-	// in JSON. Servers without support for metadata answer with whole objects.
+	// in JSON, and servers without support for metadata with whole objects.
 	partial     = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 	partialList = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
@@ -36,18 +37,16 @@ const (
 	maxStatus = 64 << 10
 
 	// silence limits how long a server may leave a request without an answer, or stop while it
-	// sends existing objects. API servers end their own requests after a minute, but proxies in
-	// front of them may not.
+	// sends existing objects: proxies may hang for longer than API servers.
 	silence = 2 * time.Minute
 )
 
-// initialSilence limits pauses while a server sends existing objects. A server that does not
-// support sendInitialEvents sends the objects, or nothing, and never the bookmark that ends them.
-// client-go warns after the same time.
+// initialSilence limits pauses while a server sends existing objects. A server without support for
+// sendInitialEvents never sends the bookmark that ends them. client-go warns after the same time.
 const initialSilence = 10 * time.Second
 
 // plainFor is the time for which a group version is listed after its server did not send that
-// bookmark. The server may only have been slow.
+// bookmark, perhaps because it was slow.
 const plainFor = 10 * time.Minute
 
 var errNoBookmark = fmt.Errorf("no bookmark after the initial events for %v: listing from now on", initialSilence)
@@ -61,20 +60,17 @@ func newLimit(cancel context.CancelCauseFunc) *time.Timer {
 	return limit
 }
 
-// HTTP opens streams on the server of a rest.Config. client-go's rate limiter does not apply: it
-// would delay a thousand watches by minutes.
+// HTTP opens streams on the server of a rest.Config. client-go's rate limiter does not apply.
 type HTTP struct {
 	base *url.URL
 	pool *pool
 	// plain contains the group versions without support for initial events, and the time until
-	// which that is assumed. It is stored by group version, because an aggregated server may be
-	// older than the others.
+	// which that is assumed. An aggregated server may be older than the others.
 	plain sync.Map
 	clock clock.PassiveClock
 }
 
-// NewHTTP returns an opener. If client is not nil, it sends all requests. Otherwise HTTP opens its
-// own connections, each for up to 90 streams.
+// NewHTTP returns an opener. If client is not nil, it sends all requests.
 func NewHTTP(config *rest.Config, client *http.Client, c clock.WithTicker) (*HTTP, error) {
 	config = rest.CopyConfig(config)
 	if config.UserAgent == "" {
@@ -113,22 +109,17 @@ func (h *HTTP) Open(ctx context.Context, t Target, resourceVersion string) (Stre
 	return s, err
 }
 
-// lacksWatchList reports whether a server refused sendInitialEvents, which needs the feature
-// WatchList.
+// lacksWatchList reports whether a server refused sendInitialEvents.
 func lacksWatchList(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
-	for _, cause := range status.Status().Details.Causes {
-		if cause.Field == "sendInitialEvents" || cause.Field == "resourceVersionMatch" { // before 1.27
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == "sendInitialEvents" || c.Field == "resourceVersionMatch" // before 1.27
+	})
 }
 
-// watch opens a watch with the given parameters and those of all watches.
 func (h *HTTP) watch(ctx context.Context, t Target, query url.Values) (Stream, error) {
 	query.Set("watch", "true")
 	query.Set("allowWatchBookmarks", "true")
@@ -168,7 +159,7 @@ func isProtobuf(resp *http.Response) bool {
 }
 
 // get sends a request on a connection with room, and then starts its limit. Without an error, the
-// caller closes the body and releases the shard. The caller stops the limit in any case.
+// caller closes the body and releases the shard. In any case, it stops the limit.
 func (h *HTTP) get(
 	ctx context.Context, t Target, query url.Values, accept string, limit *time.Timer,
 ) (*shard, int, *http.Response, error) {
@@ -208,23 +199,17 @@ func (h *HTTP) get(
 	return shard, epoch, resp, nil
 }
 
-// path returns the path of the collection of a resource.
 func path(r schema.GroupVersionResource, namespace string) string {
-	var b strings.Builder
-	if r.Group == "" {
-		b.WriteString("/api/")
-	} else {
-		b.WriteString("/apis/" + r.Group + "/")
+	base := "/api/"
+	if r.Group != "" {
+		base = "/apis/" + r.Group + "/"
 	}
-	b.WriteString(r.Version)
 	if namespace != "" {
-		b.WriteString("/namespaces/" + namespace)
+		namespace = "/namespaces/" + namespace
 	}
-	b.WriteString("/" + r.Resource)
-	return b.String()
+	return base + r.Version + namespace + "/" + r.Resource
 }
 
-// httpStream reads the body of a watch.
 type httpStream struct {
 	ctx    context.Context
 	frames frames
@@ -266,7 +251,6 @@ func (s *httpStream) Next() (Event, error) {
 	return e, err
 }
 
-// ended returns the error for the end of a stream.
 func (s *httpStream) ended(err error) error {
 	var status apierrors.APIStatus
 	switch {

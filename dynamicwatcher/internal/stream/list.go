@@ -25,7 +25,6 @@ const (
 	maxList = 256 << 20
 )
 
-// listAndWatch replaces one WatchList request by two requests.
 func (h *HTTP) listAndWatch(ctx context.Context, t Target) (Stream, error) {
 	events, version, err := h.list(ctx, t)
 	if err != nil {
@@ -119,37 +118,29 @@ func (h *HTTP) page(ctx context.Context, t Target, query url.Values) (*page, err
 
 func readPage(resp *http.Response, t Target, body []byte) (*page, error) {
 	p := &page{}
-	add := func(obj metav1.Object) error {
-		e, err := metadataEvent(string(watch.Added), obj)
-		if whole, ok := obj.(*unstructured.Unstructured); ok {
-			e.Object = whole
-		}
-		p.events = append(p.events, e)
-		return err
-	}
-	switch {
-	case t.Whole:
+	var objects []metav1.Object
+	if t.Whole {
 		var list unstructured.UnstructuredList
 		if err := list.UnmarshalJSON(body); err != nil {
 			return nil, fmt.Errorf("decode list: %w", err)
 		}
 		p.ResourceVersion, p.Continue = list.GetResourceVersion(), list.GetContinue()
-		for i := range list.Items {
-			if err := add(&list.Items[i]); err != nil {
-				return nil, err
-			}
-		}
-	default:
+		objects = pointers(list.Items)
+	} else {
 		list, err := readMetadataList(resp, body)
 		if err != nil {
 			return nil, err
 		}
-		p.ListMeta = list.ListMeta
-		for i := range list.Items {
-			if err := add(&list.Items[i]); err != nil {
-				return nil, err
-			}
+		p.ListMeta, objects = list.ListMeta, pointers(list.Items)
+	}
+	p.events = make([]Event, len(objects))
+	for i, obj := range objects {
+		e, err := metadataEvent(string(watch.Added), obj)
+		if err != nil {
+			return nil, err
 		}
+		e.Object, _ = obj.(*unstructured.Unstructured)
+		p.events[i] = e
 	}
 	return p, nil
 }
@@ -172,8 +163,8 @@ func readMetadataList(resp *http.Response, body []byte) (*metav1.PartialObjectMe
 	return &list, nil
 }
 
-// Expired reports whether an error means that a resource version is too old, or newer than the
-// state of the server. A stream must then begin without a version.
+// Expired reports whether a resource version is too old, or newer than the state of the server. A
+// stream must then begin without a version.
 func Expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
 		apierrors.IsTimeout(err) && apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)

@@ -20,16 +20,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// streamsPerConnection is the maximum number of streams on a connection. API servers allow 100. The
-// rest is for the requests that end streams and begin others.
+// streamsPerConnection is the maximum number of streams on a connection. API servers allow 100; the
+// rest is for requests that end streams and begin others.
 const streamsPerConnection = 90
 
-// pool distributes streams over HTTP clients with one connection each. The transport of client-go
-// dials again for every request that finds all connections full: 1,000 watches need 1.35 s and
-// 1,263 connections with it, and 0.37 s and 13 connections with the pool. An http2.Transport needs
-// 0.31 s and 10 connections, but supports neither proxies nor servers without HTTP/2, which a
-// rest.Config may name. All three use 16 to 17 KB for each watch. BenchmarkWatcherConnections
-// measures this.
+// pool distributes streams over HTTP clients with one connection each. client-go's transport dials
+// again for every request that finds all connections full: 1,000 watches need 1,263 connections
+// with it, and 13 with the pool. An http2.Transport supports neither proxies nor servers without
+// HTTP/2. BenchmarkWatcherConnections measures this.
 type pool struct {
 	newClient func() (*http.Client, error)
 	perShard  int // 0 means that one client has all streams
@@ -39,7 +37,7 @@ type pool struct {
 	shards []*shard
 }
 
-// newPool makes a pool for the server of a configuration. If client is not nil, it sends all
+// newPool makes a pool for the server of a configuration. A client that is not nil sends all
 // requests.
 func newPool(config *rest.Config, client *http.Client, c clock.WithTicker) *pool {
 	p := &pool{perShard: streamsPerConnection, server: &server{clock: c}}
@@ -51,8 +49,8 @@ func newPool(config *rest.Config, client *http.Client, c clock.WithTicker) *pool
 	return p
 }
 
-// OwnTransport returns a configuration that does not share its transport. client-go shares
-// transports between equal configurations, and each dial function is different.
+// OwnTransport returns a configuration with its own transport. client-go shares transports between
+// equal configurations, and each dial function is different.
 func OwnTransport(config *rest.Config) *rest.Config {
 	own := rest.CopyConfig(config)
 	own.Timeout = 0 // streams have no time limit
@@ -62,8 +60,8 @@ func OwnTransport(config *rest.Config) *rest.Config {
 	return own
 }
 
-// acquire returns a client with room for one more stream. release must be called once when the
-// stream has ended.
+// acquire returns a client with room for one more stream. release must be called once when it has
+// ended.
 func (p *pool) acquire() (*shard, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,11 +88,9 @@ func (p *pool) release(s *shard) {
 	}
 }
 
-// CloseIdle closes idle connections, even if the transport is wrapped, as in client-go. The method
-// of http.Client does nothing then.
+// CloseIdle closes idle connections, even if the transport is wrapped, as in client-go.
 func CloseIdle(c *http.Client) { utilnet.CloseIdleConnectionsFor(c.Transport) }
 
-// closeIdle removes clients without streams, and closes their connections.
 func (p *pool) closeIdle() {
 	for _, s := range p.forgetIdle() {
 		CloseIdle(s.client)
@@ -117,7 +113,6 @@ func (p *pool) forgetIdle() (idle []*shard) {
 	return idle
 }
 
-// close closes idle connections.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +125,7 @@ func (p *pool) close() {
 }
 
 // shard is a client with its connection. While it has no connection, one request at a time tries to
-// open it, and the others wait. Later steps of a request delay no other request.
+// open it, and the others wait.
 type shard struct {
 	pool    *pool
 	client  *http.Client
@@ -150,8 +145,8 @@ const (
 	turnChecks = 10
 )
 
-// do sends a request. It starts the limit when the request no longer waits for others. It returns
-// the epoch of the connection, for failed.
+// do sends a request. Its limit starts when it no longer waits for others. do returns the epoch of
+// the connection, for failed.
 func (s *shard) do(req *http.Request, limit *time.Timer) (resp *http.Response, epoch int, err error) {
 	opener, epoch, err := s.enter(req.Context())
 	if err != nil {
@@ -245,7 +240,6 @@ func (s *shard) enter(ctx context.Context) (opener bool, epoch int, err error) {
 	}
 }
 
-// leave ends the turn of a request with a step, and returns the epoch.
 func (s *shard) leave(step connectionStep) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,8 +268,7 @@ func (s *shard) failed(epoch int) {
 	}
 }
 
-// server paces the attempts of all shards to reach a server. While it is away, only one attempt is
-// made at a time.
+// server paces the attempts of all shards to reach a server: one at a time while it is away.
 type server struct {
 	clock clock.WithTicker
 
@@ -285,8 +278,7 @@ type server struct {
 	trying chan struct{} // closed at the end of the current attempt; nil without one
 }
 
-// newBackoff returns the delays between attempts to reach a server: 100 ms, growing to 10 s, each
-// with jitter.
+// newBackoff returns the delays between attempts: 100 ms, growing to 10 s, each with jitter.
 func newBackoff() wait.DelayFunc {
 	return wait.Backoff{
 		Duration: 100 * time.Millisecond, Factor: 1.6, Jitter: 0.3, Steps: 100, Cap: 7700 * time.Millisecond,
@@ -322,7 +314,6 @@ func (s *server) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// tried ends an attempt without a result.
 func (s *server) tried() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -351,7 +342,6 @@ func (s *server) failed() {
 	s.until = now.Add(s.delay())
 }
 
-// reached resets the backoff.
 func (s *server) reached() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,7 +3,10 @@
 
 package stream
 
-import "strconv"
+import (
+	"cmp"
+	"strconv"
+)
 
 // CompareVersions compares resource versions as numbers, as the API server defines them. It returns
 // false if one of them is not a number.
@@ -13,19 +16,13 @@ func CompareVersions(a, b string) (order int, ok bool) {
 		return 0, false
 	}
 	y, err := strconv.ParseUint(b, 10, 64)
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, false
-	case x < y:
-		return -1, true
-	case x > y:
-		return 1, true
 	}
-	return 0, true
+	return cmp.Compare(x, y), true
 }
 
-// Covered reports whether a change at one version is part of the other. It returns false if that is
-// unknown.
+// Covered reports whether a change at one version is known to be part of the other.
 func Covered(version, by string) bool {
 	order, ok := CompareVersions(version, by)
 	return ok && order <= 0
