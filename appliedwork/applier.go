@@ -203,8 +203,7 @@ func (r *applyRun) apply(ctx context.Context) {
 	}
 }
 
-// resolveLate finds the resources of kinds with CRDs that were applied in an earlier wave, and
-// reads their objects.
+// resolveLate finds and reads the objects of kinds whose CRDs an earlier wave has applied.
 func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 	var late []*applyItem
 	errs := map[schema.GroupVersionKind]error{}
@@ -236,8 +235,7 @@ func (r *applyRun) resolveLate(ctx context.Context, wave []int) {
 	r.read(ctx, late)
 }
 
-// awaitKind waits until discovery reports the kind of an applied CRD and a request for an object
-// succeeds, which may be later.
+// awaitKind waits until discovery and requests for objects know the kind of an applied CRD.
 func (r *applyRun) awaitKind(ctx context.Context, gvk schema.GroupVersionKind, item *applyItem, limit time.Time) error {
 	if crd := r.items[r.announced[gvk].crd].change; crd.Action == ActionFailed || crd.Action == ActionPending {
 		return fmt.Errorf("%w (%s is in the work and %s)", &TypeNotServedError{Kind: gvk.GroupKind()}, crd.Key, crd.Action)

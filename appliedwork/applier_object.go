@@ -63,16 +63,15 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 	}
 }
 
-// mayBeRepeat reports whether an error may be the answer to a repeated request. client-go repeats a
-// request that is answered with Retry-After, for example by a proxy that lost the first answer. The
-// API server may refuse the second request because of the first, for example because of a quota.
+// mayBeRepeat reports whether an error may be the answer to a request that client-go has repeated,
+// for example because a proxy lost the first answer. The first request may be the reason for the
+// error.
 func (r *applyRun) mayBeRepeat(item *applyItem, err error) bool {
 	var status apierrors.APIStatus
 	return !r.dry && !item.ours && isRefusal(err) && errors.As(err, &status) && !IsTypeNotServed(err)
 }
 
-// inspect determines whether an object is ours, adopted or moved. It fails an item that may not be
-// applied.
+// inspect determines whether an object is ours, adopted or moved, or may not be applied.
 func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) {
 	live, key := item.live, item.change.Key
 	same := live != nil && entry.UID != "" && entry.UID == live.GetUID()
@@ -96,8 +95,7 @@ func (r *applyRun) inspect(item *applyItem, entry v1alpha1.AppliedResourceMeta) 
 	}
 }
 
-// step makes the requests that the object as it was read needs. It returns errMoved if the object
-// has changed since.
+// step makes the requests that the object as it was read needs, or returns errMoved.
 func (r *applyRun) step(ctx context.Context, item *applyItem) error {
 	live := item.live
 	if r.inspect(item, r.inventory.entry(item.change.Key)); item.isFinished() {
@@ -199,8 +197,7 @@ func (r *applyRun) mayRecreate(item *applyItem) bool {
 	})
 }
 
-// remove deletes the object that was read if it can be created again, and returns errMoved, so it
-// is read again.
+// remove deletes the object that was read if it can be created again, and returns errMoved.
 func (r *applyRun) remove(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
 	client := r.resource(item.mapping, item.id.Namespace)
 	trial := metav1.CreateOptions{
@@ -255,13 +252,11 @@ func mayAdopt(key Key, live *unstructured.Unstructured, adoption Adoption) error
 	return &AdoptionError{Key: key, UID: live.GetUID(), Owners: owners, Adoption: adoption}
 }
 
-// create creates the object with a create request. An apply would silently change an object that
-// others have created meanwhile. A manifest that an apply refuses is not sent: every later apply
-// would fail.
+// create creates the object. An apply would silently change an object that others have created
+// meanwhile. It does not send a manifest that every later apply would refuse.
 func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
 	if uid := r.inventory.entry(item.change.Key).UID; uid != "" && !r.dry {
-		// The object existed when the intent was recorded, and is gone. The new object has another
-		// UID.
+		// The object existed when the intent was recorded. The new object has another UID.
 		if err := r.tracker.recordNewIntent(ctx, r.work, item.id); err != nil {
 			return err
 		}
@@ -362,9 +357,9 @@ func (r *applyRun) patch(
 	return nil
 }
 
-// takeFields makes managed the managed fields of the object that was read, so that fields that we
-// have created, or applied under another name, count as applied by this manager. It returns the new
-// resourceVersion.
+// takeFields makes managed the managed fields of the object that was read, and returns its new
+// resourceVersion. Fields that we have created, or applied under another name, then count as
+// applied by this manager.
 func (r *applyRun) takeFields(
 	ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action,
 	managed []metav1.ManagedFieldsEntry,
@@ -389,8 +384,8 @@ func (r *applyRun) takeFields(
 	return upgraded.GetResourceVersion(), nil
 }
 
-// disown removes the owner references that an unowned object must not have: ours, and those of all
-// AppliedWorks if the policy keeps the object. It reports whether there were any.
+// disown removes the owner references that an unowned object must not have, and reports whether
+// there were any: ours, and those of all AppliedWorks if the policy keeps the object.
 func (r *applyRun) disown(item *applyItem, obj *unstructured.Unstructured) bool {
 	changed := false
 	for _, owner := range obj.GetOwnerReferences() {
@@ -405,8 +400,7 @@ func (r *applyRun) hasSurplus(item *applyItem, obj *unstructured.Unstructured) b
 	return r.isUnowned(item) && r.disown(item, obj.DeepCopy())
 }
 
-// removeSurplus removes owner references that other field managers have set and that an object must
-// not have.
+// removeSurplus removes surplus owner references, which other field managers have set.
 func (r *applyRun) removeSurplus(
 	ctx context.Context, item *applyItem, applied *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
@@ -420,8 +414,7 @@ func (r *applyRun) removeSurplus(
 	}, item.manager)
 }
 
-// mayTake fails an item if the apply that adopts its object would be refused, before the managed
-// fields of the object change.
+// mayTake fails an item if the apply after takeFields would be refused.
 func (r *applyRun) mayTake(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
 	trial, tried := *r, *item
 	trial.dry = true

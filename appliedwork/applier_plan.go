@@ -25,8 +25,7 @@ func (r *applyRun) dryRun() []string {
 	return nil
 }
 
-// awaits reports whether an object cannot be checked because its namespace is created by the same
-// call.
+// awaits reports whether the same call creates the namespace that an object lacks.
 func (r *applyRun) awaits(item *applyItem, err error) bool {
 	if !r.dry || !apierrors.IsNotFound(err) || item.live != nil {
 		return false

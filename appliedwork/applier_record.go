@@ -12,8 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// record reads the live objects, and records the objects that are about to be applied. No object is
-// written before record has returned nil.
+// record reads the live objects, and records those that are about to be applied, before any write.
 func (r *applyRun) record(ctx context.Context) error {
 	inv, err := r.tracker.load(ctx, r.work)
 	if err != nil {
@@ -63,8 +62,8 @@ func (r *applyRun) record(ctx context.Context) error {
 }
 
 // findKeepers finds the Namespaces and CRDs of the call with an object that stays: one that the
-// policies list, or that the work has dropped. If an object cannot be read, the owner references of
-// its Namespace and its CRD do not change.
+// policies list, or that the work has dropped. If that is unknown, their owner references do not
+// change.
 func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	desired := map[Key]bool{}
 	var containers []*applyItem
@@ -113,8 +112,8 @@ func (r *applyRun) findKeepers(ctx context.Context, inv *inventory) {
 	}
 }
 
-// intent returns the entry of an object that is about to be applied. An object that does not exist
-// will get another UID. With the old UID, another client could remove the new object's entry.
+// intent returns the entry of an object that is about to be applied. With the UID of an earlier
+// object, another client could remove the entry of the new one.
 func (i *applyItem) intent(inv *inventory) v1alpha1.AppliedResourceMeta {
 	e := v1alpha1.AppliedResourceMeta{ResourceIdentifier: i.id}
 	if i.live != nil {
@@ -144,8 +143,7 @@ func (r *applyRun) read(ctx context.Context, all []*applyItem) {
 // confirmLimit is the time for recording the results after the context has ended.
 const confirmLimit = 2 * time.Second
 
-// confirm records the UIDs of applied objects and the condition, and removes the entries of refused
-// objects. Another client may have changed the inventory meanwhile.
+// confirm records the UIDs of applied objects, and removes the entries of refused ones.
 func (r *applyRun) confirm(ctx context.Context, changes *ChangeSet) error {
 	var applied, refused []v1alpha1.AppliedResourceMeta
 	for _, item := range r.items {

@@ -108,8 +108,8 @@ func (r *applyRun) stays(item *applyItem) bool {
 // isLeft reports whether the policy keeps an object, regardless of its adoption.
 func (r *applyRun) isLeft(item *applyItem) bool { return r.opts.Policies.For(item.id) == PolicyOrphan }
 
-// isUnowned reports whether an object gets no owner reference: the object stays, or it is the
-// Namespace or the CRD of an object that stays.
+// isUnowned reports whether an object gets no owner reference: it stays, or contains one that
+// stays.
 func (r *applyRun) isUnowned(item *applyItem) bool {
 	if stays := r.stays(item); stays || !isContainer(item.change.Key) {
 		return stays

@@ -55,8 +55,7 @@ func joinSet(manifest *unstructured.Unstructured, id string) {
 	manifest.SetLabels(labels)
 }
 
-// describeSet records the kinds and namespaces of the ApplySet in the AppliedWork, before the
-// objects are written.
+// describeSet records the ApplySet in the AppliedWork before the objects are written.
 func (t *Tracker) describeSet(ctx context.Context, inv *inventory) error {
 	if !t.opts.ApplySet {
 		return nil

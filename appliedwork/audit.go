@@ -56,8 +56,7 @@ func (c *Collector) Audit(ctx context.Context, work *v1alpha1.AppliedWork, opts 
 		return nil, err
 	}
 	report := &AuditReport{Unread: unread}
-	// The inventory is read after the objects, so objects that were recorded meanwhile are not
-	// untracked.
+	// After the objects: those that were recorded meanwhile are not untracked.
 	inv, err := c.tracker.load(ctx, work)
 	if err != nil {
 		return nil, err
@@ -103,18 +102,16 @@ func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, er
 	if err != nil {
 		return nil, err
 	}
-	recorded := map[types.UID]map[Key]bool{}
+	type entry struct {
+		work types.UID
+		key  Key
+	}
+	recorded := map[entry]bool{}
 	// The inventories are read after the objects, as in Audit.
 	err = c.tracker.eachWork(ctx, metav1.ListOptions{}, func(work *v1alpha1.AppliedWork) {
-		uid := work.UID
-		if of := work.Labels[v1alpha1.LabelShardOf]; of != "" {
-			uid = types.UID(of)
-		}
-		if recorded[uid] == nil {
-			recorded[uid] = map[Key]bool{}
-		}
+		of := listed(work).of
 		for _, e := range work.Status.AppliedResources {
-			recorded[uid][KeyOf(e.ResourceIdentifier)] = true
+			recorded[entry{of, KeyOf(e.ResourceIdentifier)}] = true
 		}
 	})
 	if err != nil {
@@ -123,7 +120,7 @@ func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, er
 	survey := &Survey{Untracked: map[types.UID][]v1alpha1.AppliedResourceMeta{}, Unread: unread}
 	for uid, entries := range owned {
 		for _, e := range entries {
-			if !recorded[uid][KeyOf(e.ResourceIdentifier)] {
+			if !recorded[entry{uid, KeyOf(e.ResourceIdentifier)}] {
 				survey.Untracked[uid] = append(survey.Untracked[uid], e)
 			}
 		}

@@ -23,8 +23,7 @@ type claims struct {
 	ending     map[types.UID]bool // AppliedWorks by their UID; true for those that are terminating
 }
 
-// claims returns the entries that AppliedWorks other than self have for objects, and for the
-// objects in a Namespace.
+// claims returns the entries of other AppliedWorks for objects, and for objects in a Namespace.
 func (t *Tracker) claims(ctx context.Context, self types.UID, keys map[Key]bool) (*claims, error) {
 	works, entries, err := t.entriesOf(ctx, self, keys)
 	if err != nil {
@@ -90,8 +89,7 @@ func (t *Tracker) entriesOf(
 	return works, entries, err
 }
 
-// among returns the entries of claims in an AppliedWork, with one entry for each Namespace, so at
-// most one page of inventories is in memory.
+// among returns the entries of claims in an AppliedWork, with one for each Namespace.
 func among(keys map[Key]bool, work *v1alpha1.AppliedWork) (entries []v1alpha1.AppliedResourceMeta) {
 	seen := map[string]bool{}
 	for _, e := range work.Status.AppliedResources {
@@ -105,7 +103,6 @@ func among(keys map[Key]bool, work *v1alpha1.AppliedWork) (entries []v1alpha1.Ap
 }
 
 // owners returns the possible owners of an object. It reads an owner that is newer than the list.
-// The reference of that owner counts unless the AppliedWork is gone or ending.
 func (c *claims) owners(ctx context.Context, self types.UID, key Key, live *unstructured.Unstructured) (Owners, error) {
 	o := Owners{Self: self, Listed: c.listed[key]}
 	dead := map[types.UID]bool{}

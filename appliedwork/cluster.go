@@ -69,8 +69,8 @@ func (c *cluster) resolveExactly(ctx context.Context, gvk schema.GroupVersionKin
 	return m, err
 }
 
-// isProtected reports whether Options.Protected has an object. The options may have a namespace for
-// a cluster-scoped object, from a manifest.
+// isProtected reports whether Options.Protected has an object, which may have a namespace there
+// even if it is cluster-scoped.
 func (c *cluster) isProtected(key Key) bool {
 	return slices.ContainsFunc(c.opts.Protected, func(p Key) bool {
 		if key.Namespace == "" {
@@ -110,8 +110,8 @@ func servedKey(m discovery.Mapping, id v1alpha1.ResourceIdentifier) Key {
 	return key
 }
 
-// patchMetadata changes the metadata of the object that was read with a merge patch, which replaces
-// whole lists. It returns errMoved if the object has changed since.
+// patchMetadata changes the metadata of the object that was read. A merge patch replaces whole
+// lists.
 func (c *cluster) patchMetadata(
 	ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, metadata map[string]any,
 	manager string, dryRun ...string,
@@ -154,8 +154,7 @@ func (c *cluster) get(ctx context.Context, t target) found {
 	return found{err: err}
 }
 
-// read returns the current objects in the order of targets. It lists many objects of a kind in a
-// namespace.
+// read returns the current objects in the order of targets.
 func (c *cluster) read(ctx context.Context, targets []target, concurrency int) []found {
 	result := make([]found, len(targets))
 	groups := map[location][]int{}
@@ -183,7 +182,7 @@ func (c *cluster) read(ctx context.Context, targets []target, concurrency int) [
 }
 
 // list reads objects with a list, and stores them in result. It returns the indices that must be
-// read one by one: all if the list fails or would have too many unrelated objects.
+// read one by one.
 func (c *cluster) list(ctx context.Context, targets []target, indices []int, result []found) (rest []int) {
 	t := targets[indices[0]]
 	exists := make(map[string]bool, len(indices)) // false: it does not exist, or was not requested

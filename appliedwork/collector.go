@@ -87,8 +87,7 @@ func (c *Collector) Release(ctx context.Context, work *v1alpha1.AppliedWork, opt
 	return c.end(ctx, work, byRelease, prune, metav1.DeletePropagationOrphan)
 }
 
-// end marks the AppliedWork, deletes or releases its objects, and deletes it. If entries are
-// recorded meanwhile, it starts again.
+// end ends an AppliedWork. If entries are recorded meanwhile, it starts again.
 func (c *Collector) end(
 	ctx context.Context, work *v1alpha1.AppliedWork, how string, opts PruneOptions,
 	propagation metav1.DeletionPropagation,
@@ -147,8 +146,7 @@ func (c *Collector) mark(
 	})
 }
 
-// remove deletes the AppliedWorks of an inventory, the main one last. It returns errMoved if one
-// has changed since it was read.
+// remove deletes the AppliedWorks of an inventory as they were read, the main one last.
 func (c *Collector) remove(ctx context.Context, inv *inventory, propagation metav1.DeletionPropagation) error {
 	for i := len(inv.shards) - 1; i >= 0; i-- {
 		s := inv.shards[i]

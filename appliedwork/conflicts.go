@@ -32,8 +32,7 @@ func isRefusal(err error) bool {
 		isTooLarge(status.Status().Message)
 }
 
-// isTooLarge reports whether etcd or its client has refused an object because of its size. The API
-// server returns that as an internal error.
+// isTooLarge reports whether etcd has refused an object: an internal error of the API server.
 func isTooLarge(message string) bool {
 	return strings.Contains(message, "etcdserver: request is too large") ||
 		strings.Contains(message, "trying to send message larger than max")
@@ -69,7 +68,6 @@ func conflictOf(key Key, err error) *OwnershipConflictError {
 }
 
 // isWithNobody reports whether no field of a conflict has a manager, for example after a release.
-// The API server reports the manager "before-first-apply" then.
 func (e *OwnershipConflictError) isWithNobody() bool {
 	return e != nil && !slices.ContainsFunc(e.Fields, func(field string) bool {
 		return !strings.Contains(field, `conflict with "before-first-apply"`)
@@ -99,8 +97,7 @@ func (e *OwnershipConflictError) without(
 	return fieldset.Remove(manifest.Object, theirs, e.paths)
 }
 
-// explain returns errMoved if an error shows that the object has changed since it was read. It
-// replaces other errors with a typed error if there is one.
+// explain returns errMoved if the object has changed since it was read, or a typed error for err.
 func (r *applyRun) explain(ctx context.Context, item *applyItem, err error) error {
 	switch {
 	case IsTypeNotServed(err):
@@ -119,8 +116,7 @@ func (r *applyRun) explain(ctx context.Context, item *applyItem, err error) erro
 	return err
 }
 
-// precisely returns an error with a served version of the kind, if only the version of the manifest
-// is not served.
+// precisely replaces err if only the version of the manifest is not served.
 func (r *applyRun) precisely(ctx context.Context, item *applyItem, err error) error {
 	if !IsTypeNotServed(err) {
 		return err

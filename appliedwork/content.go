@@ -28,8 +28,7 @@ const (
 	firstPage = 10
 )
 
-// unmanagedError returns an error with the unmanaged objects of a Namespace. It is nil without such
-// objects, or if the policies delete them.
+// unmanagedError returns an error with the unmanaged objects of a Namespace, or nil.
 func (r *pruneRun) unmanagedError(ctx context.Context, namespace Key) (*PruneBlockedError, error) {
 	if r.opts.Policies.Unmanaged == PolicyDelete {
 		return nil, nil
@@ -71,8 +70,7 @@ type contentKinds struct {
 	unread []string // groups and versions that could not be discovered
 }
 
-// contentKinds returns the kinds of objects that are deleted with a Namespace. It asks discovery
-// once for each call of Prune.
+// contentKinds returns the kinds of objects in a Namespace. It asks discovery once for each call.
 func (r *pruneRun) contentKinds(ctx context.Context) (contentKinds, error) {
 	r.contentMu.Lock()
 	defer r.contentMu.Unlock()
@@ -112,8 +110,7 @@ func isDisposable(gk schema.GroupKind) bool {
 	return false
 }
 
-// unmanagedOf returns an error if objects of a kind block the deletion of a Namespace. It reads
-// metadata up to the first page that has an unmanaged object.
+// unmanagedOf is unmanagedError for one kind. It reads metadata up to the first unmanaged object.
 func (r *pruneRun) unmanagedOf(ctx context.Context, m discovery.Mapping, namespace Key) (*PruneBlockedError, error) {
 	unreadable := func(err error) (*PruneBlockedError, error) {
 		return &PruneBlockedError{Key: namespace, Reason: BlockReasonNamespaceUnreadable, Detail: fmt.Sprintf(

@@ -120,15 +120,14 @@ func (o Owners) shared(live *unstructured.Unstructured) bool {
 		})
 }
 
-// letGo reports whether an AppliedWork has released the object but still has its entry. An
-// AppliedWork that applied the object without a reference, because of its policy, has left a trace.
+// letGo reports whether an AppliedWork has released the object but still has its entry. A policy
+// that keeps the object leaves a trace instead.
 func (o Owner) letGo(live *unstructured.Unstructured) bool {
 	return o.Applied && o.Object == live.GetUID() && !IsOwnedBy(live, o.UID) && !hasTraces(live, o.UID)
 }
 
 // heir returns the AppliedWork that gets the object after ours: one that is about to apply it, if
-// the object has no other owner. Otherwise the object would stay if that AppliedWork never applied
-// it.
+// the object has no other owner. Without an owner, the object might stay for ever.
 func (o Owners) heir(live *unstructured.Unstructured) *Owner {
 	if o.owned(live) {
 		return nil

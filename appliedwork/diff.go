@@ -100,8 +100,7 @@ func (d *differ) index() {
 	}
 }
 
-// take returns the index of the entry of an object, or a negative number without one, and whether
-// the entry is taken for the first time.
+// take returns the entry of an object, or a negative number, and whether it is taken first.
 func (d *differ) take(id *v1alpha1.ResourceIdentifier, hash uint32) (entry int32, first bool) {
 	entry = -1
 	if at, ok := d.byKey.find(hash, func(i int32) bool { return sameObject(&d.recorded[i].ResourceIdentifier, id) }); ok {

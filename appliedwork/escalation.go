@@ -15,7 +15,7 @@ import (
 )
 
 // mayGrant returns an error if an object is a role or a binding with rights that the executor may
-// not grant. The API server checks only the agent, which makes the request.
+// not grant. The API server checks only the agent.
 func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	if item.live != nil && item.options.Strategy == StrategyCreateOnly {
 		return nil // its rights are not written
@@ -64,8 +64,7 @@ func (r *applyRun) mayGrant(ctx context.Context, item *applyItem) error {
 	return nil
 }
 
-// rolesOf returns the live role and that of the manifests: a binding grants the live role until the
-// other is written.
+// rolesOf returns the live role, which a binding grants until the other is written, and the other.
 func (r *applyRun) rolesOf(ctx context.Context, key Key) (roles []*unstructured.Unstructured, err error) {
 	if i := slices.IndexFunc(r.items, func(item *applyItem) bool { return item.change.Key == key }); i >= 0 {
 		roles = append(roles, r.items[i].source)

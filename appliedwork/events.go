@@ -67,8 +67,7 @@ func (c *cluster) refused(work *v1alpha1.AppliedWork, err error) {
 	}
 }
 
-// refuse reports a refused call with an event and a condition. It returns err, joined with the
-// error of writing the condition.
+// refuse reports a refused call with an event and a condition, and returns err.
 func (t *Tracker) refuse(ctx context.Context, work *v1alpha1.AppliedWork, kind string, err error) error {
 	reason := reasonOf(err)
 	if t.refused(work, err); reason == "" || reason == reasonTerminating {
@@ -92,8 +91,7 @@ func (c *cluster) announceChanges(work *v1alpha1.AppliedWork, changes *ChangeSet
 	}
 }
 
-// outcome returns the condition that reports a change set. It must be the same each time: otherwise
-// every attempt would write it.
+// outcome returns the condition that reports a change set, the same for the same results.
 func outcome(changes *ChangeSet) (done bool, reason, message string) {
 	if changes.Done() {
 		return true, reasonDone, ""

@@ -52,8 +52,7 @@ func (e *Executor) validate(reviews SubjectAccessReviews) error {
 	return nil
 }
 
-// authorize returns an error if the executor lacks one of the verbs on the object of an item. The
-// error is Forbidden, unless a review has failed.
+// authorize returns an error, usually Forbidden, if the executor lacks a verb on an object.
 func (r *applyRun) authorize(ctx context.Context, item *applyItem, verbs ...string) error {
 	about := authorizationv1.ResourceAttributes{
 		Group: item.mapping.Resource.Group, Version: item.mapping.Resource.Version,
@@ -117,8 +116,8 @@ func (r *applyRun) foreignOwners(item *applyItem) []metav1.OwnerReference {
 	})
 }
 
-// mayBlock returns an error if a new reference blocks the deletion of an owner and the executor
-// lacks the right to do that, as the admission plugin OwnerReferencesPermissionEnforcement does.
+// mayBlock returns an error if the executor may not set a new reference that blocks the deletion of
+// an owner, as the admission plugin OwnerReferencesPermissionEnforcement does.
 func (r *applyRun) mayBlock(ctx context.Context, item *applyItem, owner metav1.OwnerReference) error {
 	blocks := func(other metav1.OwnerReference) bool {
 		return other.UID == owner.UID && isTrue(other.BlockOwnerDeletion)
@@ -140,8 +139,7 @@ func (r *applyRun) mayBlock(ctx context.Context, item *applyItem, owner metav1.O
 	return r.may(ctx, item, about, owner.Name)
 }
 
-// authorizeNew fails the items that are not ours yet and that the executor may not write, before
-// they are recorded.
+// authorizeNew fails new items that the executor may not write, before they are recorded.
 func (r *applyRun) authorizeNew(ctx context.Context) {
 	if r.opts.Executor == nil {
 		return
@@ -157,8 +155,7 @@ func (r *applyRun) authorizeNew(ctx context.Context) {
 	})
 }
 
-// mayWrite reports whether the executor may write the object of an item and has the verbs in more.
-// Otherwise it fails the item.
+// mayWrite fails an item that the executor may not write, or without the verbs in more.
 func (r *applyRun) mayWrite(ctx context.Context, item *applyItem, more ...string) bool {
 	if r.opts.Executor == nil {
 		return true

@@ -79,8 +79,8 @@ func (r *pruneRun) guardNamespace(ctx context.Context, key Key) (Action, error) 
 	return "", nil
 }
 
-// leftIn returns an existing object in a namespace that Orphans or ByKey keep. An earlier call may
-// have released the object, so it may have no entry.
+// leftIn returns an existing object in a namespace that Orphans or ByKey keep, even without an
+// entry.
 func (r *pruneRun) leftIn(ctx context.Context, namespace string) (*Key, error) {
 	for rule := range r.opts.Policies.orphans {
 		if rule.Namespace != namespace {
@@ -155,8 +155,7 @@ func (r *pruneRun) guardCRD(ctx context.Context, key Key, live *unstructured.Uns
 	return r.waitForContent(key, func(other Key) bool { return other.GroupKind() == kind })
 }
 
-// outlives returns the identity of an object, and whether it would stay if a prune decided about it
-// alone.
+// outlives returns the key of an object, and whether a prune of it alone would keep it.
 func (r *pruneRun) outlives(
 	ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured,
 ) (key Key, outlives bool, err error) {
@@ -175,7 +174,7 @@ func (r *pruneRun) outlives(
 }
 
 // waitForContent delays the deletion of a Namespace or CRD until its objects in this prune are
-// gone. A custom resource with a finalizer of its controller needs its CRD.
+// gone.
 func (r *pruneRun) waitForContent(key Key, contains func(Key) bool) (Action, error) {
 	if r.mode == modePlan {
 		return "", nil
@@ -188,12 +187,11 @@ func (r *pruneRun) waitForContent(key Key, contains func(Key) bool) (Action, err
 	return "", nil
 }
 
-// enoughTimes is the number of answers of discovery, at least discovery.MaxAge apart, that prove
-// that a type is not served.
+// enoughTimes is the number of answers of discovery that prove that a type is not served.
 const enoughTimes = 3
 
-// unreadable handles an entry with an object that cannot be read. The entry is removed after its
-// type has not been served for UnservedGrace, if its CRD does not exist either.
+// unreadable handles an entry with an object that cannot be read. It is removed when its type has
+// not been served for UnservedGrace and its CRD does not exist.
 func (r *pruneRun) unreadable(ctx context.Context, item *pruneItem, err error) {
 	key := item.change.Key
 	if !IsTypeNotServed(err) {
@@ -216,8 +214,7 @@ func (r *pruneRun) unreadable(ctx context.Context, item *pruneItem, err error) {
 	}
 }
 
-// absent records that a type is not served. It returns the first such time, and whether that is
-// long enough.
+// absent records that a type is not served. It returns since when, and whether that is long enough.
 func (p *Pruner) absent(gk schema.GroupKind) (time.Time, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,8 +235,7 @@ func (p *Pruner) present(gk schema.GroupKind) {
 	delete(p.unserved, gk)
 }
 
-// crdExists reports whether the CRD of a resource exists. If reading CRDs is forbidden, only
-// discovery counts, and it returns false.
+// crdExists reports whether the CRD of a resource exists, or false if reading it is forbidden.
 func (r *pruneRun) crdExists(ctx context.Context, id v1alpha1.ResourceIdentifier) (bool, error) {
 	if id.Resource == "" || id.Group == "" {
 		return false, nil

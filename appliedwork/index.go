@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxIndexed is the maximum size of an index in hashes: 64 MiB. An AppliedWork that does not
-	// fit is read for each query.
+	// maxIndexed is the maximum size of an index in hashes: 64 MiB. It lacks AppliedWorks beyond
+	// that.
 	maxIndexed = 8 << 20
 	// indexedWork is the overhead of an AppliedWork, in hashes.
 	indexedWork = 32
@@ -108,8 +108,7 @@ func (x *Index) retain(works []*listedWork) {
 	}
 }
 
-// mayHave reports whether an AppliedWork may have one of the hashes. It returns true if the index
-// does not have the version of w.
+// mayHave reports whether an AppliedWork may have one of the hashes in the version of w.
 func (x *Index) mayHave(w *listedWork, wanted map[uint64]bool) bool {
 	x.mu.Lock()
 	known, ok := x.works[w.uid]

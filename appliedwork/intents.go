@@ -14,8 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// intents stores since when the entries without a UID have no object. A late request of an earlier
-// process may create it, so such an entry stays for a grace period.
+// intents stores since when entries without a UID have no object, which a late request may create.
 type intents struct {
 	clock clock.PassiveClock
 	grace time.Duration
@@ -33,8 +32,7 @@ func newIntents(c clock.PassiveClock, grace time.Duration) *intents {
 	return &intents{clock: c, grace: grace, since: map[intent]time.Time{}}
 }
 
-// settled reports whether the grace period of an intent is over. It begins with the first call that
-// is not a dry run.
+// settled reports whether the grace period of an intent is over. The first call starts it.
 func (s *intents) settled(work types.UID, key Key, dry bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

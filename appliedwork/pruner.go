@@ -160,13 +160,11 @@ func (p *Pruner) prune(
 // or not, so both identities are desired.
 func (r *pruneRun) desire(ctx context.Context, desired []*unstructured.Unstructured) []v1alpha1.ResourceIdentifier {
 	r.used, r.usedKinds, r.keptUIDs = map[string]Key{}, map[schema.GroupKind]Key{}, map[types.UID]bool{}
-	policies := maps.Clone(r.opts.Policies.ByKey)
+	policies := map[Key]Policy{}
+	maps.Copy(policies, r.opts.Policies.ByKey)
 	var ids []v1alpha1.ResourceIdentifier
 	add := func(key Key, m discovery.Mapping) {
 		if options, _ := byKey(r.opts.ByKey, key); options.Strategy == StrategyReadOnly {
-			if policies == nil {
-				policies = map[Key]Policy{}
-			}
 			policies[key] = PolicyOrphan
 			return
 		}

@@ -106,11 +106,11 @@ var rules = []ruletest.Rule{
 			"\tcase apierrors.IsConflict(err), apierrors.IsNotFound(err) && " +
 				"!IsTypeNotServed(err):\n\t\titem.finish(ActionDeleted, nil)\n\t\treturn nil\n"}}},
 	{Name: "a denied deletion keeps its entry", Test: "TestPruneIsSafe/a_denied", Edits: []ruletest.Edit{
-		{"pruner_run.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionFailed || "}}},
+		{"pruner_object.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionFailed || "}}},
 	{Name: "an entry outlives its object", Test: "TestPruneIsSafe/an_entry", Edits: []ruletest.Edit{
 		{"pruner_object.go", "return len(live.GetFinalizers()) == 0 && !core", "return !core"}}},
 	{Name: "an entry stays while its object is being deleted", Test: "TestPruneIsSafe/an_entry", Edits: []ruletest.Edit{
-		{"pruner_run.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionPending || "}}},
+		{"pruner_object.go", "action == ActionDeleted || ", "action == ActionDeleted || action == ActionPending || "}}},
 	{Name: "an intent stays for the grace period", Test: "TestPruneIsSafe/an_intent", Edits: []ruletest.Edit{
 		{"pruner_object.go", "!r.intents.settled(r.work.UID, item.change.Key, r.mode == modePlan) {", "false {"}}},
 	{Name: "not served is not absent", Test: "TestPruneIsSafe/a_404", Edits: []ruletest.Edit{

@@ -20,8 +20,7 @@ import (
 // the objects that its policies keep. An AppliedWork that adopts such an object removes them, because
 // its mark would stay in effect for ever, and its field manager would cause conflicts.
 
-// writers returns the UIDs of AppliedWorks in the annotations of an object, except self and its
-// owners.
+// writers returns the AppliedWorks in the annotations of an object, except self and its owners.
 func writers(obj metav1.Object, self types.UID) (uids []types.UID) {
 	for name := range obj.GetAnnotations() {
 		for _, prefix := range workPrefixes {
@@ -82,8 +81,7 @@ func (t *Tracker) uids(ctx context.Context) (map[types.UID]bool, error) {
 	return uids, err
 }
 
-// see sets the live object of an item, without traces of deleted AppliedWorks if the work has not
-// written it yet.
+// see sets the live object of an item, without traces of deleted AppliedWorks if it is new to us.
 func (r *applyRun) see(item *applyItem, live *unstructured.Unstructured) {
 	item.live, item.gone = live, nil
 	if live == nil || isWritten(live, r.work.UID) {

@@ -97,8 +97,7 @@ func (t *Tracker) RecordIntent(
 	return err
 }
 
-// recordNewIntent records that an object is about to be created again, without the UID of the
-// deleted one.
+// recordNewIntent records that an object is about to be created again.
 func (t *Tracker) recordNewIntent(
 	ctx context.Context, work *v1alpha1.AppliedWork, id v1alpha1.ResourceIdentifier,
 ) error {

@@ -41,8 +41,7 @@ func decodeShard(raw *unstructured.Unstructured) (*shard, error) {
 	return &shard{raw: raw, work: work}, nil
 }
 
-// checkWork returns an error for an AppliedWork without a name or a UID. Without a UID it would be
-// mistaken for a deleted one.
+// checkWork returns an error for an AppliedWork without a name or UID, which would seem deleted.
 func checkWork(work *v1alpha1.AppliedWork) error {
 	switch {
 	case work == nil:
@@ -54,8 +53,8 @@ func checkWork(work *v1alpha1.AppliedWork) error {
 	return nil
 }
 
-// load reads an inventory. It reads at least the announced number of shards, and further ones until
-// one does not exist. If more than MaxShards announced shards are missing, it returns an error.
+// load reads an inventory: the announced number of shards, and further ones while they exist. More
+// than MaxShards missing shards are an error.
 func (t *Tracker) load(ctx context.Context, work *v1alpha1.AppliedWork) (*inventory, error) {
 	if err := checkWork(work); err != nil {
 		return nil, err
@@ -110,8 +109,8 @@ func (t *Tracker) addKinds(ctx context.Context, entries []v1alpha1.AppliedResour
 	}
 }
 
-// update changes an inventory and writes the changes. from is an inventory that was read before, or
-// nil. After a conflict, the inventory is read and changed again.
+// update changes an inventory, given as from if it was read before, and writes the changes. After a
+// conflict, it reads and changes the inventory again.
 func (t *Tracker) update(
 	ctx context.Context, work *v1alpha1.AppliedWork, from *inventory, change func(*inventory) error,
 ) (*inventory, error) {
@@ -143,8 +142,7 @@ func (t *Tracker) update(
 	}
 }
 
-// save writes the shards that have changed, and then the AppliedWork itself. After a crash, only
-// some of the entries may be written, but each of them is correct.
+// save writes the shards that have changed, and then the AppliedWork itself.
 func (t *Tracker) save(ctx context.Context, inv *inventory) error {
 	// An inventory that had more shards before the limit was lowered can still shrink and end.
 	grows := func(s *shard) bool { return s.raw == nil && s.changed }
@@ -175,8 +173,7 @@ func (t *Tracker) save(ctx context.Context, inv *inventory) error {
 	return t.saveMain(ctx, inv)
 }
 
-// saveMain writes the AppliedWork itself if its entries have changed, or the counts in the status
-// that the CRD keeps.
+// saveMain writes the AppliedWork itself if its entries or its counts have changed.
 func (t *Tracker) saveMain(ctx context.Context, inv *inventory) error {
 	main, status := inv.shards[0], &inv.main().Status
 	count, shards := int32(inv.count()), int32(len(inv.shards)-1)
@@ -207,13 +204,12 @@ func (t *Tracker) announce(ctx context.Context, inv *inventory) error {
 	return t.annotate(ctx, main, v1alpha1.AnnotationShards, strconv.Itoa(n))
 }
 
-// annotate sets an annotation, or removes it if value is nil. It returns errMoved if the
-// AppliedWork has changed since it was read.
+// annotate sets an annotation of the AppliedWork that was read, or removes it if value is nil.
 func (t *Tracker) annotate(ctx context.Context, s *shard, name string, value any) error {
 	return t.patchMain(ctx, s, map[string]any{"annotations": map[string]any{name: value}})
 }
 
-// patchMain merges metadata into an AppliedWork. It returns errMoved like annotate.
+// patchMain merges metadata into the AppliedWork that was read.
 func (t *Tracker) patchMain(ctx context.Context, s *shard, metadata map[string]any) error {
 	metadata["uid"], metadata["resourceVersion"] = s.work.UID, s.raw.GetResourceVersion()
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
@@ -236,8 +232,7 @@ func (t *Tracker) patchMain(ctx context.Context, s *shard, metadata map[string]a
 	return nil
 }
 
-// writeStatus writes the status of a shard. It returns errMoved if the shard has changed since it
-// was read.
+// writeStatus writes the status of the shard that was read.
 func (t *Tracker) writeStatus(ctx context.Context, s *shard) error {
 	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&s.work.Status)
 	if err != nil {

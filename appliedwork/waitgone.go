@@ -88,8 +88,7 @@ type location struct {
 	kind, namespace string
 }
 
-// survey finds the objects with an owner reference to the AppliedWork. It starts again if a kind
-// stops being served meanwhile.
+// survey finds the objects that the AppliedWork owns. It starts again if a kind disappears.
 func (w *goneWait) survey(ctx context.Context) error {
 	for attempt := 0; ; attempt++ {
 		ours := func(r metav1.OwnerReference) bool { return r.UID == w.work.UID }
@@ -146,7 +145,7 @@ func (w *goneWait) group(ctx context.Context) error {
 }
 
 // withoutType returns nil if a kind is not served because its CRD, which belongs to the work, is
-// gone: the API server deletes all objects before the CRD. Otherwise the objects may exist.
+// gone: the API server deletes all objects before the CRD.
 func (w *goneWait) withoutType(ctx context.Context, gk schema.GroupKind, resource string, err error) error {
 	w.kinds.Forget(gk.Group)
 	notServed := &TypeNotServedError{Kind: gk, Err: err}

@@ -20,8 +20,7 @@ import (
 const (
 	// worksPage is the number of whole AppliedWorks in one page: each may have 1 MiB.
 	worksPage = 50
-	// worksFactor limits how many AppliedWorks a full list may read, as a multiple of the requested
-	// ones.
+	// worksFactor limits the AppliedWorks in a full list, as a multiple of the requested ones.
 	worksFactor = 10
 )
 
@@ -36,8 +35,7 @@ func listed(work metav1.Object) *listedWork {
 	return w
 }
 
-// listWorks returns all AppliedWorks, including shards, and the resourceVersion of the list, which
-// is consistent.
+// listWorks returns all AppliedWorks with shards, from a consistent list, and its resourceVersion.
 func (t *Tracker) listWorks(ctx context.Context) (works []*listedWork, version string, err error) {
 	client := t.opts.InventoryMetadata.Resource(v1alpha1.GroupVersionResource)
 	version, err = eachMetadata(ctx, client, func(work metav1.Object) {
@@ -65,8 +63,8 @@ func eachMetadata(
 	}
 }
 
-// readAt reads some AppliedWorks of a list of all at the resourceVersion of the list. A later
-// version could lack an entry that has moved to another AppliedWork of the list since.
+// readAt reads some of all AppliedWorks of a list at its resourceVersion. A later version could
+// lack an entry that has moved to another AppliedWork since.
 func (t *Tracker) readAt(
 	ctx context.Context, version string, works []*listedWork, all int, visit func(*v1alpha1.AppliedWork),
 ) error {

@@ -29,7 +29,7 @@ type arrival struct {
 }
 
 // awaitKind waits until the server has the kind of a watch, or ctx ends. Meanwhile it calls
-// absentLocked of the source whenever the kind may have been created and deleted.
+// absentLocked of the source whenever the kind may have come and gone.
 func (w *Watcher) awaitKind(ctx context.Context, user *watch) error {
 	a := w.arrivalFor(ctx, user)
 	defer a.leave(user)
@@ -73,8 +73,7 @@ func (a *arrival) endsLocked() {
 	}
 }
 
-// await looks up the kind until it exists: after each change of the CRD, and at growing intervals,
-// for a server that serves the kind later, and for kinds without a CRD of the usual name.
+// await looks up the kind until it exists: after each change of the CRD, and at growing intervals.
 func (a *arrival) await(ctx context.Context) {
 	w, delay := a.watcher, newBackoff()
 	for ctx.Err() == nil {

@@ -69,8 +69,7 @@ func (o ObjectIdentifier) Validate() error {
 	return nil
 }
 
-// validateParts checks all parts, but not whether a Name or a Selector is set. It rejects parts
-// that would change the path of a request.
+// validateParts rejects missing parts, and those that would change the path of a request.
 func (o ObjectIdentifier) validateParts() error {
 	switch {
 	case o.Version == "":
@@ -117,8 +116,7 @@ func validateWatcher(o ObjectIdentifier) error {
 	return o.Validate()
 }
 
-// identify returns the identifier of a query. A query for all objects has neither name nor
-// selector.
+// identify returns the identifier of a query, which may have neither name nor selector.
 func identify(gvk schema.GroupVersionKind, namespace, name string, selector labels.Selector) ObjectIdentifier {
 	id := ObjectIdentifier{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace, Name: name}
 	if selector != nil {

@@ -28,21 +28,17 @@ type ScopedGVR struct {
 	Namespaced bool
 }
 
-// lookup requests the resources of one group version. The error is NotFound only if the server does
-// not have the group version.
-type lookup func(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error)
-
 // kinds caches the resources of kinds. Concurrent callers share the request for a group version.
 type kinds struct {
-	lookup  lookup
-	mapper  meta.RESTMapper // replaces lookup if it is set
-	clock   clock.PassiveClock
-	ttl     time.Duration
-	missing time.Duration
-	flights singleflight.Group
-	ctx     context.Context // of the requests, which may outlast their callers
-	cancel  context.CancelFunc
-	group   sync.WaitGroup // of the requests
+	discovery discovery.DiscoveryInterfaceWithContext
+	mapper    meta.RESTMapper // replaces discovery if it is set
+	clock     clock.PassiveClock
+	ttl       time.Duration
+	missing   time.Duration
+	flights   singleflight.Group
+	ctx       context.Context // of the requests, which may outlast their callers
+	cancel    context.CancelFunc
+	group     sync.WaitGroup // of the requests
 
 	mu     sync.Mutex
 	closed bool
@@ -61,22 +57,13 @@ func newKinds(
 ) *kinds {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &kinds{
-		ctx: ctx, cancel: cancel,
-		lookup: func(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error) {
-			list, err := d.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
-			if err != nil {
-				return nil, err
-			}
-			return list.APIResources, nil
-		},
-		mapper: mapper, clock: c,
+		ctx: ctx, cancel: cancel, discovery: d, mapper: mapper, clock: c,
 		ttl: o.GVKToGVRCacheTTL, missing: o.MissingAPIResourceCacheTTL,
 		groups: map[schema.GroupVersion]*groupVersion{}, names: map[schema.GroupKind]string{},
 	}
 }
 
-// resolve returns the resource of a kind. The error is a [*KindError] if the server does not have
-// the kind or cannot watch it, and otherwise that of the request.
+// resolve returns the resource of a kind, a [*KindError], or the error of the request.
 func (k *kinds) resolve(ctx context.Context, gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	if k.mapper != nil {
 		return k.mapped(gvk)
@@ -131,12 +118,15 @@ const lookupTimeout = 10 * time.Second
 func (k *kinds) ask(ctx context.Context, gv schema.GroupVersion) (*groupVersion, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	resources, err := k.lookup(ctx, gv)
-	if err != nil && !apierrors.IsNotFound(err) {
+	list, err := k.discovery.ServerResourcesForGroupVersionWithContext(ctx, gv.String())
+	switch {
+	case apierrors.IsNotFound(err):
+		list = &metav1.APIResourceList{}
+	case err != nil:
 		return nil, err
 	}
 	g := &groupVersion{resources: map[string]metav1.APIResource{}, asked: k.clock.Now()}
-	for _, r := range resources {
+	for _, r := range list.APIResources {
 		if r.Kind != "" && !strings.Contains(r.Name, "/") { // not a subresource
 			g.resources[r.Kind] = r
 		}

@@ -145,7 +145,7 @@ func (m *metrics) notified(t TriggerType) {
 }
 
 // reconciling records the beginning of a reconcile, and returns a function that records its end.
-// waited is the time since the first trigger was added, or -1 without triggers.
+// waited is -1 without triggers.
 func (m *metrics) reconciling(waited time.Duration) func(result string) {
 	if m == nil {
 		return func(string) {}

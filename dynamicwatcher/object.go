@@ -41,8 +41,8 @@ type object struct {
 // lag is the maximum delay of an event.
 const lag = 5 * time.Second
 
-// orderly is the time after the orderly end of a stream within which the deletion of its kind can
-// be the reason for the end.
+// orderly limits the time from the orderly end of a stream to the deletion of its kind as the
+// reason.
 const orderly = 500 * time.Millisecond
 
 func (o *object) statusLocked() WatchStatus {
@@ -96,8 +96,7 @@ func (o *object) changedLocked() <-chan struct{} {
 	return o.waiting
 }
 
-// currentLocked returns nil if the cache is current: a watch delivers the changes of the object, or
-// the server does not have its kind.
+// currentLocked returns nil if the cache is current, also if the server does not have the kind.
 func (o *object) currentLocked() error {
 	switch {
 	case o.state == StateActive, o.state == StatePendingKind && o.list.synced():
@@ -197,9 +196,8 @@ func (o *object) syncLocked(version string, exists *snapshot) {
 	o.seenUntil = o.watcher.options.Clock.Now().Add(-lag)
 }
 
-// notifyMissedLocked notifies watchers that may have read a state which no stream has delivered, of
-// an object that was created and deleted while no stream was open: watchers with a reconcile in
-// progress at that time.
+// notifyMissedLocked notifies watchers whose reconciles may have read an object that was created
+// and deleted while no stream was open.
 func (o *object) notifyMissedLocked(again bool) {
 	if o.id.Name != "" && o.known.len() > 0 || !again && o.watcher.options.DisableInitialReconcile {
 		return // a new UID was reported already, or only changes are wanted

@@ -170,9 +170,8 @@ func (w *Watcher) query(ctx context.Context, watcher, id ObjectIdentifier) ([]un
 	}
 }
 
-// current returns the cached objects while a watch delivers their changes, or an error if the
-// server refuses access. Otherwise it returns the reason, and a channel that is closed when the
-// caller should try again.
+// current returns the cached objects while a watch delivers their changes, an error if the server
+// refuses access, or a channel that is closed when the caller should try again, and the reason.
 func (w *Watcher) current(
 	watcher ObjectIdentifier, o *object, missing bool,
 ) ([]unstructured.Unstructured, <-chan struct{}, error) {
@@ -192,8 +191,7 @@ func (w *Watcher) current(
 	return nil, o.changedLocked(), err
 }
 
-// endReadLocked ends the time in which a watcher is about to read an object. A watcher that has not
-// read it is notified like others.
+// endReadLocked ends a read. A watcher that has not read the object is notified like others.
 func (w *Watcher) endReadLocked(watcher ObjectIdentifier, o *object, did bool) {
 	record := w.registry.watchers[watcher]
 	s, ok := o.watchers.get(record)

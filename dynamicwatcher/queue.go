@@ -101,8 +101,8 @@ func (w *Watcher) owe(watcher ObjectIdentifier) {
 	w.due[watcher] = struct{}{}
 }
 
-// takeTriggers returns the triggers of a queued watcher, in the order of identifiers, and how long
-// the first waited, or -1. It returns false if the watcher was removed.
+// takeTriggers returns the triggers of a queued watcher and how long the first waited, or -1. It
+// returns false if the watcher was removed.
 func (w *Watcher) takeTriggers(watcher ObjectIdentifier) (triggers []Trigger, waited time.Duration, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -51,8 +51,7 @@ func newRegistry() registry {
 	}
 }
 
-// watcher returns the record of a watcher, which may be new. A reconcile that removes its watcher
-// and adds it again does not end MinInterval.
+// watcher returns the record of a watcher. One that is removed and added again keeps MinInterval.
 func (r *registry) watcher(id ObjectIdentifier) *watching {
 	w := r.watchers[id]
 	if w == nil {

@@ -17,14 +17,13 @@ import (
 )
 
 const (
-	// pauseToGather is the time without new objects before the first stream is opened, so that the
-	// stream serves all objects of a burst.
+	// pauseToGather is the time without new objects before the first stream, which serves all of a
+	// burst.
 	pauseToGather = 50 * time.Millisecond
 	maxPauses     = 10
 	// gatherTimeout is the time for which objects wait for the first stream.
 	gatherTimeout = time.Second
-	// listTimeout limits how long a stream may send existing objects, and single watches may take
-	// to take over.
+	// listTimeout limits the time of a stream, or of single watches, to send the existing objects.
 	listTimeout = 30 * time.Second
 	// failureTolerance limits how long a stream may fail before single watches take over, which do
 	// not help an overloaded server.
@@ -102,8 +101,7 @@ func (g *shared) leaveLocked(o *object) {
 	}
 }
 
-// considerLocked changes the phase if the number of objects or the size of the namespace requires
-// it.
+// considerLocked changes the phase if the number of objects or the namespace's size requires it.
 func (g *shared) considerLocked() {
 	w, limits, n := g.watcher, g.limits(), len(g.objects)
 	switch {
@@ -330,8 +328,7 @@ func (g *shared) promisingLocked(v verdict, err error) bool {
 	return now.Sub(g.failing) < most
 }
 
-// suspendLocked sets the state of an object to that of the watch, and records from when on the
-// object may miss changes.
+// suspendLocked records for an object that the watch is interrupted, and since when.
 func (g *shared) suspendLocked(o *object, v verdict, err error) {
 	if g.phase.Delivers() {
 		o.seenUntil, o.version = g.seenUntil, o.lastVersionLocked()

@@ -34,8 +34,8 @@ type watchSource interface {
 	absentLocked()
 }
 
-// watch is the goroutine that keeps the stream of a source open, one stream after the other. It
-// never waits while it has the watcher's mutex. Its context ends under the mutex.
+// watch is the goroutine that keeps the stream of a source open. It never waits while it has the
+// watcher's mutex. Its context ends under the mutex.
 type watch struct {
 	watcher *Watcher
 	source  watchSource
@@ -61,11 +61,10 @@ const (
 )
 
 const (
-	// stable is the maximum duration of a brief stream, after which the backoff does not start
-	// again.
+	// stable is the duration of a stream after which the backoff starts again.
 	stable = 5 * time.Second
-	// settling is the time for which a kind is new. The server then requests a delay of a second,
-	// although it is ready much sooner.
+	// settling is the time for which a kind is new, and needs no delay, even if the server requests
+	// it.
 	settling = 2 * time.Second
 	// maxSuggested limits the delay that the server can request.
 	maxSuggested = time.Minute
@@ -92,9 +91,9 @@ func (a *watch) startLocked(w *Watcher, s watchSource, gvk schema.GroupVersionKi
 	return ctx
 }
 
-// follow reads one stream until it ends, and returns the reason. Most goroutines wait here nearly
-// all the time, and the frame of this function determines the size of their stacks. So other
-// functions do the work and return.
+// follow reads one stream until it ends. Most goroutines wait here nearly all the time, so the
+// frame of this function determines the size of their stacks. Other functions do the work and
+// return.
 func (a *watch) follow(ctx context.Context) error {
 	s, err := a.open(ctx)
 	if err != nil {
@@ -136,8 +135,8 @@ func (a *watch) open(ctx context.Context) (stream.Stream, error) {
 	return s, err
 }
 
-// beginning returns the resource version at which a stream begins. A source that has delivered
-// events, or is read by queries, must not begin at any version: that could be too old.
+// beginning returns the version at which a stream begins. A source that has delivered events, or is
+// read by queries, must not begin at any version: that could be too old.
 func (w *Watcher) beginning(version string, delivered bool) string {
 	if version == "" && !delivered && !w.options.EnableCache {
 		return stream.AnyVersion

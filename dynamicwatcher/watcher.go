@@ -215,8 +215,7 @@ func (w *Watcher) newObjectLocked(want wanted) *object {
 
 const maxLookups = 16
 
-// normalize looks up the kinds, all within one time limit, and removes the namespace of
-// cluster-scoped objects.
+// normalize looks up the kinds, and removes the namespace of cluster-scoped objects.
 func (w *Watcher) normalize(ids ...ObjectIdentifier) ([]ObjectIdentifier, error) {
 	ctx, cancel := context.WithTimeout(w.context(), lookupTimeout)
 	defer cancel()

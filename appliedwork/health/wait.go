@@ -163,8 +163,7 @@ func (r *run) group(
 	return groups, nil
 }
 
-// set records the result of an object. It ends the wait when all objects are current or one has
-// failed.
+// set records the result of an object, and ends the wait if that decides it.
 func (r *run) set(o *object, result Result, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -232,8 +231,7 @@ func (g *group) watch(ctx context.Context) {
 	}
 }
 
-// round observes the objects until the watch ends, or reads them once. An error applies to all of
-// them.
+// round observes the objects until the watch ends, or reads them once.
 func (g *group) round(ctx context.Context) error {
 	client, err := g.tracker.Resource(ctx, g.kind, g.namespace)
 	if err != nil {

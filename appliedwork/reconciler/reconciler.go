@@ -351,8 +351,7 @@ func unmanaged(changes *appliedwork.ChangeSet) (objects []v1alpha1.AppliedResour
 	return objects
 }
 
-// onlyContent reports whether an error is only about the content of Namespaces, so a retry does not
-// help.
+// onlyContent reports whether an error is only about content of Namespaces: a retry is no help.
 func onlyContent(err error) bool {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(many.Unwrap(), func(err error) bool { return !onlyContent(err) })
@@ -363,8 +362,7 @@ func onlyContent(err error) bool {
 }
 
 // result retries errors with the controller's backoff, and pending objects after RetryAfter.
-// Otherwise, also with unmanaged objects in a Namespace, the work is reconciled at the next change
-// or resync.
+// Otherwise, the work is reconciled at the next change or resync.
 func (r *Reconciler) result(
 	ctx context.Context, work *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet, audited bool, err error,
 ) (reconcile.Result, error) {

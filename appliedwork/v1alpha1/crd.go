@@ -26,8 +26,8 @@ var crdYAML []byte
 const (
 	// CRDName is the name of the CustomResourceDefinition.
 	CRDName = "appliedworks." + GroupName
-	// schemaRevision increases with each released change of the schema, so that an older program
-	// does not remove fields that a newer one has added.
+	// schemaRevision increases with each released change of the schema: older programs do not undo
+	// it.
 	schemaRevision         = 2
 	annotationSchema       = GroupName + "/schema-revision"
 	establishedCheckPeriod = 50 * time.Millisecond

@@ -11,8 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// mergeCRD returns live with our v1alpha1 in place of an older one. Other versions, names,
-// conversion and storage do not change.
+// mergeCRD returns live with our v1alpha1 in place of an older one, and otherwise as it is.
 func mergeCRD(live *unstructured.Unstructured) (merged *unstructured.Unstructured, changed bool) {
 	if revisionOf(live) >= schemaRevision {
 		return live, false

@@ -57,8 +57,7 @@ func Grants(
 	return grants, len(roles) > 0
 }
 
-// grantOf returns a right in the form of an access review, with the subresource of "pods/exec" in
-// its own field.
+// grantOf returns a right in the form of an access review.
 func grantOf(verb, group, resource, namespace, name string) authorizationv1.ResourceAttributes {
 	resource, subresource, _ := strings.Cut(resource, "/")
 	return authorizationv1.ResourceAttributes{

@@ -182,24 +182,23 @@ func (k *Cache) find(
 func (k *Cache) inVersion(
 	ctx context.Context, gv schema.GroupVersion, is func(metav1.APIResource) bool,
 ) (Mapping, bool, error) {
-	began := k.clock.Now()
-	for {
-		k.mu.Lock()
-		answer, known := k.versions[gv]
-		k.mu.Unlock()
-		for _, r := range answer.resources {
-			if is(r) && !strings.Contains(r.Name, "/") {
-				return mappingOf(gv, r), true, nil
-			}
-		}
-		if known && (!answer.at.Before(began) || k.clock.Since(answer.at) < MaxAge) {
-			return Mapping{}, false, nil
-		}
-		if err := k.askVersion(ctx, gv); err != nil {
-			return Mapping{}, false, err
-		}
+	began, i := k.clock.Now(), -1
+	resources, err := k.resourcesOf(ctx, gv, func(a versionAnswer) bool {
+		i = slices.IndexFunc(a.resources, func(r metav1.APIResource) bool { return is(r) && !isSubresource(r) })
+		return i >= 0 || k.isFresh(a.at, began)
+	})
+	if err != nil || i < 0 {
+		return Mapping{}, false, err
 	}
+	return mappingOf(gv, resources[i]), true, nil
 }
+
+// isFresh reports whether an answer proves that a kind does not exist, to a call that has begun.
+func (k *Cache) isFresh(at, began time.Time) bool {
+	return !at.Before(began) || k.clock.Since(at) < MaxAge
+}
+
+func isSubresource(r metav1.APIResource) bool { return strings.Contains(r.Name, "/") }
 
 func (k *Cache) askVersion(ctx context.Context, gv schema.GroupVersion) error {
 	return k.ask(ctx, gv, func() (func(), error) {
@@ -220,13 +219,15 @@ func (k *Cache) askVersion(ctx context.Context, gv schema.GroupVersion) error {
 	})
 }
 
-// resourcesOf returns the last answer about a version, of any age.
-func (k *Cache) resourcesOf(ctx context.Context, gv schema.GroupVersion) ([]metav1.APIResource, error) {
+// resourcesOf returns the resources of a version, from the first answer that accept accepts.
+func (k *Cache) resourcesOf(
+	ctx context.Context, gv schema.GroupVersion, accept func(versionAnswer) bool,
+) ([]metav1.APIResource, error) {
 	for {
 		k.mu.Lock()
 		answer, known := k.versions[gv]
 		k.mu.Unlock()
-		if known {
+		if known && accept(answer) {
 			return answer.resources, nil
 		}
 		if err := k.askVersion(ctx, gv); err != nil {
@@ -241,7 +242,7 @@ func (k *Cache) groupsNow(ctx context.Context) (groupsAnswer, error) {
 		k.mu.Lock()
 		answer := k.groups
 		k.mu.Unlock()
-		if answer.groups != nil && (!answer.at.Before(began) || k.clock.Since(answer.at) < MaxAge) {
+		if answer.groups != nil && k.isFresh(answer.at, began) {
 			return answer, nil
 		}
 		if _, err := k.askGroups(ctx, false); err != nil {
@@ -252,17 +253,15 @@ func (k *Cache) groupsNow(ctx context.Context) (groupsAnswer, error) {
 
 type resourceLists = map[schema.GroupVersion]*metav1.APIResourceList
 
-// aggregated is the part of client-go's DiscoveryClient for aggregated discovery. Most servers
-// report all resources in two answers, and otherwise one for each version. Only aggregated
-// discovery reports the versions without a server.
+// aggregated is the part of client-go's DiscoveryClient for aggregated discovery, which needs fewer
+// requests and reports the versions without a server.
 type aggregated interface {
 	GroupsAndMaybeResourcesWithContext(ctx context.Context) (
 		*metav1.APIGroupList, resourceLists, map[schema.GroupVersion]error, error,
 	)
 }
 
-// askGroups requests all groups. If keep is set, it stores and returns the resources in the same
-// answer, which may be incomplete.
+// askGroups requests all groups. With keep, it stores and returns the resources in the same answer.
 func (k *Cache) askGroups(ctx context.Context, keep bool) (resources resourceLists, err error) {
 	err = k.ask(ctx, allGroups, func() (func(), error) {
 		answer := groupsAnswer{groups: map[string]metav1.APIGroup{}, at: k.clock.Now()}
@@ -331,6 +330,7 @@ func (k *Cache) All(ctx context.Context) (found []Mapping, unread map[string]err
 	for _, gv := range answer.away {
 		unread[strings.TrimSuffix(gv.String(), "/")] = errAway
 	}
+	began := k.clock.Now()
 	for name, g := range answer.groups {
 		seen, asked := map[string]bool{}, map[string]bool{"": true}
 		versions := append([]metav1.GroupVersionForDiscovery{g.PreferredVersion}, g.Versions...)
@@ -340,24 +340,18 @@ func (k *Cache) All(ctx context.Context) (found []Mapping, unread map[string]err
 			}
 			asked[v.Version] = true
 			gv := schema.GroupVersion{Group: name, Version: v.Version}
-			var err error
-			if known[gv] == nil {
-				_, _, err = k.inVersion(ctx, gv, func(metav1.APIResource) bool { return false })
-			}
-			var resources []metav1.APIResource
-			if err == nil {
-				resources, err = k.resourcesOf(ctx, gv)
-			}
+			resources, err := k.resourcesOf(ctx, gv, func(a versionAnswer) bool {
+				return known[gv] != nil || k.isFresh(a.at, began)
+			})
 			if err != nil {
 				unread[gv.String()] = err
 				continue
 			}
 			for _, r := range resources {
-				if seen[r.Name] || strings.Contains(r.Name, "/") {
-					continue
+				if !seen[r.Name] && !isSubresource(r) {
+					seen[r.Name] = true
+					found = append(found, mappingOf(gv, r))
 				}
-				seen[r.Name] = true
-				found = append(found, mappingOf(gv, r))
 			}
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Covers reports whether each field of value is in a set of fields. A node without children is
@@ -103,12 +102,8 @@ func coversList(fields map[string]any, list []any, live any) bool {
 
 func coversItem(fields map[string]any, item map[string]any, live any) bool {
 	for name, node := range fields {
-		text, ok := strings.CutPrefix(name, "k:")
-		if !ok {
-			continue
-		}
-		var keys map[string]any
-		if json.Unmarshal([]byte(text), &keys) != nil || !hasKeys(item, keys) {
+		keys, ok := keysOf(name)
+		if !ok || !hasKeys(item, keys) {
 			continue
 		}
 		sub, _ := node.(map[string]any)

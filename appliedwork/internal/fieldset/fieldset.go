@@ -9,6 +9,7 @@ package fieldset
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -31,6 +32,13 @@ func Merged(entries []metav1.ManagedFieldsEntry, is func(metav1.ManagedFieldsEnt
 		}
 	}
 	return fields
+}
+
+// keysOf returns the keys of a list item, given the name of its fields.
+func keysOf(name string) (keys map[string]any, ok bool) {
+	text, ok := strings.CutPrefix(name, "k:")
+	ok = ok && json.Unmarshal([]byte(text), &keys) == nil
+	return keys, ok
 }
 
 func merge(into, from map[string]any) {

@@ -44,14 +44,11 @@ func remove(value any, fields map[string]any, path string, paths map[string]bool
 		}
 	case []any:
 		for name, node := range fields {
-			text, ok := strings.CutPrefix(name, "k:")
-			node, isMap := node.(map[string]any)
-			var keys map[string]any
-			if !ok || !isMap || json.Unmarshal([]byte(text), &keys) != nil {
-				continue
-			}
-			for _, item := range itemsWith(value, keys) {
-				remove(item, node, path+fielddiff.KeyPath(keys), paths)
+			keys, ok := keysOf(name)
+			if node, isMap := node.(map[string]any); ok && isMap {
+				for _, item := range itemsWith(value, keys) {
+					remove(item, node, path+fielddiff.KeyPath(keys), paths)
+				}
 			}
 		}
 	}
@@ -62,24 +59,25 @@ func RemoveUnkept(value any, fields, kept map[string]any) {
 	for name, node := range fields {
 		below, _ := node.(map[string]any)
 		keptBelow, isKept := kept[name].(map[string]any)
-		if text, ok := strings.CutPrefix(name, "f:"); ok {
-			object, _ := value.(map[string]any)
-			switch sub := object[text].(type) {
-			case map[string]any:
-				RemoveUnkept(sub, below, keptBelow)
-				if !isKept && len(sub) == 0 {
-					delete(object, text)
-				}
-			case []any:
-				if isKept || len(below) > 0 {
-					object[text] = withoutUnkept(sub, below, keptBelow)
-				} else {
-					delete(object, text)
-				}
-			default:
-				if !isKept {
-					delete(object, text)
-				}
+		text, ok := strings.CutPrefix(name, "f:")
+		object, _ := value.(map[string]any)
+		if !ok {
+			continue
+		}
+		switch sub := object[text].(type) {
+		case map[string]any:
+			if RemoveUnkept(sub, below, keptBelow); !isKept && len(sub) == 0 {
+				delete(object, text)
+			}
+		case []any:
+			if isKept || len(below) > 0 {
+				object[text] = withoutUnkept(sub, below, keptBelow)
+			} else {
+				delete(object, text)
+			}
+		default:
+			if !isKept {
+				delete(object, text)
 			}
 		}
 	}
@@ -90,11 +88,7 @@ func withoutUnkept(list []any, fields, kept map[string]any) []any {
 	for name, node := range fields {
 		below, _ := node.(map[string]any)
 		keptBelow, isKept := kept[name].(map[string]any)
-		if text, ok := strings.CutPrefix(name, "k:"); ok {
-			var keys map[string]any
-			if json.Unmarshal([]byte(text), &keys) != nil {
-				continue
-			}
+		if keys, ok := keysOf(name); ok {
 			list = slices.DeleteFunc(list, func(item any) bool {
 				object, ok := item.(map[string]any)
 				if !ok || !hasKeys(object, keys) {

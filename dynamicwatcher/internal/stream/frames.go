@@ -22,8 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// maxFrame limits one event, in bytes. etcd accepts requests of 1.5 MiB, and JSON may be longer
-// than the stored form.
+// maxFrame limits one event, in bytes. etcd accepts requests of 1.5 MiB.
 const maxFrame = 16 << 20
 
 // protobufMagic begins every object in protobuf.

@@ -36,17 +36,15 @@ const (
 	// maxStatus limits the part of an error response that is read, in bytes.
 	maxStatus = 64 << 10
 
-	// silence limits how long a server may leave a request without an answer, or stop while it
-	// sends existing objects: proxies may hang for longer than API servers.
+	// silence limits pauses before an answer and within the existing objects: proxies may hang.
 	silence = 2 * time.Minute
 )
 
 // initialSilence limits pauses while a server sends existing objects. A server without support for
-// sendInitialEvents never sends the bookmark that ends them. client-go warns after the same time.
+// sendInitialEvents never sends the bookmark that ends them.
 const initialSilence = 10 * time.Second
 
-// plainFor is the time for which a group version is listed after its server did not send that
-// bookmark, perhaps because it was slow.
+// plainFor is the time for which a group version without that bookmark is listed.
 const plainFor = 10 * time.Minute
 
 var errNoBookmark = fmt.Errorf("no bookmark after the initial events for %v: listing from now on", initialSilence)
@@ -64,8 +62,7 @@ func newLimit(cancel context.CancelCauseFunc) *time.Timer {
 type HTTP struct {
 	base *url.URL
 	pool *pool
-	// plain contains the group versions without support for initial events, and the time until
-	// which that is assumed. An aggregated server may be older than the others.
+	// plain contains the group versions without support for initial events, and until when.
 	plain sync.Map
 	clock clock.PassiveClock
 }

@@ -169,3 +169,19 @@ func Expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) ||
 		apierrors.IsTimeout(err) && apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
+
+// Count returns the number of objects of a Target without Name and Selector. It requests a page of
+// one object. It returns -1 if the server does not return the number without sending all objects.
+// Its errors are those of Open.
+func (h *HTTP) Count(ctx context.Context, t Target) (int64, error) {
+	page, err := h.page(ctx, t, url.Values{"limit": {"1"}})
+	switch {
+	case err != nil:
+		return 0, err
+	case page.RemainingItemCount != nil:
+		return int64(len(page.events)) + *page.RemainingItemCount, nil
+	case page.Continue == "":
+		return int64(len(page.events)), nil
+	}
+	return -1, nil
+}

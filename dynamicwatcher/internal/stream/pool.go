@@ -37,8 +37,7 @@ type pool struct {
 	shards []*shard
 }
 
-// newPool makes a pool for the server of a configuration. A client that is not nil sends all
-// requests.
+// newPool makes a pool. A client that is not nil sends all requests.
 func newPool(config *rest.Config, client *http.Client, c clock.WithTicker) *pool {
 	p := &pool{perShard: streamsPerConnection, server: &server{clock: c}}
 	p.newClient = func() (*http.Client, error) { return rest.HTTPClientFor(OwnTransport(config)) }
@@ -60,8 +59,7 @@ func OwnTransport(config *rest.Config) *rest.Config {
 	return own
 }
 
-// acquire returns a client with room for one more stream. release must be called once when it has
-// ended.
+// acquire returns a client with room for one more stream, which ends with release.
 func (p *pool) acquire() (*shard, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +122,7 @@ func (p *pool) close() {
 	}
 }
 
-// shard is a client with its connection. While it has no connection, one request at a time tries to
-// open it, and the others wait.
+// shard is a client with its connection, which one request at a time tries to open.
 type shard struct {
 	pool    *pool
 	client  *http.Client
@@ -145,8 +142,7 @@ const (
 	turnChecks = 10
 )
 
-// do sends a request. Its limit starts when it no longer waits for others. do returns the epoch of
-// the connection, for failed.
+// do sends a request, and starts its limit when it is its turn. It returns the connection's epoch.
 func (s *shard) do(req *http.Request, limit *time.Timer) (resp *http.Response, epoch int, err error) {
 	opener, epoch, err := s.enter(req.Context())
 	if err != nil {
