@@ -69,7 +69,7 @@ var appliedWorkRules = []ruletest.Rule{
 
 	// Rules with one test each, in the order of the package's guarantees.
 	{Name: "works of others are left alone", Test: "^TestAppliedWork$/^Newcomer$", Edits: []ruletest.Edit{
-		{"reconciler/reconciler.go", "\tcase !r.opts.Owns(work):\n\t\treturn reconcile.Result{}, nil\n", ""}}},
+		{"reconciler/reconciler.go", "LabelShardOf] != \"\", !r.opts.Owns(work):", "LabelShardOf] != \"\":"}}},
 	{Name: "a refused apply is no claim", Test: "^TestAppliedWork$/^RefusedApply$", Edits: []ruletest.Edit{
 		{"applier_record.go", "\t\tinv.remove(refused)\n", ""}}},
 	{Name: "what a policy leaves has no owner", Test: "^TestAppliedWork$/^OrphanWithoutAgent$", Edits: []ruletest.Edit{
@@ -87,7 +87,7 @@ var appliedWorkRules = []ruletest.Rule{
 	{Name: "WaitGone finds the objects", Test: "^TestAppliedWork$/^WaitGoneAfterwards$", Edits: []ruletest.Edit{
 		{"waitgone.go", "case len(wait.entries) == 0 || shardsOf(work) > 0:", "case false:"}}},
 	{Name: "a resync repairs", Test: "^TestAppliedWork$/^Drift$/^resync$", Edits: []ruletest.Edit{
-		{"reconciler/reconciler.go", "return reconcile.Result{RequeueAfter: wait.Jitter(r.opts.Resync, 0.1)}, nil",
+		{"reconciler/reconciler.go", "return reconcile.Result{RequeueAfter: wait.Jitter(resync, 0.1)}, nil",
 			"_ = wait.Jitter\n\treturn reconcile.Result{}, nil"}}},
 	{Name: "a change of an object is a request", Test: "^TestAppliedWork$/^Drift$/^watch$", Edits: []ruletest.Edit{
 		{"reconciler/reconciler.go", "entriesErr = r.watch(work, append(entries, unmanaged(changes)...))", "_ = entries"}}},
