@@ -70,13 +70,6 @@ func isContainer(key Key) bool {
 	return kind == namespaceKind || kind == crdKind
 }
 
-func rankOf(gk schema.GroupKind) int {
-	if rank, ok := kindRanks[gk]; ok {
-		return rank
-	}
-	return rankContent
-}
-
 // DefaultProtected returns the default of [Options].Protected: the namespaces default, kube-system,
 // kube-public and kube-node-lease, and the CRD of AppliedWork.
 func DefaultProtected() []Key {
@@ -93,7 +86,10 @@ func DefaultProtected() []Key {
 func byRank(n int, kind func(int) schema.GroupKind) [ranks][]int {
 	var waves [ranks][]int
 	for i := range n {
-		rank := rankOf(kind(i))
+		rank, ok := kindRanks[kind(i)]
+		if !ok {
+			rank = rankContent
+		}
 		waves[rank] = append(waves[rank], i)
 	}
 	return waves
