@@ -36,7 +36,7 @@ var rules = []ruletest.Rule{
 	{Name: "an equal spec is not applied again", Edits: edits{
 		{"internal/agent/work.go", "equal := clientset.SameSpec(&obj.Spec, &spec.Work.Spec)", "equal := false"}}},
 	{Name: "an adopted work's status is published", Edits: edits{
-		{"internal/agent/work.go", "if (equal || had || w.ahead != ahead) && (", "if (had || w.ahead != ahead) && ("}}},
+		{"internal/agent/work.go", "if (equal || had || w.Ahead != ahead) && (", "if (had || w.Ahead != ahead) && ("}}},
 	{Name: "an old event is answered", Edits: edits{
 		{agentTable, "\t\treturn onSame(w, e)\n\t}\n\treturn Answer", "\t\treturn onSame(w, e)\n\t}\n\treturn Ignore"}}},
 	{Name: "the session of specs", Edits: edits{
@@ -48,7 +48,7 @@ var rules = []ruletest.Rule{
 	{Name: "the session of deletes", Test: "TestLateDeletionKeepsNewWork", Edits: edits{
 		{agentTable, "case !e.SessionMine && !e.NoUID:", "case !e.SessionMine && !e.NoUID && !e.Delete:"}}},
 	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{
-		{"internal/agent/work.go", "\t\tw.state = protocol.Deleting\n\t\tobj.DeletionTimestamp",
+		{"internal/agent/work.go", "\t\tw.State = protocol.Deleting\n\t\tobj.DeletionTimestamp",
 			"\t\tw.removeLocked()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
 	{Name: "gone is said again", Edits: edits{
 		{agentTable, "\tcase w.State == Tombstone && e.Delete:\n\t\treturn RepeatGone",
@@ -56,8 +56,8 @@ var rules = []ruletest.Rule{
 		{agentTable, "\t\tcase e.Delete:\n\t\t\treturn RepeatGone", "\t\tcase e.Delete:\n\t\t\treturn Ignore"}}},
 	{Name: "the version of a rejected spec is kept", Edits: edits{
 		{"internal/agent/work.go",
-			"\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
-			"\tif spec.Work != nil {\n\t\tw.uid, w.version, w.time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work " +
+			"\tw.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time\n\tif spec.Work == nil {\n\t\tswitch {",
+			"\tif spec.Work != nil {\n\t\tw.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work " +
 				"== nil {\n\t\tswitch {"}}},
 	{Name: "only new works extend the wait for an answer", Test: "TestListEndsWithoutRoomForReports", Edits: edits{
 		{"internal/agent/sync.go", "resyncID == \"\" && a.endsAnswers(source)", "false"},
@@ -77,9 +77,9 @@ var rules = []ruletest.Rule{
 	{Name: "a list for a source that connects", Edits: edits{
 		{"internal/agent/resync.go", "if m.ResyncID != \"\" && m.ResyncID == s.answered {", "if m.ResyncID != \"\" {"}}},
 	{Name: "sequences in lists", Edits: edits{
-		{"internal/agent/resync.go", "Source: w.source.name, SequenceID: w.seq}", "Source: w.source.name}"}}},
+		{"internal/agent/resync.go", "Source: w.source.name, SequenceID: w.Seq}", "Source: w.source.name}"}}},
 	{Name: "the echo of sequences", Edits: edits{
-		{"internal/agent/work.go", "if seq > w.seq {", "if false {"}}},
+		{"internal/agent/work.go", "if seq > w.Seq {", "if false {"}}},
 	{Name: "a refused spec is taken when it comes again", Test: "TestRefusedSpecArrivesWhenThereIsRoom", Edits: edits{
 		{agentTable, "case w.State == Held && w.Refused && !e.Delete:", "case false:"}}},
 	{Name: "a refused spec is confirmed", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
@@ -229,7 +229,7 @@ var rules = []ruletest.Rule{
 	{Name: "a work that another process deletes is created again", Test: "TestBundleDeletedByOlderProcess", Edits: edits{
 		{"internal/protocol/bundle.go", "(w.Reported || e.V >= w.V)", "e.V >= w.V"}}},
 	{Name: "a list shows the version that waits for the clean-up", Test: "TestListDuringCleanup", Edits: edits{
-		{"internal/agent/resync.go", "w.state == protocol.Deleting && w.next != nil {", "false {"}}},
+		{"internal/agent/resync.go", "w.State == protocol.Deleting && w.Next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it",
 		Test: "TestBundleAbandonedWorkHeldByFinalizer", Edits: edits{
 			{"internal/protocol/bundle.go", "Send:      w.Phase == SourceGone,", "Send:      false,"}}},

@@ -61,26 +61,23 @@ type Agent struct {
 }
 
 // agentSource is an agent's record of one source. Its account is charged for works, tombstones, the
-// requests in ask, the events of an answer, and lists and digests until they are published. The
-// fixed cost of a work includes its entries in confirm, ownRequests.recent, Agent.waiting and
-// Agent.tombstones. It also includes the answer of the work in the outbox, at most one. Statuses
-// are not charged. Agent.names is charged for the record of the source and its entry in syncState.
-// requestQueue charges requests, and maxRivals limits presence.
+// requests in ask, the events of an answer, and lists and digests until they are published, but not
+// for statuses. The fixed cost of a work includes its entries in confirm, ownRequests.recent,
+// Agent.waiting and Agent.tombstones, and one answer in the outbox. Agent.names is charged for the
+// record of the source and its entry in syncState, requestQueue charges requests, and maxRivals
+// limits presence.
 type agentSource struct {
 	name  string
 	works map[string]*agentWork // by resource ID, tombstones included
 	ask   map[string]int64      // resource IDs to request, each with the version that caused the request
 	// confirm has the works with a version to confirm: the source must learn that it has arrived.
-	confirm map[*agentWork]struct{}
-	dialect peer.Dialect
-	// answered is the ID of the last resync that was answered with a list.
-	answered string
+	confirm  map[*agentWork]struct{}
+	dialect  peer.Dialect
+	answered string // ID of the last resync that was answered with a list
 	account  peer.Account
-	asked    int64 // the charge for ask
-	used     bool  // it had a work
-	// refused has the works with refused specs. The value is whether there is room for the spec
-	// now.
-	refused map[*agentWork]bool
+	asked    int64               // the charge for ask
+	used     bool                // it had a work
+	refused  map[*agentWork]bool // works with refused specs; the value is whether the spec fits now
 }
 
 // New loads the store, claims the transport and returns an agent that is not started.
@@ -146,7 +143,6 @@ func New(transport cloudevents.Transport, options Options) (*Agent, error) {
 	return a, nil
 }
 
-// openStore loads the store, if there is one, and makes its journal.
 func (a *Agent) openStore() error {
 	options := &a.options
 	if options.Store == nil {
@@ -216,8 +212,10 @@ func (a *Agent) sourceLocked(name string) *agentSource {
 	s := a.sources[name]
 	if s == nil {
 		a.names.Set(0, peer.SourceSize(name))
-		s = &agentSource{name: name, works: map[string]*agentWork{}, ask: map[string]int64{},
-			account: peer.Account{Budget: a.budget}}
+		s = &agentSource{
+			name: name, works: map[string]*agentWork{}, ask: map[string]int64{}, confirm: map[*agentWork]struct{}{},
+			refused: map[*agentWork]bool{}, account: peer.Account{Budget: a.budget},
+		}
 		a.sources[name] = s
 	}
 	return s
@@ -256,7 +254,7 @@ func (a *Agent) logUnservedLocked() {
 	for name, s := range a.sources {
 		held := 0
 		for _, w := range s.works {
-			if w.state != protocol.Tombstone {
+			if w.State != protocol.Tombstone {
 				held++
 			}
 		}
@@ -267,9 +265,8 @@ func (a *Agent) logUnservedLocked() {
 	}
 }
 
-// ends reports whether a message of a source that is no longer served can end its works: a deletion
-// or a request for lists. These works still need a cleanup, and they keep their names from other
-// works.
+// ends reports whether a message of a source that is no longer served can end its works, which still
+// need a cleanup and keep their names: a deletion or a request for lists.
 func (a *Agent) ends(m codec.Message) bool {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -292,16 +289,16 @@ func stateOf(w *agentWork) protocol.AgentWork {
 		return protocol.AgentWork{}
 	}
 	view := protocol.AgentWork{
-		State:   w.state,
-		Version: protocol.Version{V: w.version, UID: string(w.uid)},
-		Seq:     w.seq,
-		Time:    w.time,
-		Refused: w.refused > 0,
+		State:      w.State,
+		Version:    protocol.Version{V: w.Version, UID: string(w.UID)},
+		Seq:        w.Seq,
+		Time:       w.Time,
+		Refused:    w.Refused > 0,
+		Finalizers: w.Relearned || w.Object != nil && len(w.Object.Finalizers) > 0,
 	}
-	if w.next != nil && w.state == protocol.Deleting {
-		view.NextV, view.NextTime = w.next.Version, w.next.Time
+	if w.Next != nil && w.State == protocol.Deleting {
+		view.NextV, view.NextTime = w.Next.Version, w.Next.Time
 	}
-	view.Finalizers = w.relearned || w.Object != nil && len(w.Object.Finalizers) > 0
 	return view
 }
 

@@ -4,8 +4,6 @@
 package agent
 
 import (
-	"fmt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
@@ -24,13 +22,13 @@ func (w *agentWork) accountLocked() {
 	}
 }
 
-// admit charges the source for a spec of w: its next spec, or its current one. If a spec exceeds
-// the bounds, admit drops its content, and the record reports the refusal. It returns an error if
+// admit charges the source for a spec of w: its next spec, or its current one. It drops the content
+// of a spec beyond the bounds, and the record reports the refusal. It returns an error instead if
 // there is no room for the report, and for a next spec, a spec without content, or a deletion.
 func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 	size := peer.RecordSize(w.id, spec.Name) + peer.SpecSize(spec)
 	if next {
-		size = w.size() - peer.SpecSize(w.next) + peer.SpecSize(spec)
+		size = w.size() - peer.SpecSize(w.Next) + peer.SpecSize(spec)
 	}
 	if w.source.account.ChargeSpec(size - w.charged) {
 		less := size < w.charged
@@ -58,28 +56,19 @@ func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 	return nil
 }
 
-// refusal returns the reason why a spec was refused.
-func (w *agentWork) refusal() string {
-	return fmt.Sprintf("the work has %d bytes: %v", w.refused, w.source.account.ErrFull())
-}
-
 // setRefused records the size of a refused spec; 0 means that no spec is refused.
 func (w *agentWork) setRefused(size int64) {
-	s := w.source
-	had := len(s.refused)
-	w.refused = size
-	switch {
-	case size == 0:
-		delete(s.refused, w)
-	case s.refused == nil:
-		s.refused = map[*agentWork]bool{w: false}
-	default:
-		s.refused[w] = false
+	refused := w.source.refused
+	had := len(refused)
+	if w.Refused = size; size == 0 {
+		delete(refused, w)
+	} else {
+		refused[w] = false
 	}
-	w.agent.refused += len(s.refused) - had
+	w.agent.refused += len(refused) - had
 }
 
-// roomLocked requests refused specs soon, because there may be room for some.
+// roomLocked requests refused specs soon: there may be room for some.
 func (a *Agent) roomLocked() {
 	if a.refused > 0 {
 		a.gatherLocked(askDelay)
@@ -96,7 +85,7 @@ func (a *Agent) findRoomLocked() {
 		peer, all := s.account.FreeForSpecs()
 		free := min(peer, all)
 		for w := range s.refused {
-			more := w.refused - w.charged
+			more := w.Refused - w.charged
 			fits := more <= free
 			if s.refused[w] = fits; fits {
 				free -= more
@@ -108,16 +97,16 @@ func (a *Agent) findRoomLocked() {
 // size estimates the memory that the source makes the agent keep for a work. Statuses do not count:
 // the agent's user writes them.
 func (w *agentWork) size() int64 {
-	size := peer.RecordSize(w.id, w.name) + peer.SpecSize(w.next)
+	size := peer.RecordSize(w.id, w.Name) + peer.SpecSize(w.Next)
 	if w.Object != nil {
-		meta := metav1.ObjectMeta{Labels: w.labels, Annotations: w.annotations, OwnerReferences: w.Object.OwnerReferences}
+		meta := metav1.ObjectMeta{Labels: w.Labels, Annotations: w.Annotations, OwnerReferences: w.Object.OwnerReferences}
 		size += int64(cache.SpecSize(&meta, &w.Object.Spec))
 	}
-	if w.lastMeta != nil {
-		size += int64(cache.MetaSize(w.lastMeta))
+	if w.LastMeta != nil {
+		size += int64(cache.MetaSize(w.LastMeta))
 	}
-	if w.problem != nil {
-		size += int64(len(w.problem.Message))
+	if w.Problem != nil {
+		size += int64(len(w.Problem.Message))
 	}
 	return size
 }

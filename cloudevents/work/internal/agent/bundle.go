@@ -18,16 +18,16 @@ import (
 func (w *agentWork) bundleStatusLocked(s *codec.Status) {
 	if s.SequenceID == 0 { // no status was published before, and the format requires a sequence
 		w.advance()
-		s.SequenceID = w.seq
+		s.SequenceID = w.Seq
 	}
-	meta := w.lastMeta
+	meta := w.LastMeta
 	if w.Object != nil {
 		meta = &w.Object.ObjectMeta
 	}
 	if meta != nil {
 		out := *meta
-		out.CreationTimestamp = w.created
-		out.Generation -= w.ahead
+		out.CreationTimestamp = w.Created
+		out.Generation -= w.Ahead
 		s.Metadata = &out
 	}
 }
@@ -50,7 +50,7 @@ func cleanupOnly(finalizers []string) []string {
 func (a *Agent) onBundleHashes(s *agentSource, m *codec.StatusResync) {
 	if len(m.Entries) == 0 {
 		for _, w := range s.works {
-			if w.state != protocol.Tombstone {
+			if w.State != protocol.Tombstone {
 				w.advance()
 				a.reply(w, "")
 			}

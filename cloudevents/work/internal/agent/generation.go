@@ -31,9 +31,9 @@ func (w *agentWork) count(obj *workv1.ManifestWork, spec *codec.Spec, changed bo
 // relate records which generation of the object belongs to a spec. A source that sends no
 // generation is assumed to count in the same way.
 func (w *agentWork) relate(generation int64, spec *codec.Spec) {
-	w.ahead, w.hash = 0, ""
+	w.Ahead, w.hash = 0, ""
 	if sent := generationOf(spec); sent != 0 {
-		w.ahead = generation - sent
+		w.Ahead = generation - sent
 	}
 }
 

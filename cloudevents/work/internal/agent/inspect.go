@@ -42,14 +42,13 @@ func (a *Agent) State() State {
 	for _, s := range a.sources {
 		state.Works += len(s.works)
 		for _, w := range s.works {
-			state.Records[w.id] = Record{s.name, w.name, string(w.uid), w.version, w.state, w.charged, w.size()}
+			state.Records[w.id] = Record{s.name, w.Name, string(w.UID), w.Version, w.State, w.charged, w.size()}
 		}
 	}
 	return state
 }
 
-// KeptRecords returns the records that the store must have now, by key: values
-// for encoding/json.
+// KeptRecords returns the records that the store must have now, by key: values for encoding/json.
 func (a *Agent) KeptRecords() map[string]any {
 	a.cache.Lock()
 	defer a.cache.Unlock()
@@ -87,9 +86,9 @@ func (a *Agent) CheckBudget() error {
 		for _, w := range s.works {
 			used += w.size()
 			if w.charged != w.size() {
-				return fmt.Errorf("work %s of source %s is charged %d bytes and has %d", w.name, name, w.charged, w.size())
+				return fmt.Errorf("work %s of source %s is charged %d bytes and has %d", w.Name, name, w.charged, w.size())
 			}
-			if w.refused > 0 {
+			if w.Refused > 0 {
 				refused++
 			}
 		}

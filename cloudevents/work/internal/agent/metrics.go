@@ -20,12 +20,8 @@ const (
 	specIgnored  = "ignored"
 )
 
-// agentSizes are the metrics that only an agent has.
-type agentSizes struct{ sources, synced *prometheus.Desc }
-
-// measure makes the metrics of the agent and registers them, if the options have a registerer. A
-// scrape may follow at once, so all data must exist already: a scrape does not wait for a Store to
-// load.
+// measure registers the metrics of the agent, if the options have a registerer. A scrape may follow
+// at once, so it is called after the Store is loaded.
 func (a *Agent) measure() error {
 	r := a.options.MetricsRegisterer
 	if r == nil {
@@ -34,15 +30,12 @@ func (a *Agent) measure() error {
 	m := peer.NewMetrics(r, a.options.Clock, peer.KindAgent, a.options.AgentID)
 	m.Outcomes = m.Set.Counters("specs_total", "Received specs.", "outcome",
 		specTaken, specDeletion, specAsked, specAnswered, specIgnored)
-	own := &agentSizes{
-		sources: m.Set.Desc("sources", "Known sources."),
-		synced:  m.Set.Desc("synced", "1 after the initial sync."),
-	}
+	sources := m.Set.Desc("sources", "Known sources.")
+	synced := m.Set.Desc("synced", "1 after the initial sync.")
 	a.metrics = m
-	return m.Register(func(out chan<- prometheus.Metric) { a.collect(m, own, out) })
+	return m.Register(func(out chan<- prometheus.Metric) { a.collect(m, sources, synced, out) })
 }
 
-// specOutcome returns the value of the label outcome for an action.
 func specOutcome(act protocol.AgentAction) string {
 	switch act {
 	case protocol.Create, protocol.CreateDeleting, protocol.Take, protocol.KeepNext:
@@ -57,34 +50,33 @@ func specOutcome(act protocol.AgentAction) string {
 	return specIgnored
 }
 
-// collect sends the sizes. It locks the agent's mutex once.
-func (a *Agent) collect(m *peer.Metrics, own *agentSizes, out chan<- prometheus.Metric) {
+func (a *Agent) collect(m *peer.Metrics, sources, synced *prometheus.Desc, out chan<- prometheus.Metric) {
 	works := map[string]int{"held": 0, "deleting": 0, "tombstone": 0, "waiting": 0, "rejected": 0}
 	degraded := 0
 	a.cache.Lock()
 	for _, s := range a.sources {
 		for _, w := range s.works {
 			switch {
-			case w.state == protocol.Tombstone:
+			case w.State == protocol.Tombstone:
 				works["tombstone"]++
-			case w.state == protocol.Deleting:
+			case w.State == protocol.Deleting:
 				works["deleting"]++
 			case w.Object != nil:
 				works["held"]++
-			case w.next != nil: // its name is taken
+			case w.Next != nil: // its name is taken
 				works["waiting"]++
 			default: // its first spec could not be decoded
 				works["rejected"]++
 			}
-			if w.problem != nil {
+			if w.Problem != nil {
 				degraded++
 			}
 		}
 	}
-	sources, synced := len(a.sources), !a.cache.Held()
+	known, held := len(a.sources), a.cache.Held()
 	now := peer.Sizes{Cache: a.cache.Stats(), Works: works, Degraded: degraded, Unsaved: a.journal.UnsavedLocked()}
 	a.cache.Unlock()
 	m.Collect(out, a.options.Outbox, now)
-	out <- meter.Gauge(own.sources, float64(sources))
-	out <- meter.Gauge(own.synced, meter.Bool(synced))
+	out <- meter.Gauge(sources, float64(known))
+	out <- meter.Gauge(synced, meter.Bool(!held))
 }

@@ -48,8 +48,7 @@ func (h *agentHandler) Received(m cloudevents.Message) {
 func (a *Agent) take(m cloudevents.Message) {
 	msg, err := a.options.Profile.Decode(m.Topic, m.Event)
 	if spec, ok := msg.(*codec.Spec); ok && err != nil {
-		// The agent can report this to the sender: the spec is handled without its content, and
-		// rejected below.
+		// The spec is handled without its content, so the rejection is reported to the source.
 		var bad *codec.Error
 		if errors.As(err, &bad) && bad.Code == codec.CodeData {
 			spec.Work = nil
@@ -69,7 +68,7 @@ func (a *Agent) take(m cloudevents.Message) {
 	}
 }
 
-// Refused reports a message that is not a CloudEvent.
+// Refused counts and logs messages that are not CloudEvents.
 func (h *agentHandler) Refused(topic string, err error) {
 	reason, n := peer.RefusedMessages(err)
 	(*Agent)(h).refuse(topic, err, reason, n)
@@ -115,14 +114,6 @@ func (a *Agent) receive(m codec.Message) error {
 	return fmt.Errorf("agent received unexpected event type %T", m)
 }
 
-// work returns the record of a source's work, or nil.
-func (a *Agent) work(source, id string) *agentWork {
-	if s := a.sources[source]; s != nil {
-		return s.works[id]
-	}
-	return nil
-}
-
 // onSpecLocked acts on a spec as protocol.OnSpec decides.
 func (a *Agent) onSpecLocked(m *codec.Spec) error {
 	noUID := m.UID == ""
@@ -130,15 +121,18 @@ func (a *Agent) onSpecLocked(m *codec.Spec) error {
 	if noUID {
 		n.Time = m.Time
 	}
-	if err := a.check(a.work(m.Source, m.ResourceID), m.ResourceID, n); err != nil {
+	var known *agentWork
+	if s := a.sources[m.Source]; s != nil {
+		known = s.works[m.ResourceID]
+	}
+	if err := a.check(known, m.ResourceID, n); err != nil {
 		return err
 	}
 	s, err := a.sourceOf(m.Source)
 	if err != nil {
 		return err
 	}
-	w := s.works[m.ResourceID]
-	before := stateOf(w)
+	before := stateOf(known)
 	act := protocol.OnSpec(before, protocol.SpecEvent{
 		Version:     protocol.Version{V: m.Version, UID: string(m.UID)},
 		Delete:      m.DeletionTimestamp != nil,
@@ -149,27 +143,28 @@ func (a *Agent) onSpecLocked(m *codec.Spec) error {
 		Bundle:      a.traits.Bundle,
 		Bare:        a.traits.Bundle && m.Name == m.ResourceID,
 	})
-	if w != nil {
-		w.statusAccepted(m.StatusSeq)
+	if known != nil {
+		known.statusAccepted(m.StatusSeq)
 	}
 	a.metrics.CountOutcome(specOutcome(act))
 	if m.ResyncID != "" {
 		a.metrics.CountAnswer(peer.Received)
 	}
 	s.dialect = peer.DialectOf(!noUID)
-	if err := a.act(act, s, w, m); err != nil {
+	if err := a.act(act, s, known, m); err != nil {
 		return err
 	}
-	if w = s.works[m.ResourceID]; w != nil {
+	w := s.works[m.ResourceID]
+	if w != nil {
 		w.accountLocked()
 	}
-	if w != nil && !noUID && w.state != protocol.Tombstone && act != protocol.Answer {
+	if w != nil && !noUID && w.State != protocol.Tombstone && act != protocol.Answer {
 		a.receivedLocked(w, act == protocol.Confirm || m.ResyncID != "")
 	}
 	if answer := a.answerFrom(m.Source, m.ResyncID); answer != nil {
 		answer.got(m.ID, &s.account)
 	}
-	after := stateOf(s.works[m.ResourceID])
+	after := stateOf(w)
 	a.progressLocked(m.Source, m.ResyncID, after.Version != before.Version || after.NextV != before.NextV)
 	return nil
 }
@@ -179,14 +174,14 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 	case protocol.Ask:
 		return a.ask(s, m.ResourceID, m.Version)
 	case protocol.Create, protocol.CreateDeleting:
-		known := w != nil
-		if !known {
-			w = &agentWork{agent: a, source: s, id: m.ResourceID, name: m.Name}
+		isNew := w == nil
+		if isNew {
+			w = &agentWork{agentRecord: agentRecord{Name: m.Name}, agent: a, source: s, id: m.ResourceID}
 		}
 		if err := w.admit(m, false); err != nil {
 			return err
 		}
-		if !known {
+		if isNew {
 			s.works[m.ResourceID], s.used = w, true
 			w.statusAccepted(m.StatusSeq)
 		}
@@ -200,20 +195,20 @@ func (a *Agent) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *c
 		if err := w.admit(m, true); err != nil {
 			return err // the source sends it again; the end of this deletion makes room
 		}
-		w.next = m
+		w.Next = m
 		a.keepLocked(w)
 	case protocol.MarkDeleting:
 		w.markDeleting(m)
 	case protocol.Remove:
-		w.uid, w.version, w.time = m.UID, m.Version, m.Time
+		w.UID, w.Version, w.Time = m.UID, m.Version, m.Time
 		w.trace.follow(m.TraceParent)
 		w.removeLocked()
 	case protocol.TakeDelete:
-		w.uid, w.version, w.time, w.next = m.UID, m.Version, m.Time, nil
+		w.UID, w.Version, w.Time, w.Next = m.UID, m.Version, m.Time, nil
 		w.relate(w.Object.Generation, m)
 		a.keepLocked(w)
 	case protocol.RepeatGone:
-		w.uid, w.version, w.time = m.UID, m.Version, m.Time
+		w.UID, w.Version, w.Time = m.UID, m.Version, m.Time
 		w.publishLocked()
 	case protocol.PublishStatus:
 		w.publishLocked()
@@ -235,7 +230,6 @@ func (w *agentWork) newErrors(spec *codec.Spec) error {
 
 // invalid counts and logs a spec that the schema forbids.
 func (w *agentWork) invalid(err error) {
-	w.agent.refuseLocked("", peer.Unusable(peer.RefusedSchema, "the spec of work %s of source %s is invalid: %w", w.name,
-		w.source.name, err),
-		peer.RefusedSchema, 1)
+	err = peer.Unusable(peer.RefusedSchema, "the spec of work %s of source %s is invalid: %w", w.Name, w.source.name, err)
+	w.agent.refuseLocked("", err, peer.RefusedSchema, 1)
 }

@@ -94,15 +94,13 @@ func (a *Agent) sendDue() time.Duration {
 
 // wakeLocked makes runRequests wake up no later than at a time.
 func (a *Agent) wakeLocked(at time.Time) {
-	if !at.Before(a.own.due) {
-		return
+	if at.Before(a.own.due) {
+		a.own.due = at
+		a.own.wake.Set()
 	}
-	a.own.due = at
-	a.own.wake.Set()
 }
 
-// ask collects a request for the state of a work at a version or later. Only the source of the work
-// can send it.
+// ask collects a request for a version of a work or a later one, which only its source can send.
 func (a *Agent) ask(s *agentSource, id string, version int64) error {
 	if _, ok := s.ask[id]; !ok {
 		if !s.account.Charge(askSize(id)) {
@@ -125,9 +123,9 @@ func (a *Agent) gatherLocked(delay time.Duration) {
 	}
 }
 
-// receivedLocked schedules the confirmation of a work's version to its source. A status usually
-// confirms the version, so a version of a new write waits for a status. With soon, it is confirmed
-// without waiting: it is from an answer, or was sent again.
+// receivedLocked schedules the confirmation of a work's version to its source. The version of a new
+// write waits for a status, which usually confirms it. With soon, it does not wait: it is from an
+// answer, or was sent again.
 func (a *Agent) receivedLocked(w *agentWork, soon bool) {
 	w.unconfirmed = true
 	if soon {
@@ -142,20 +140,16 @@ func (a *Agent) receivedLocked(w *agentWork, soon bool) {
 	}
 }
 
-// confirmLocked collects the confirmation of a work's version.
 func (a *Agent) confirmLocked(w *agentWork) {
 	if _, ok := w.source.confirm[w]; ok {
 		return
 	}
-	if w.source.confirm == nil {
-		w.source.confirm = map[*agentWork]struct{}{}
-	}
 	w.source.confirm[w] = struct{}{}
-	if a.own.gathered++; a.own.gathered < mostGathered {
-		a.gatherLocked(askDelay)
-	} else {
-		a.gatherLocked(0)
+	delay := askDelay
+	if a.own.gathered++; a.own.gathered >= mostGathered {
+		delay = 0
 	}
+	a.gatherLocked(delay)
 }
 
 // confirmRecentLocked confirms the versions that no status has confirmed in time.
@@ -168,7 +162,7 @@ func (a *Agent) confirmRecentLocked(now time.Time) {
 	for ; n < len(recent) && peer.IsDue(recent[n].due, now.Add(confirmBatch), confirmDelay); n++ {
 		w := recent[n].work
 		w.recent = false
-		if w.unconfirmed && w.source.works[w.id] == w && w.state != protocol.Tombstone {
+		if w.unconfirmed && w.source.works[w.id] == w && w.State != protocol.Tombstone {
 			a.confirmLocked(w)
 		}
 		recent[n] = recentSpec{}
@@ -178,8 +172,7 @@ func (a *Agent) confirmRecentLocked(now time.Time) {
 	}
 }
 
-// sendAsks sends each source a list of some works. Its entries are requests for works that only the
-// source can send, refused specs that fit now, and confirmations.
+// sendAsks sends each source a list of requested works, refused specs that fit now, and confirmations.
 func (a *Agent) sendAsks() {
 	a.findRoomLocked()
 	for _, s := range a.sources {
@@ -190,7 +183,7 @@ func (a *Agent) sendAsks() {
 			} // otherwise an answer has arrived; if it is older than the version, its confirmation shows that
 		}
 		for w := range s.confirm {
-			if w.unconfirmed && s.works[w.id] == w && w.state != protocol.Tombstone && w.saving == peer.Saved {
+			if w.unconfirmed && s.works[w.id] == w && w.State != protocol.Tombstone && w.saving == peer.Saved {
 				w.unconfirmed = false
 				entries = append(entries, w.entry())
 			}
@@ -202,7 +195,7 @@ func (a *Agent) sendAsks() {
 		}
 		clear(s.ask)
 		s.asked = s.account.Set(s.asked, 0)
-		s.confirm = nil
+		s.confirm = map[*agentWork]struct{}{}
 		if len(entries) == 0 {
 			continue
 		}
@@ -215,14 +208,13 @@ func (a *Agent) sendAsks() {
 	}
 }
 
-// lacks reports whether a deleted work, or a work in deletion, has no incarnation with a version or
-// above.
+// lacks reports whether a deleted work, or a work in deletion, is below a version.
 func (w *agentWork) lacks(version int64) bool {
-	switch w.state {
+	switch w.State {
 	case protocol.Tombstone:
-		return w.version < version
+		return w.Version < version
 	case protocol.Deleting:
-		return max(w.version, w.entry().Version) < version
+		return max(w.Version, w.entry().Version) < version
 	}
 	return false
 }
@@ -257,24 +249,21 @@ func (a *Agent) startDigestsLocked() {
 	a.own.digestAt = a.options.Clock.Now().Add(share)
 }
 
-// sendDigest sends a source the digest of its works, in a number of buckets.
 func (a *Agent) sendDigest(s *agentSource, buckets int) {
 	d := protocol.NewDigest(buckets)
 	for _, w := range s.works {
-		if w.state != protocol.Tombstone {
+		if w.State != protocol.Tombstone {
 			e := w.entry()
 			d.Add(e.ResourceID, protocol.Version{V: e.Version, UID: string(e.UID)}, e.SequenceID)
 		}
 	}
+	header := codec.Header{ID: a.ids.Next(), Source: s.name, Cluster: a.options.ClusterName, Agent: a.options.AgentID}
 	a.enqueue(engine.LaneControl, s.name, peer.Item{Profile: a.options.Profile, Content: &codec.Digest{
-		Header: codec.Header{ID: a.ids.Next(), Source: s.name, Cluster: a.options.ClusterName,
-			Agent: a.options.AgentID},
-		AgentSession: a.session, Works: d.Works, Sums: d.Sums,
+		Header: header, AgentSession: a.session, Works: d.Works, Sums: d.Sums,
 	}}, peer.ListCost+8*int64(buckets))
 }
 
-// resyncPeers compares all works with the sources that support no digests. If the options require
-// it, it compares them with all sources.
+// resyncPeers compares all works with the sources that support no digests; with ResyncAll, with all.
 func (a *Agent) resyncPeers() {
 	a.cache.Lock()
 	defer a.cache.Unlock()

@@ -29,9 +29,8 @@ func (a *Agent) resyncLocked() {
 	a.findRoomLocked()
 	if a.traits.Bundle && a.options.Sources != nil {
 		for _, name := range a.options.Sources {
-			s := a.sourceLocked(name)
-			a.sendList(engine.LaneControl,
-				&codec.SpecResync{Header: codec.Header{Source: name}, Entries: s.entries(nil, codec.Part{})})
+			entries := a.sourceLocked(name).entries(nil, codec.Part{})
+			a.sendList(engine.LaneControl, &codec.SpecResync{Header: codec.Header{Source: name}, Entries: entries})
 		}
 		a.beginSyncLocked("")
 		return
@@ -43,9 +42,7 @@ func (a *Agent) resyncLocked() {
 		entries = s.entries(entries, codec.Part{})
 	}
 	a.sendList(engine.LaneControl, &codec.SpecResync{
-		Header:    codec.Header{ResyncID: id},
-		Broadcast: true,
-		Entries:   entries,
+		Header: codec.Header{ResyncID: id}, Broadcast: true, Entries: entries,
 	})
 }
 
@@ -55,7 +52,7 @@ func (s *agentSource) entries(list []codec.SpecEntry, p codec.Part) []codec.Spec
 		list = slices.Grow(list, len(s.works))
 	}
 	for _, w := range s.works {
-		if w.state != protocol.Tombstone && peer.InPart(w.id, p) {
+		if w.State != protocol.Tombstone && peer.InPart(w.id, p) {
 			list = append(list, w.entry())
 		}
 	}
@@ -63,13 +60,12 @@ func (s *agentSource) entries(list []codec.SpecEntry, p codec.Part) []codec.Spec
 }
 
 // entry describes the version of a work that the agent has received. During the cleanup of an
-// incarnation, this is the next incarnation, if there is one. Its source must not send it again,
-// and has no status of it.
+// incarnation, this is the next incarnation, if there is one: it has no status yet.
 func (w *agentWork) entry() codec.SpecEntry {
 	w.healLocked(peer.BoundsOf(w.agent.traits, w.agent.options.Clock))
-	e := codec.SpecEntry{ResourceID: w.id, Version: w.version, UID: w.uid, Source: w.source.name, SequenceID: w.seq}
-	if w.state == protocol.Deleting && w.next != nil {
-		e.Version, e.UID, e.SequenceID = w.next.Version, w.next.UID, 0
+	e := codec.SpecEntry{ResourceID: w.id, Version: w.Version, UID: w.UID, Source: w.source.name, SequenceID: w.Seq}
+	if w.State == protocol.Deleting && w.Next != nil {
+		e.Version, e.UID, e.SequenceID = w.Next.Version, w.Next.UID, 0
 	}
 	if w.source.refused[w] { // not 0: a source without the work would not delete it
 		e.Version = max(e.Version-1, 0)
@@ -157,7 +153,7 @@ func (a *Agent) onHashesLocked(m *codec.StatusResync) error {
 		return nil
 	case m.Scope == codec.ScopeAll && len(m.Entries) == 0:
 		for _, w := range s.works {
-			if w.state != protocol.Tombstone {
+			if w.State != protocol.Tombstone {
 				a.reply(w, m.ResyncID)
 			}
 		}
@@ -184,12 +180,11 @@ func (a *Agent) compare(s *agentSource, m *codec.StatusResync) {
 		}
 		hash, err := w.statusHash()
 		if err != nil {
-			a.logger.Error(err, "Failed to hash a status", "work", w.name)
+			a.logger.Error(err, "Failed to hash a status", "work", w.Name)
 			continue
 		}
-		act := protocol.OnHash(stateOf(w), protocol.HashEntry{
-			UID: string(e.UID), Hash: e.Hash, StatusSeq: e.StatusSeq,
-		}, hash)
+		entry := protocol.HashEntry{UID: string(e.UID), Hash: e.Hash, StatusSeq: e.StatusSeq}
+		act := protocol.OnHash(stateOf(w), entry, hash)
 		w.statusAccepted(e.StatusSeq)
 		switch act {
 		case protocol.PublishStatus, protocol.RepeatGone:
@@ -214,14 +209,13 @@ func (a *Agent) answerWithList(s *agentSource, m *codec.StatusResync) {
 		return
 	}
 	s.answered = m.ResyncID
-	noID := m.ResyncID == ""
 	r := &codec.SpecResync{
 		Header:       codec.Header{Source: s.name, ResyncID: uuid.NewString()},
 		TargetSource: s.name,
 		Part:         m.Part,
 		Entries:      entries,
 	}
-	if noID {
+	if m.ResyncID == "" {
 		// A source with only the enhancement reads the shared topic, and has no store if it requests
 		// everything: an empty list makes it send all its works.
 		r.Broadcast = true

@@ -22,28 +22,46 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// storedAgentWork is the record of a work or a tombstone.
+// storedAgentWork is the content of a work's record in the Store.
 type storedAgentWork struct {
-	Name        string               `json:"name,omitempty"`
-	UID         types.UID            `json:"uid,omitempty"`
-	Version     int64                `json:"version"`
-	Seq         int64                `json:"sequence,omitempty"`
-	Inherited   bool                 `json:"inherited,omitempty"`
-	Time        time.Time            `json:"time,omitzero"`
-	State       protocol.AgentState  `json:"state"`
-	Next        *codec.Spec          `json:"next,omitempty"`
-	Labels      map[string]string    `json:"labels,omitempty"`
-	Annotations map[string]string    `json:"annotations,omitempty"`
-	Ahead       int64                `json:"generationAhead,omitempty"`
-	Problem     *metav1.Condition    `json:"problem,omitempty"`
-	Reported    bool                 `json:"reported,omitempty"`
-	Shrunk      bool                 `json:"shrunk,omitempty"`
-	Relearned   bool                 `json:"relearned,omitempty"`
-	Refused     int64                `json:"refused,omitempty"`
-	Removed     time.Time            `json:"buried,omitzero"`
-	LastMeta    *metav1.ObjectMeta   `json:"lastMetadata,omitempty"`
-	Created     *metav1.Time         `json:"created,omitempty"`
-	Object      *workv1.ManifestWork `json:"object,omitempty"`
+	agentRecord
+	Reported bool                 `json:"reported,omitempty"`
+	Shrunk   bool                 `json:"shrunk,omitempty"`
+	Object   *workv1.ManifestWork `json:"object,omitempty"`
+}
+
+// agentRecord is the part of an [agentWork] that the Store keeps.
+type agentRecord struct {
+	Name string `json:"name,omitempty"`
+	// UID is the incarnation: the UID at the source. The object's UID is local.
+	UID     types.UID `json:"uid,omitempty"`
+	Version int64     `json:"version"`
+	// Seq is the sequence of the last status. Inherited is whether it is from the source, not from
+	// this process.
+	Seq       int64               `json:"sequence,omitempty"`
+	Inherited bool                `json:"inherited,omitempty"`
+	Time      time.Time           `json:"time,omitzero"`
+	State     protocol.AgentState `json:"state"`
+	// Next is the spec to create when a deletion has ended, or when the name is free.
+	Next *codec.Spec `json:"next,omitempty"`
+	// Labels and Annotations are those that the source set last. Other keys belong to the agent.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Ahead is the object's generation minus the source's generation of the same spec.
+	Ahead int64 `json:"generationAhead,omitempty"`
+	// Problem is a condition that this SDK adds to the reported status.
+	Problem *metav1.Condition `json:"problem,omitempty"`
+	// Relearned is whether an earlier process may have applied the work: it first arrived in an
+	// answer, and the agent's user has not written to it yet.
+	Relearned bool `json:"relearned,omitempty"`
+	// Refused is the size of the record with a spec that was refused for lack of room, in bytes.
+	Refused int64     `json:"refused,omitempty"`
+	Removed time.Time `json:"buried,omitzero"`
+	// LastMeta is the metadata of a removed object, for profiles that send it. Created is the
+	// creation time of the source's object; the agent's object has the time of its first
+	// incarnation.
+	LastMeta *metav1.ObjectMeta `json:"lastMetadata,omitempty"`
+	Created  metav1.Time        `json:"created,omitzero"`
 }
 
 var (
@@ -83,17 +101,7 @@ func (w *agentWork) Content() any {
 	if w.source.works[w.id] != w {
 		return nil
 	}
-	out := &storedAgentWork{
-		Name: w.name, UID: w.uid, Version: w.version, Seq: w.seq, Inherited: w.inherited, Time: w.time, State: w.state,
-		Next: w.next, Labels: w.labels, Annotations: w.annotations, Ahead: w.ahead, Problem: w.problem, Reported: w.reported,
-		Shrunk: w.shrunk, Relearned: w.relearned, Refused: w.refused, Removed: w.removed, LastMeta: w.lastMeta,
-		Object: w.Object,
-	}
-	if !w.created.IsZero() {
-		created := w.created
-		out.Created = &created
-	}
-	return out
+	return &storedAgentWork{w.agentRecord, w.reporting != notReported, w.reporting == reportedShort, w.Object}
 }
 
 // Saved puts the work into the outbox if it waited for its record to be durable.
@@ -140,28 +148,14 @@ func (a *Agent) load(ctx context.Context) error {
 	}
 	slices.SortFunc(a.tombstones, func(a, b tombstone) int { return a.removed.Compare(b.removed) })
 	for _, waiting := range a.waiting {
-		slices.SortFunc(waiting, func(a, b *agentWork) int { return cmp.Compare(a.seq, b.seq) })
+		slices.SortFunc(waiting, func(a, b *agentWork) int { return cmp.Compare(a.Seq, b.Seq) })
 	}
 	return nil
 }
 
 func (a *Agent) loadRecord(key string, value []byte) error {
 	if key == journal.KeyMeta {
-		var m journal.Meta
-		if err := json.Unmarshal(value, &m); err != nil {
-			return err
-		}
-		if err := m.Check(a.ownMeta()); err != nil {
-			return err
-		}
-		a.cache.Begin(m.ResourceVersion)
-		a.covered = m.Sources
-		added := slices.ContainsFunc(a.options.Sources,
-			func(source string) bool { return !slices.Contains(m.Sources, source) })
-		if m.Synced && !added {
-			a.endSyncLocked()
-		}
-		return nil
+		return a.loadMeta(value)
 	}
 	source, id, ok := journal.ParseKey(journal.PrefixWork, key)
 	if !ok {
@@ -175,21 +169,34 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 	return nil
 }
 
+func (a *Agent) loadMeta(value []byte) error {
+	var m journal.Meta
+	if err := json.Unmarshal(value, &m); err != nil {
+		return err
+	}
+	if err := m.Check(a.ownMeta()); err != nil {
+		return err
+	}
+	a.cache.Begin(m.ResourceVersion)
+	a.covered = m.Sources
+	isNew := func(source string) bool { return !slices.Contains(m.Sources, source) }
+	if m.Synced && !slices.ContainsFunc(a.options.Sources, isNew) {
+		a.endSyncLocked()
+	}
+	return nil
+}
+
 // restore makes a work from its record.
 func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
-	w := &agentWork{
-		agent: a, source: s, id: id, name: stored.Name,
-		uid: stored.UID, version: stored.Version, seq: stored.Seq, inherited: stored.Inherited, time: stored.Time,
-		state: stored.State, next: stored.Next, labels: stored.Labels, annotations: stored.Annotations,
-		ahead:   stored.Ahead,
-		problem: stored.Problem, reported: stored.Reported, shrunk: stored.Shrunk, relearned: stored.Relearned,
-		removed: stored.Removed, lastMeta: stored.LastMeta,
-	}
-	if stored.Created != nil {
-		w.created = *stored.Created
+	w := &agentWork{agentRecord: stored.agentRecord, agent: a, source: s, id: id}
+	switch {
+	case stored.Shrunk:
+		w.reporting = reportedShort
+	case stored.Reported:
+		w.reporting = reported
 	}
 	s.works[id], s.used = w, true
-	if w.uid != "" { // so it receives digests before its first event
+	if w.UID != "" { // so it receives digests before its first event
 		s.dialect = peer.DialectExtended
 	}
 	if stored.Refused > 0 {
@@ -199,9 +206,9 @@ func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 	switch {
 	case stored.Object != nil:
 		a.cache.Restore(w, stored.Object)
-	case w.state == protocol.Tombstone:
+	case w.State == protocol.Tombstone:
 		a.addTombstoneLocked(w)
-	case w.next != nil:
-		a.waiting[w.name] = append(a.waiting[w.name], w)
+	case w.Next != nil:
+		a.waiting[w.Name] = append(a.waiting[w.Name], w)
 	}
 }

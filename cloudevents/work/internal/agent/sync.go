@@ -54,10 +54,9 @@ func (a *syncAnswer) got(id string, of *peer.Account) {
 
 // release drops the events of the answer.
 func (a *syncAnswer) release() {
-	if a == nil || a.account == nil {
-		return
+	if a != nil && a.account != nil {
+		a.received, a.charged = nil, a.account.Set(a.charged, 0)
 	}
-	a.received, a.charged = nil, a.account.Set(a.charged, 0)
 }
 
 // complete reports whether the end marker and all events before it have arrived.
@@ -80,8 +79,7 @@ func (a *syncAnswer) partial() bool { return !a.complete() && (a.expected >= 0 |
 const mostTries = 3
 
 // enough reports whether an answer that lists need not wait for is not requested again. An answer
-// without an end marker may have lost it, or its source does not have all its works yet: it is
-// requested again only once.
+// without an end marker is requested again only once: its source may not have all its works yet.
 func (a *syncAnswer) enough() bool {
 	return !a.partial() || a.tries >= mostTries || a.expected < 0 && a.tries > 0
 }
@@ -128,14 +126,11 @@ func (a *Agent) asked() bool {
 // is expected.
 func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
 	answer := a.sync.answers[source]
-	if answer == nil {
-		if a.sources[source] == nil {
-			return nil
-		}
+	if answer == nil && a.sources[source] != nil {
 		answer = newSyncAnswer(a.sync.resyncID, a.options.Clock.Now())
 		a.sync.answers[source] = answer
 	}
-	if resyncID == "" || answer.resyncID != resyncID {
+	if answer == nil || resyncID == "" || answer.resyncID != resyncID {
 		return nil
 	}
 	return answer
@@ -220,10 +215,7 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 		}
 		next = peer.Earliest(next, limit)
 	}
-	if !held {
-		return next
-	}
-	if whole {
+	if held && whole {
 		a.endSyncLocked()
 		return time.Time{}
 	}
@@ -236,14 +228,12 @@ func (a *Agent) endsAnswers(name string) bool {
 	return !a.traits.Bundle && (s == nil || s.dialect != peer.DialectEnhancement)
 }
 
-// answeredLocked reports whether the answer of a source is complete.
 func (a *Agent) answeredLocked(name string, answer *syncAnswer, now time.Time) bool {
 	return answer.complete() || !a.endsAnswers(name) &&
 		peer.IsDue(answer.progress.Add(a.options.QuietTime), now, a.options.QuietTime)
 }
 
-// askAgainLocked sends a source the list of its works again. The source answers with the missing
-// works.
+// askAgainLocked sends a source the list of its works again, and returns when to repeat that.
 func (a *Agent) askAgainLocked(name string, old *syncAnswer, now time.Time) (due time.Time) {
 	answer := newSyncAnswer(uuid.NewString(), now)
 	answer.tries, answer.timed = old.tries+1, old.timed
@@ -291,9 +281,10 @@ func (a *Agent) missingLocked(now time.Time) (missing, refused []string) {
 	return missing, refused
 }
 
-// waitSynced waits for the end of the initial sync. Start may be called soon in another goroutine:
-// without that call, waitSynced returns ServiceUnavailable after the quiet time.
-func (a *Agent) waitSynced(ctx context.Context) error {
+// WaitSynced waits for the end of the initial sync: before that, works of a source that has not
+// answered would look deleted. Start may be called soon in another goroutine. Without that call,
+// WaitSynced returns ServiceUnavailable after the quiet time.
+func (a *Agent) WaitSynced(ctx context.Context) error {
 	select {
 	case <-a.synced:
 		return nil // even if the agent has stopped since
@@ -314,7 +305,7 @@ func (a *Agent) waitSynced(ctx context.Context) error {
 		case <-a.stopped:
 			return peer.ErrStopped
 		case <-ctx.Done():
-			return a.notSynced(ctx.Err())
+			return clientset.Timeout(a.syncProblem()+": "+ctx.Err().Error(), 1, ctx.Err())
 		case <-late:
 			a.cache.Lock()
 			started := a.started
@@ -325,11 +316,6 @@ func (a *Agent) waitSynced(ctx context.Context) error {
 			late = nil
 		}
 	}
-}
-
-// notSynced returns the error of a call with a context that ended before the initial sync.
-func (a *Agent) notSynced(cause error) error {
-	return clientset.Timeout(a.syncProblem()+": "+cause.Error(), 1, cause)
 }
 
 // syncProblem returns the reason why the initial sync has not ended.

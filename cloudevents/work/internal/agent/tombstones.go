@@ -20,8 +20,8 @@ func (w *agentWork) removeLocked() { w.removeAsLocked(nil) }
 // state.
 func (w *agentWork) removeAsLocked(last *workv1.ManifestWork) {
 	a := w.agent
-	next := w.next
-	if w.state != protocol.Deleting {
+	next := w.Next
+	if w.State != protocol.Deleting {
 		next = nil // a spec that waited for its name is deleted as well
 	}
 	if w.Object != nil {
@@ -31,41 +31,39 @@ func (w *agentWork) removeAsLocked(last *workv1.ManifestWork) {
 				meta = last.ObjectMeta
 			}
 			meta.ManagedFields = nil
-			w.lastMeta = &meta
+			w.LastMeta = &meta
 		}
 		a.cache.Remove(w, last)
 	}
 	w.stopWaiting()
 	w.setRefused(0)
-	w.state, w.next, w.problem, w.shrunk, w.relearned = protocol.Tombstone, nil, nil, false, false
-	w.labels, w.annotations = nil, nil
-	w.removed = a.options.Clock.Now()
-	a.expireTombstonesLocked(w.removed)
+	w.State, w.Next, w.Problem, w.Relearned, w.Labels, w.Annotations = protocol.Tombstone, nil, nil, false, nil, nil
+	w.reporting.restore()
+	w.Removed = a.options.Clock.Now()
+	a.expireTombstonesLocked(w.Removed)
 	a.addTombstoneLocked(w)
 	w.publishLocked()
 	if next != nil {
 		w.create(ownSpec(next))
 	}
 	w.accountLocked()
-	a.serveWaiting(w.name)
+	a.serveWaiting(w.Name)
 }
 
 // stopWaiting removes the work from the works that wait for their name.
 func (w *agentWork) stopWaiting() {
 	a := w.agent
-	rest := slices.DeleteFunc(a.waiting[w.name], func(other *agentWork) bool { return other == w })
-	if len(rest) == 0 {
-		delete(a.waiting, w.name)
-		return
+	a.waiting[w.Name] = slices.DeleteFunc(a.waiting[w.Name], func(other *agentWork) bool { return other == w })
+	if len(a.waiting[w.Name]) == 0 {
+		delete(a.waiting, w.Name)
 	}
-	a.waiting[w.name] = rest
 }
 
 // serveWaiting creates the first work that waits for a name, if the name is free now.
 func (a *Agent) serveWaiting(name string) {
 	for len(a.waiting[name]) > 0 && a.cache.Get(a.options.ClusterName, name) == nil {
 		w := a.waiting[name][0]
-		spec := ownSpec(w.next)
+		spec := ownSpec(w.Next)
 		w.stopWaiting()
 		w.create(spec)
 		w.accountLocked()
@@ -78,7 +76,7 @@ func (a *Agent) serveWaiting(name string) {
 func (a *Agent) addTombstoneLocked(w *agentWork) {
 	if !w.listed {
 		w.listed = true
-		a.tombstones = append(a.tombstones, tombstone{w, w.removed})
+		a.tombstones = append(a.tombstones, tombstone{w, w.Removed})
 	}
 }
 
@@ -94,8 +92,8 @@ func (a *Agent) expireTombstonesLocked(now time.Time) {
 		w := g.work
 		w.listed = false
 		switch {
-		case w.state != protocol.Tombstone || w.source.works[w.id] != w:
-		case w.removed.Equal(g.removed):
+		case w.State != protocol.Tombstone || w.source.works[w.id] != w:
+		case w.Removed.Equal(g.removed):
 			delete(w.source.works, w.id)
 			w.accountLocked()
 			a.keepLocked(w)

@@ -4,12 +4,13 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -31,54 +32,55 @@ import (
 // was not created: its spec could not be used, or its name is taken.
 type agentWork struct {
 	cache.Entry
-	agent  *Agent
-	source *agentSource
-	id     string
-	name   string
-
-	uid     types.UID // the incarnation: the UID at the source; the object's UID is local
-	version int64
-	seq     int64 // of the last status
-	// inherited is whether seq is from the source, not from this process.
-	inherited bool
-	time      time.Time
+	agentRecord
+	agent     *Agent
+	source    *agentSource
+	id        string
 	trace     traces
-	state     protocol.AgentState
-	// next is the spec to create when a deletion has ended, or when the name is free.
-	next *codec.Spec
-	// labels and annotations are those that the source set last. Other keys belong to the agent.
-	labels, annotations map[string]string
-	// ahead is the object's generation minus the source's generation of the same spec.
-	ahead int64
-	// problem is a condition that this SDK adds to the reported status.
-	problem *metav1.Condition
-	hash    string // of the reported status; empty until it is needed
-	// reported is whether a nonempty status was published: from then on, an empty status is
-	// published too.
-	reported bool
-	// shrunk is whether the status could not be published, so only conditions of this SDK are
-	// reported.
-	shrunk bool
-	// relearned is whether an earlier process may have applied the work: it first arrived in an
-	// answer, and the agent's user has not written to it yet.
-	relearned bool
-	removed   time.Time
-	// lastMeta is the metadata of a removed object, for profiles that send it. created is the
-	// creation time of the source's object; the agent's object has the time of its first
-	// incarnation.
-	lastMeta *metav1.ObjectMeta
-	created  metav1.Time
+	hash      string // of the reported status; empty until it is needed
+	reporting reporting
+	saving    peer.Saving
+	charged   int64 // the cost of the record for its source
 	// unconfirmed is whether neither a status nor a list has confirmed this version to the source.
-	// recent is whether the agent waits for a status to do that.
-	unconfirmed, recent bool
-	saving              peer.Saving
-	// charged is the cost of the record for its source. refused is the size of the record with a
-	// spec that was refused for lack of room.
-	charged, refused int64
-	// listed is whether the work has a place in Agent.tombstones.
-	listed bool
-	// answering is whether a status of an answer is queued in the outbox.
-	answering atomic.Bool
+	unconfirmed bool
+	// The following are places in queues, which outlive the reason for which the work was queued:
+	// recent is one in ownRequests.recent, listed in Agent.tombstones, answering in the outbox, for a
+	// status of an answer.
+	recent, listed bool
+	answering      atomic.Bool
+}
+
+// reporting is what the source has learned of a work's status.
+type reporting uint8
+
+const (
+	notReported   reporting = iota // no nonempty status was published, and no empty one is published
+	reported                       // an empty status is published too
+	reportedShort                  // the status could not be published: only conditions of this SDK are reported
+)
+
+// publish notes that a status is published. It reports whether it is the first.
+func (r *reporting) publish() (first bool) {
+	if first = *r == notReported; first {
+		*r = reported
+	}
+	return first
+}
+
+// shorten notes that the status could not be published. It returns false if the short form could
+// not be published either.
+func (r *reporting) shorten() bool {
+	was := *r
+	*r = reportedShort
+	return was != reportedShort
+}
+
+// restore notes that a new status may be published. It reports whether the previous one was short.
+func (r *reporting) restore() (short bool) {
+	if short = *r == reportedShort; short {
+		*r = reported
+	}
+	return short
 }
 
 // publishLocked puts the work into the outbox with a status newer than all before.
@@ -89,34 +91,33 @@ func (w *agentWork) publishLocked() {
 }
 
 // statusAccepted records the sequence of a status that the source has accepted. A sequence above
-// all sequences of this process is from an earlier process. More statuses of that process may be in
-// flight.
+// all of this process is from an earlier process, which may have more statuses in flight.
 func (w *agentWork) statusAccepted(seq int64) {
-	if seq > w.seq {
-		w.seq, w.inherited = seq, true
+	if seq > w.Seq {
+		w.Seq, w.Inherited = seq, true
 		w.agent.keepLocked(w)
 	}
 }
 
-// advance assigns the sequence of the next status. If the clock is behind that of an earlier
-// process, that process may have assigned the next number too. Two statuses with one number would
-// look like one status, so advance skips some numbers.
+// advance assigns the sequence of the next status. An earlier process with a faster clock may have
+// assigned the next number too, and two statuses with one number would look like one status. So
+// advance skips some numbers.
 func (w *agentWork) advance() {
 	w.agent.keepLocked(w)
-	now := w.agent.options.Clock.Now()
+	now, skip := w.agent.options.Clock.Now(), int64(0)
 	if w.agent.traits.Bundle {
-		skip := int64(0)
-		if w.inherited {
+		if w.Inherited {
 			skip = 1 + rand.Int64N(maxSkipMillis)
 		}
-		w.seq, w.inherited = protocol.NextSnowflake(w.seq, now, skip), false
-		return
+		w.Seq = protocol.NextSnowflake(w.Seq, now, skip)
+	} else {
+		next := protocol.Next(w.Seq, now)
+		if w.Inherited && next == w.Seq+1 {
+			skip = rand.Int64N(maxSkip)
+		}
+		w.Seq = next + skip
 	}
-	next := protocol.Next(w.seq, now)
-	if w.inherited && next == w.seq+1 {
-		next += rand.Int64N(maxSkip)
-	}
-	w.seq, w.inherited = next, false
+	w.Inherited = false
 }
 
 const (
@@ -130,25 +131,23 @@ const (
 // report returns the status to publish. nil means that the event has only UID and version.
 func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	var status workv1.ManifestWorkStatus
-	switch {
-	case w.shrunk:
-	case w.Object != nil:
+	if w.Object != nil && w.reporting != reportedShort {
 		status = w.Object.Status
 	}
-	status = countedBack(status, w.ahead)
-	if w.problem != nil {
-		status = withCondition(status, *w.problem)
+	status = countedBack(status, w.Ahead)
+	if w.Problem != nil {
+		status = withCondition(status, *w.Problem)
 	}
-	if w.state == protocol.Tombstone {
+	if w.State == protocol.Tombstone {
 		status = withCondition(status, metav1.Condition{
 			Type:               codec.ConditionDeleted,
 			Status:             metav1.ConditionTrue,
 			Reason:             "ManifestsDeleted",
 			Message:            "the work is gone from cluster " + w.agent.options.ClusterName,
-			LastTransitionTime: metav1.NewTime(w.removed).Rfc3339Copy(),
+			LastTransitionTime: metav1.NewTime(w.Removed).Rfc3339Copy(),
 		})
 	}
-	if peer.EmptyStatus(&status) && !w.reported {
+	if peer.EmptyStatus(&status) && w.reporting == notReported {
 		return nil
 	}
 	return &status
@@ -182,11 +181,10 @@ func (w *agentWork) Settled(err error) {
 	}
 	w.agent.cache.Lock()
 	defer w.agent.cache.Unlock()
-	if w.shrunk {
-		return // the short form was not published either: the engine has logged it
+	if !w.reporting.shorten() {
+		return // the engine has logged it
 	}
-	w.shrunk = true
-	if w.state == protocol.Tombstone {
+	if w.State == protocol.Tombstone {
 		w.publishLocked()
 		return
 	}
@@ -209,18 +207,17 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	status := codec.Status{
 		Header: codec.Header{
 			ID: a.ids.Next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
-			Cluster: a.options.ClusterName, Agent: a.options.AgentID, ResyncID: resyncID, TraceParent: w.trace.reported(),
+			Cluster: a.options.ClusterName, Agent: a.options.AgentID, ResyncID: resyncID, TraceParent: cmp.Or(w.trace.said, w.trace.spec),
 		},
-		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: w.version, UID: w.uid, Name: w.name},
+		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: w.Version, UID: w.UID, Name: w.Name},
 		Action:     action,
-		SequenceID: w.seq,
+		SequenceID: w.Seq,
 		Status:     w.report(),
 	}
-	if w.next == nil || w.state != protocol.Deleting {
+	if w.Next == nil || w.State != protocol.Deleting {
 		w.unconfirmed = false
 	}
-	if status.Status != nil && !w.reported {
-		w.reported = true
+	if status.Status != nil && w.reporting.publish() {
 		a.keepLocked(w)
 	}
 	if a.traits.Bundle {
@@ -230,16 +227,16 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	return peer.Encode(a.options.Profile, &status)
 }
 
-// create adds the object of a spec, unless the spec cannot be used or another source's work has its
-// name.
+// create adds the object of a spec, unless the spec is invalid or another source's work has its name.
 func (w *agentWork) create(spec *codec.Spec) {
 	a := w.agent
 	a.keepLocked(w)
 	w.trace.follow(spec.TraceParent)
-	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
-	w.next, w.lastMeta, w.problem, w.shrunk, w.ahead = nil, nil, nil, false, 0
-	w.relearned = w.relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
-	w.state = protocol.Held
+	w.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time
+	w.Next, w.LastMeta, w.Problem, w.Ahead = nil, nil, nil, 0
+	w.reporting.restore()
+	w.Relearned = w.Relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
+	w.State = protocol.Held
 	if spec.Work == nil {
 		w.rejectEmpty("nothing was applied")
 		return
@@ -249,8 +246,8 @@ func (w *agentWork) create(spec *codec.Spec) {
 		w.reject("InvalidSpec", "the spec is invalid, and nothing was applied: "+err.Error())
 		return
 	}
-	w.name = spec.Name
-	if !crd.NameFits(w.name) { // a peer may send its resource ID, or any name of its user
+	w.Name = spec.Name
+	if !crd.NameFits(w.Name) { // a peer may send its resource ID, or any name of its user
 		if spec.DeletionTimestamp != nil {
 			w.removeLocked()
 			return
@@ -258,32 +255,32 @@ func (w *agentWork) create(spec *codec.Spec) {
 		w.reject("InvalidSpec", "the name is not valid for a Kubernetes object: nothing was applied")
 		return
 	}
-	if other := a.cache.Get(a.options.ClusterName, w.name); other != nil {
+	if other := a.cache.Get(a.options.ClusterName, w.Name); other != nil {
 		if spec.DeletionTimestamp != nil {
 			w.removeLocked() // another work has the name, so this work has nothing to clean up
 			return
 		}
-		w.next = spec
-		if !slices.Contains(a.waiting[w.name], w) {
-			a.waiting[w.name] = append(a.waiting[w.name], w)
+		w.Next = spec
+		if !slices.Contains(a.waiting[w.Name], w) {
+			a.waiting[w.Name] = append(a.waiting[w.Name], w)
 		}
 		w.reject("NameConflict", "a work of source "+other.source.name+" has this name on the cluster")
 		return
 	}
 	obj := spec.Work
-	obj.Namespace, obj.Name = a.options.ClusterName, w.name
+	obj.Namespace, obj.Name = a.options.ClusterName, w.Name
 	obj.UID = types.UID(uuid.NewString())
-	w.created = obj.CreationTimestamp
+	w.Created = obj.CreationTimestamp
 	if obj.CreationTimestamp.IsZero() {
 		obj.CreationTimestamp = metav1.NewTime(a.options.Clock.Now()).Rfc3339Copy()
 	}
 	if obj.Generation == 0 {
 		obj.Generation = 1
 	}
-	w.labels, w.annotations = obj.Labels, obj.Annotations
+	w.Labels, w.Annotations = obj.Labels, obj.Annotations
 	obj.Finalizers = cleanupOnly(obj.Finalizers)
 	if spec.DeletionTimestamp != nil {
-		w.state = protocol.Deleting
+		w.State = protocol.Deleting
 		obj.DeletionTimestamp = spec.DeletionTimestamp
 		obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
 		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
@@ -304,7 +301,7 @@ func ownSpec(spec *codec.Spec) *codec.Spec {
 
 // reject reports a spec that is not applied. The last valid spec remains.
 func (w *agentWork) reject(reason, message string) {
-	w.problem = &metav1.Condition{
+	w.Problem = &metav1.Condition{
 		Type:               workv1.WorkDegraded,
 		Status:             metav1.ConditionTrue,
 		Reason:             reason,
@@ -316,34 +313,33 @@ func (w *agentWork) reject(reason, message string) {
 
 // rejectEmpty reports a spec without its content: it could not be decoded, or was refused.
 func (w *agentWork) rejectEmpty(effect string) {
-	if w.refused > 0 {
-		w.reject("SpecRefused", w.refusal()+": "+effect)
+	if w.Refused > 0 {
+		w.reject("SpecRefused", fmt.Sprintf("the work has %d bytes: %v: %s", w.Refused, w.source.account.ErrFull(), effect))
 		return
 	}
 	w.reject("InvalidSpec", "the spec cannot be decoded: "+effect)
 }
 
-// take replaces the spec. An equal spec changes at most metadata. It is answered with the status,
-// because no other component has a reason to send one.
+// take replaces the spec. An equal spec changes at most metadata, and is answered with the status.
 func (w *agentWork) take(spec *codec.Spec) {
 	w.agent.keepLocked(w)
 	w.trace.follow(spec.TraceParent)
-	other := w.uid != spec.UID
-	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
+	other := w.UID != spec.UID
+	w.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time
 	if spec.Work == nil {
 		switch {
 		case w.Object == nil: // a spec that waits for its name is older
 			w.stopWaiting()
-			w.next = nil
+			w.Next = nil
 		case other: // no generation of this incarnation is applied
-			w.ahead = w.Object.Generation
+			w.Ahead = w.Object.Generation
 		}
 		w.rejectEmpty("the previous spec stays applied")
 		return
 	}
 	if err := w.newErrors(spec); err != nil {
 		if other {
-			w.ahead = w.Object.Generation
+			w.Ahead = w.Object.Generation
 		}
 		w.invalid(err)
 		w.reject("InvalidSpec", "the spec is invalid, and the previous spec stays applied: "+err.Error())
@@ -351,13 +347,13 @@ func (w *agentWork) take(spec *codec.Spec) {
 	}
 	if w.Object == nil { // an earlier spec was rejected, or the name is taken: then the work keeps its place
 		w.create(spec)
-		if w.problem == nil {
+		if w.Problem == nil {
 			w.publishLocked()
 		}
 		return
 	}
-	had, ahead := w.problem != nil, w.ahead
-	w.problem, w.created = nil, spec.Work.CreationTimestamp
+	had, ahead := w.Problem != nil, w.Ahead
+	w.Problem, w.Created = nil, spec.Work.CreationTimestamp
 	obj := *w.Object
 	clientset.KeepEqualManifests(&obj.Spec, &spec.Work.Spec)
 	equal := clientset.SameSpec(&obj.Spec, &spec.Work.Spec)
@@ -366,16 +362,16 @@ func (w *agentWork) take(spec *codec.Spec) {
 		peer.DetachFrom(&w.Object.Spec, &obj.Spec)
 	}
 	w.count(&obj, spec, !equal)
-	obj.Labels = mergeKeys(obj.Labels, w.labels, spec.Work.Labels)
-	obj.Annotations = mergeKeys(obj.Annotations, w.annotations, spec.Work.Annotations)
+	obj.Labels = mergeKeys(obj.Labels, w.Labels, spec.Work.Labels)
+	obj.Annotations = mergeKeys(obj.Annotations, w.Annotations, spec.Work.Annotations)
 	obj.OwnerReferences = spec.Work.OwnerReferences
-	w.labels, w.annotations = spec.Work.Labels, spec.Work.Annotations
+	w.Labels, w.Annotations = spec.Work.Labels, spec.Work.Annotations
 	if !equal || obj.Generation != w.Object.Generation || !clientset.SameMetadata(&obj, w.Object) {
 		w.agent.put(w, &obj)
 	}
 	// In the profile ManifestBundle an empty status is sent too, and would replace the source's
 	// status. A changed offset of generations changes the report of the same status.
-	if (equal || had || w.ahead != ahead) && (!w.agent.traits.Bundle || w.report() != nil) {
+	if (equal || had || w.Ahead != ahead) && (!w.agent.traits.Bundle || w.report() != nil) {
 		w.publishLocked()
 	}
 }
@@ -409,12 +405,12 @@ func mergeKeys(current, before, now map[string]string) map[string]string {
 // markDeleting sets the deletionTimestamp. The deletion waits for the object's finalizers.
 func (w *agentWork) markDeleting(spec *codec.Spec) {
 	w.trace.follow(spec.TraceParent)
-	w.uid, w.version, w.time = spec.UID, spec.Version, spec.Time
+	w.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time
 	if w.Object == nil { // its spec could not be used; an earlier process may have applied another spec
 		w.create(spec)
 		return
 	}
-	w.state = protocol.Deleting
+	w.State = protocol.Deleting
 	w.setRefused(0)
 	obj := *w.Object
 	if len(obj.Finalizers) == 0 {
@@ -451,15 +447,5 @@ type traces struct {
 	said string // of the last write of a status, if it has one
 }
 
-// reported returns the traceparent of a status.
-func (t *traces) reported() string {
-	if t.said != "" {
-		return t.said
-	}
-	return t.spec
-}
-
 // follow records the traceparent of a new spec.
-func (t *traces) follow(traceParent string) {
-	*t = traces{spec: peer.ValidTrace(traceParent)}
-}
+func (t *traces) follow(traceParent string) { *t = traces{spec: peer.ValidTrace(traceParent)} }

@@ -9,6 +9,7 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -35,17 +36,12 @@ func (a *agentBackend) Supports(verb string, _ clientset.Subresource) error {
 	return nil
 }
 
-// List waits for the initial sync: before that, a work of a source that has not answered would look
-// deleted.
 func (a *agentBackend) List(ctx context.Context, q *cache.Query) (cache.Page, error) {
-	if err := a.waitSynced(ctx); err != nil {
+	if err := a.WaitSynced(ctx); err != nil {
 		return cache.Page{}, err
 	}
 	return a.cache.List(q)
 }
-
-// WaitSynced waits for the initial sync, like List.
-func (a *agentBackend) WaitSynced(ctx context.Context) error { return a.waitSynced(ctx) }
 
 // Refresh does nothing: only this process changes an agent's works.
 func (a *agentBackend) Refresh(context.Context) (bool, error) { return false, nil }
@@ -85,7 +81,6 @@ func (a *agentBackend) Admit(
 	return clientset.ValidateChange(current, next, false, invalid)
 }
 
-// Commit replaces an object.
 func (a *agentBackend) Commit(
 	ctx context.Context, current, next *workv1.ManifestWork,
 ) (*workv1.ManifestWork, bool, error) {
@@ -116,16 +111,16 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*wo
 			return nil, false, err
 		}
 	}
-	w.relearned = false // a controller handles the work, with or without finalizers
-	if w.state == protocol.Deleting && len(next.Finalizers) == 0 {
+	w.Relearned = false // a controller handles the work, with or without finalizers
+	if w.State == protocol.Deleting && len(next.Finalizers) == 0 {
 		w.trace.said = trace
 		w.removeAsLocked(next)
 		return next, true, nil
 	}
 	a.put(w, next)
 	if published {
-		if w.shrunk { // otherwise the problem is the spec, which has not changed
-			w.shrunk, w.problem = false, nil
+		if w.reporting.restore() { // otherwise the problem is the spec, which has not changed
+			w.Problem = nil
 		}
 		w.trace.said = trace
 		w.publishLocked()
@@ -150,7 +145,7 @@ func (a *Agent) fits(obj *workv1.ManifestWork) error {
 			ID: a.ids.Next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
 			Cluster: a.options.ClusterName, Agent: a.options.AgentID,
 		},
-		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: a.traits.MaxVersion, UID: w.uid, Name: w.name},
+		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: a.traits.MaxVersion, UID: w.UID, Name: w.Name},
 		SequenceID: math.MaxInt64,
 		Metadata:   &obj.ObjectMeta,
 		Status:     &obj.Status,
@@ -166,16 +161,10 @@ func (a *Agent) fits(obj *workv1.ManifestWork) error {
 
 // roughStatusSize estimates the bytes of a status in an event. Escapes may double parts of it.
 func roughStatusSize(s *workv1.ManifestWorkStatus) int {
-	size := 0
-	for i := range s.Conditions {
-		size += len(s.Conditions[i].Message) + len(s.Conditions[i].Reason) + 160
-	}
+	size := roughSize(s.Conditions)
 	for i := range s.ResourceStatus.Manifests {
 		m := &s.ResourceStatus.Manifests[i]
-		size += 400
-		for j := range m.Conditions {
-			size += len(m.Conditions[j].Message) + len(m.Conditions[j].Reason) + 160
-		}
+		size += 400 + roughSize(m.Conditions)
 		for j := range m.StatusFeedbacks.Values {
 			v := m.StatusFeedbacks.Values[j].Value
 			size += 200
@@ -185,6 +174,13 @@ func roughStatusSize(s *workv1.ManifestWorkStatus) int {
 				}
 			}
 		}
+	}
+	return size
+}
+
+func roughSize(conditions []metav1.Condition) (size int) {
+	for i := range conditions {
+		size += len(conditions[i].Message) + len(conditions[i].Reason) + 160
 	}
 	return size
 }
