@@ -13,9 +13,8 @@ import (
 	"os"
 )
 
-// bbolt maps the file into memory and trusts its content. A missing or invalid page ends the
-// process with a fault, or with a panic that cannot be recovered. So the whole file is read once
-// before bbolt uses it, and checked against the few rules of its pages.
+// bbolt maps the file into memory and trusts its content: an invalid page ends the process. So the
+// whole file is read once before bbolt uses it, and checked against the few rules of its pages.
 
 // The format of bbolt's files. Numbers have the byte order of the machine.
 const (
@@ -57,7 +56,6 @@ type checker struct {
 	used []bool // by page
 }
 
-// checkFile returns [ErrDamaged] with the reason, or the error of the file.
 func checkFile(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -76,7 +74,7 @@ func checkFile(path string) error {
 		return damaged("it has %d pages of %d: it was cut", have, c.pages)
 	}
 	c.used = make([]bool, c.pages)
-	if err := c.bucket(c.root, 0); err != nil {
+	if _, err := c.tree(c.root, nil, nil, 0); err != nil {
 		return err
 	}
 	return c.free()
@@ -96,23 +94,16 @@ func readMeta(file io.ReaderAt) (newest meta, err error) {
 		}
 		return err
 	}
-	if err := take(0); err != nil {
-		return newest, err
-	}
-	if found {
+	if err = take(0); found {
 		err = take(newest.pageSize)
-	} else {
-		for at := int64(leastPage); at <= mostPage && !found && err == nil; at *= 2 {
-			err = take(at)
-		}
 	}
-	switch {
-	case err != nil:
-		return newest, err
-	case !found:
-		return newest, damaged("it does not begin as a database")
+	for at := int64(leastPage); at <= mostPage && !found && err == nil; at *= 2 {
+		err = take(at)
 	}
-	return newest, nil
+	if err == nil && !found {
+		err = damaged("it does not begin as a database")
+	}
+	return newest, err
 }
 
 // metaAt reads one meta page. ok is false if it is not valid.
@@ -164,12 +155,6 @@ func (c *checker) page(id uint64) ([]byte, error) {
 	return page, nil
 }
 
-// bucket checks the tree of pages below a root page.
-func (c *checker) bucket(root uint64, level int) error {
-	_, err := c.tree(root, nil, nil, level)
-	return err
-}
-
 // tree checks the part of a tree below a page. Its keys must be at least low and below high; nil
 // means no bound. It returns the last key.
 func (c *checker) tree(id uint64, low, high []byte, level int) (last []byte, err error) {
@@ -204,7 +189,7 @@ func (c *checker) tree(id uint64, low, high []byte, level int) (last []byte, err
 				return nil, err
 			}
 		case e.bucket:
-			if err := c.inner(e.value, id, level+1); err != nil {
+			if err := c.bucket(e.value, id, level+1); err != nil {
 				return nil, err
 			}
 		}
@@ -212,14 +197,14 @@ func (c *checker) tree(id uint64, low, high []byte, level int) (last []byte, err
 	return low, nil
 }
 
-// inner checks a bucket by its value in the parent: the number of its root page, or the whole
-// bucket.
-func (c *checker) inner(value []byte, parent uint64, level int) error {
+// bucket checks a bucket by its value in the parent: the number of its root page, or all its keys.
+func (c *checker) bucket(value []byte, parent uint64, level int) error {
 	if len(value) < bucketSize {
 		return damaged("a bucket of page %d is cut", parent)
 	}
 	if root := binary.NativeEndian.Uint64(value); root != 0 {
-		return c.bucket(root, level)
+		_, err := c.tree(root, nil, nil, level)
+		return err
 	}
 	page := value[bucketSize:]
 	if len(page) < headerSize || binary.NativeEndian.Uint16(page[8:]) != flagLeaf {
@@ -241,7 +226,6 @@ type element struct {
 	child      uint64 // of a branch
 }
 
-// elements returns the keys of a branch or a leaf.
 func elements(page []byte, id uint64) ([]element, error) {
 	n := binary.NativeEndian
 	branch, count := n.Uint16(page[8:]) == flagBranch, int(n.Uint16(page[10:]))

@@ -12,11 +12,10 @@
 // batch in progress entirely or not at all. Only one process can have the file open at a time. The
 // file does not shrink when works are deleted: its pages are used again.
 //
-// Open checks the structure of the whole file. A truncated, empty or overwritten file is an error,
-// [ErrDamaged]. Open does not detect changed bytes within a value. After damage, restore a backup
-// as the doc of package work describes, or remove the file: the source or agent then starts with an
-// empty Store. If the program stores related data in another file, such as the reasons for its
-// works, restore or remove both together.
+// Open checks the structure of the whole file, but does not detect changed bytes within a value.
+// After [ErrDamaged], restore a backup as STORES.md of package work describes, or remove the file:
+// the source or agent then starts with an empty Store. If the program stores related data in
+// another file, such as the reasons for its works, restore or remove both together.
 package boltstore
 
 import (
@@ -64,21 +63,19 @@ var _ work.Store = &Store{}
 // bucket holds the records.
 var bucket = []byte("records")
 
-// Open opens the file at path, and creates it if it does not exist. Its folder must exist. Open
-// returns [ErrLocked] if another process has the file open, and [ErrDamaged] if the file is empty,
-// is not a database, or is damaged. It also returns an error if the file is the database of another
-// program. Open does not change a file that it refuses.
+// Open opens the file at path, and creates it if it does not exist. Its folder must exist. Errors
+// are [ErrLocked], [ErrDamaged], and those of the file; a database of another program is an error
+// too. Open does not change a file that it refuses.
 func Open(path string, o Options) (*Store, error) {
 	if path == "" {
 		return nil, errors.New("boltstore.Open: a path is required")
 	}
 	s, err := open(path, o.withDefaults())
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		err = ErrLocked
-	}
 	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("open the store %s: %w", path, ErrLocked)
 	case errors.Is(err, ErrDamaged):
-		return nil, fmt.Errorf("open the store %s: %w; restore it, or remove it to start without a past", path, err)
+		return nil, fmt.Errorf("open the store %s: %w; restore it, or remove it to start with an empty Store", path, err)
 	case err != nil:
 		return nil, fmt.Errorf("open the store %s: %w", path, err)
 	}
@@ -136,8 +133,7 @@ func check(path string, o Options) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil // it will be created
 	}
-	// bbolt locks the file and checks its beginning. It would initialize an empty file, but not in
-	// read-only mode.
+	// In read-only mode bbolt locks the file and checks its beginning, and initializes no empty file.
 	reader, err := bbolt.Open(path, o.Mode, &bbolt.Options{Timeout: o.LockTimeout, ReadOnly: true})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
@@ -181,19 +177,18 @@ func (s *Store) Apply(ctx context.Context, changes []work.Change) error {
 	return closed(s.db.Update(func(tx *bbolt.Tx) error {
 		records := tx.Bucket(bucket)
 		for _, c := range changes {
-			if err := apply(records, c); err != nil {
+			var err error
+			if c.Value == nil {
+				err = records.Delete([]byte(c.Key))
+			} else {
+				err = records.Put([]byte(c.Key), c.Value)
+			}
+			if err != nil {
 				return fmt.Errorf("record %q: %w", c.Key, err)
 			}
 		}
 		return nil
 	}))
-}
-
-func apply(records *bbolt.Bucket, c work.Change) error {
-	if c.Value == nil {
-		return records.Delete([]byte(c.Key))
-	}
-	return records.Put([]byte(c.Key), c.Value)
 }
 
 // Close waits for the calls in progress and closes the file. It may be called more than once.
