@@ -17,15 +17,11 @@ import (
 // Member converts the JSON of spec or status to the API server's form, with defaults, and returns
 // its validation errors.
 func Member(member string, data []byte) ([]byte, field.ErrorList) {
-	root, err := Schema()
-	if err != nil {
-		return nil, field.ErrorList{field.InternalError(nil, err)}
-	}
 	var value any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &value); err != nil {
 		return nil, field.ErrorList{field.Invalid(field.NewPath(member), field.OmitValueType{}, err.Error())}
 	}
-	s := property(root, member)
+	s := property(Schema(), member)
 	Prune(value, s, member)
 	dropNulls(value, s)
 	defaults(value, s)
@@ -42,10 +38,6 @@ func Member(member string, data []byte) ([]byte, field.ErrorList) {
 // since the constraints of the other kind are unknown. A status replaces that of the existing
 // object, so its constraints apply.
 func Foreign(member string, data []byte) field.ErrorList {
-	root, err := Schema()
-	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
-	}
 	var value any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &value); err != nil {
 		return nil // the decoder returns the error
@@ -53,21 +45,17 @@ func Foreign(member string, data []byte) field.ErrorList {
 	if member == Status {
 		return Validate(member, value)
 	}
-	return withStructure(field.NewPath(member), value, property(root, member), nil)
+	return withStructure(field.NewPath(member), value, property(Schema(), member), nil)
 }
 
 // Unknown returns the paths of members of an object, in JSON, that are not in the schema.
 func Unknown(data []byte) ([]string, error) {
-	root, err := Schema()
-	if err != nil {
-		return nil, err
-	}
 	var obj map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &obj); err != nil {
 		return nil, err
 	}
-	dropNulls(obj, root)
-	return Prune(obj, root, ""), nil
+	dropNulls(obj, Schema())
+	return Prune(obj, Schema(), ""), nil
 }
 
 // Unstructured converts a typed object. It omits empty structs that Go's encoder writes and an API
@@ -81,7 +69,7 @@ func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) 
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &out); err != nil {
 		return nil, err
 	}
-	// typed clients send it
+	// An empty workload that no manager owns is from a typed client.
 	if len(obj.ManagedFields) > 0 && len(obj.Spec.Workload.Manifests) == 0 && !managesWorkload(obj) {
 		withoutEmpty(out, "spec", "workload")
 	}
@@ -94,8 +82,7 @@ func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) 
 	return u, shape(out)
 }
 
-// managesWorkload reports whether a manager owns the workload. An owned workload is kept even if it
-// is empty.
+// managesWorkload reports whether a manager owns the workload, which is then kept even if empty.
 func managesWorkload(obj *workv1.ManifestWork) bool {
 	for i := range obj.ManagedFields {
 		var fields struct {

@@ -70,10 +70,6 @@ func FieldManager(sub string) (*managedfields.FieldManager, error) {
 
 // newTypeConverter completes the CRD's schema to the form that the API server publishes.
 func newTypeConverter() (managedfields.TypeConverter, error) {
-	root, err := Schema()
-	if err != nil {
-		return nil, err
-	}
 	metadata := &spec.Schema{}
 	data, err := yaml.YAMLToJSON(objectMeta)
 	if err != nil {
@@ -82,7 +78,7 @@ func newTypeConverter() (managedfields.TypeConverter, error) {
 	if err := json.Unmarshal(data, metadata); err != nil {
 		return nil, fmt.Errorf("read the schema of metadata: %w", err)
 	}
-	complete := withEmbedded(root)
+	complete := withEmbedded(Schema())
 	complete.Properties["metadata"] = *spec.RefSchema(metadataRef)
 	complete.Extensions = maps.Clone(complete.Extensions)
 	complete.AddExtension("x-kubernetes-group-version-kind", []any{

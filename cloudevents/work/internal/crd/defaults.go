@@ -4,6 +4,7 @@
 package crd
 
 import (
+	"cmp"
 	"slices"
 
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -13,43 +14,32 @@ import (
 // and has the tag omitempty. It replaces values behind pointers instead of changing them, since
 // they may be shared. It allocates nothing if all values are set.
 func Default(s *workv1.ManifestWorkSpec) {
-	cloned := false
+	if !slices.ContainsFunc(s.ManifestConfigs, lacks) {
+		return
+	}
+	s.ManifestConfigs = slices.Clone(s.ManifestConfigs)
 	for i := range s.ManifestConfigs {
-		c := &s.ManifestConfigs[i]
-		if !lacks(c) {
-			continue
-		}
-		if !cloned {
-			s.ManifestConfigs, cloned = slices.Clone(s.ManifestConfigs), true
-			c = &s.ManifestConfigs[i]
-		}
-		fill(c)
+		fill(&s.ManifestConfigs[i])
 	}
 }
 
 // lacks reports whether fill would change something.
-func lacks(c *workv1.ManifestConfigOption) bool {
+func lacks(c workv1.ManifestConfigOption) bool {
 	u := c.UpdateStrategy
 	return c.FeedbackScrapeType == "" || u != nil &&
 		(u.Type == "" || u.ServerSideApply != nil && u.ServerSideApply.FieldManager == "")
 }
 
 func fill(c *workv1.ManifestConfigOption) {
-	if c.FeedbackScrapeType == "" {
-		c.FeedbackScrapeType = workv1.FeedbackPollType
-	}
+	c.FeedbackScrapeType = cmp.Or(c.FeedbackScrapeType, workv1.FeedbackPollType)
 	if c.UpdateStrategy == nil {
 		return
 	}
 	u := *c.UpdateStrategy
-	if u.Type == "" {
-		u.Type = workv1.UpdateStrategyTypeUpdate
-	}
+	u.Type = cmp.Or(u.Type, workv1.UpdateStrategyTypeUpdate)
 	if u.ServerSideApply != nil {
 		a := *u.ServerSideApply
-		if a.FieldManager == "" {
-			a.FieldManager = workv1.DefaultFieldManager
-		}
+		a.FieldManager = cmp.Or(a.FieldManager, workv1.DefaultFieldManager)
 		u.ServerSideApply = &a
 	}
 	c.UpdateStrategy = &u

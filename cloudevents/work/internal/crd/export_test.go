@@ -17,10 +17,7 @@ var (
 // Constraints returns the errors of the API server's validator. If whole is true, the validator
 // receives the value as a whole, otherwise the elements of long lists separately.
 func Constraints(member string, value any, whole bool) field.ErrorList {
-	root, err := Schema()
-	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
-	}
+	root := Schema()
 	all := map[string]any{member: value}
 	if whole {
 		return validated(nil, "", all, root)

@@ -56,7 +56,7 @@ func plainMetadata(data []byte) bool {
 			return false
 		}
 		value, after, ok := bytes.Cut(rest, []byte{'"'})
-		if !ok || len(value) > 63 || !plainLabel(value) {
+		if !ok || len(value) > 63 || !isLabel(value) {
 			return false
 		}
 		if data = after; string(data) == "}" {
@@ -64,18 +64,6 @@ func plainMetadata(data []byte) bool {
 		}
 	}
 	return false
-}
-
-func plainLabel(s []byte) bool {
-	if len(s) == 0 || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for _, c := range s {
-		if !isLower(c) && !isDigit(c) && c != '-' {
-			return false
-		}
-	}
-	return true
 }
 
 // maxMetadata is the limit of members and elements in the metadata of a manifest. An owner with two

@@ -33,9 +33,8 @@ func (objects) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 
 // Default implements [runtime.ObjectDefaulter].
 func (objects) Default(obj runtime.Object) {
-	root, err := Schema()
-	if u, ok := obj.(*unstructured.Unstructured); ok && err == nil {
-		defaults(u.Object, root)
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		defaults(u.Object, Schema())
 	}
 }
 
@@ -61,13 +60,9 @@ func (objects) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string)
 // shape converts an object as the API server does when it reads one: it removes unknown members,
 // nulls and empty metadata, also in the manifests.
 func shape(obj map[string]any) error {
-	root, err := Schema()
-	if err != nil {
-		return err
-	}
-	Prune(obj, root, "")
-	dropNulls(obj, root)
-	visit(nil, obj, root, func(_ *field.Path, x any, s *spec.Schema) bool {
+	Prune(obj, Schema(), "")
+	dropNulls(obj, Schema())
+	visit(nil, obj, Schema(), func(_ *field.Path, x any, s *spec.Schema) bool {
 		if manifest, ok := x.(map[string]any); ok && extension[bool](s, embedded) {
 			_ = shapeMetadata(manifest) // invalid metadata stays unchanged
 		}

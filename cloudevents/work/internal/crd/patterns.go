@@ -65,8 +65,8 @@ func isSubdomain(s string) bool {
 // NameFits reports whether s is a valid name of a work: a DNS subdomain of at most 253 bytes.
 func NameFits(s string) bool { return len(s) <= 253 && isSubdomain(s) }
 
-func isLabel(s string) bool {
-	if s == "" || s[0] == '-' || s[len(s)-1] == '-' {
+func isLabel[T string | []byte](s T) bool {
+	if len(s) == 0 || s[0] == '-' || s[len(s)-1] == '-' {
 		return false
 	}
 	for i := range len(s) {

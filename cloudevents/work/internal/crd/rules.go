@@ -79,13 +79,12 @@ func duplicates(path *field.Path, list []any, s *spec.Schema) field.ErrorList {
 
 // embeddedResource checks apiVersion, kind and metadata of an embedded object.
 func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
-	var errs field.ErrorList
-	errs = append(errs, typeMeta(path.Child("apiVersion"), obj, "apiVersion", func(s string) string {
+	errs := typeMeta(path.Child("apiVersion"), obj, "apiVersion", func(s string) string {
 		if _, err := schema.ParseGroupVersion(s); err != nil {
 			return err.Error()
 		}
 		return ""
-	})...)
+	})
 	errs = append(errs, typeMeta(path.Child("kind"), obj, "kind", func(s string) string {
 		if wrong := utilvalidation.IsDNS1035Label(strings.ToLower(s)); len(wrong) > 0 {
 			return "may have mixed case, but should otherwise match: " + strings.Join(wrong, ",")
@@ -103,8 +102,8 @@ func embeddedResource(path *field.Path, obj map[string]any) field.ErrorList {
 	if typed.Name == "" {
 		typed.Name = "fakename" // manifests may omit it, objects may not
 	}
-	return append(errs, validation.ValidateObjectMeta(typed, typed.Namespace != "", pathSegment,
-		path.Child("metadata"))...)
+	namespaced := typed.Namespace != ""
+	return append(errs, validation.ValidateObjectMeta(typed, namespaced, pathSegment, path.Child("metadata"))...)
 }
 
 // errMetadata is returned for metadata over maxMetadata.
@@ -133,13 +132,13 @@ func decodeMetadata(metadata any) (*metav1.ObjectMeta, error) {
 // Malformed returns the first error in spec or status for which an API server cannot decode the
 // object, or nil. This is an embedded object with wrong types of apiVersion, kind or metadata.
 func Malformed(member string, data []byte) *field.Error {
-	root, err := Schema()
 	var value any
-	if err != nil || kjson.UnmarshalCaseSensitivePreserveInts(data, &value) != nil {
+	if kjson.UnmarshalCaseSensitivePreserveInts(data, &value) != nil {
 		return nil
 	}
 	var first *field.Error
-	visit(field.NewPath(member), value, property(root, member), func(path *field.Path, x any, s *spec.Schema) bool {
+	part := property(Schema(), member)
+	visit(field.NewPath(member), value, part, func(path *field.Path, x any, s *spec.Schema) bool {
 		if obj, ok := x.(map[string]any); ok && extension[bool](s, embedded) {
 			first = malformed(path, obj)
 		}

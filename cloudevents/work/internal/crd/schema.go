@@ -26,8 +26,15 @@ var definition []byte
 //go:embed objectmeta.yaml
 var objectMeta []byte
 
-// Schema returns the CRD's schema of version v1. Callers must not change it: it is shared.
-var Schema = sync.OnceValues(func() (*spec.Schema, error) { return parse(definition) })
+// Schema returns the CRD's schema of version v1. Callers must not change it: it is shared. It
+// panics if the embedded CRD is invalid, which depends on no input.
+var Schema = sync.OnceValue(func() *spec.Schema {
+	s, err := parse(definition)
+	if err != nil {
+		panic(err)
+	}
+	return s
+})
 
 func parse(definition []byte) (*spec.Schema, error) {
 	var crd struct {

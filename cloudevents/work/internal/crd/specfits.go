@@ -5,6 +5,7 @@ package crd
 
 import (
 	"iter"
+	"slices"
 	"strings"
 
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -19,8 +20,7 @@ func SpecFits(s *workv1.ManifestWorkSpec) bool { return manifestsAreJSON(s) && D
 // ManifestsFit is [SpecFits] for the manifests alone.
 func ManifestsFit(s *workv1.ManifestWorkSpec) bool { return manifestsAreJSON(s) && manifestsFit(s) }
 
-// DecodedSpecFits is [SpecFits] for a spec that was decoded from JSON: its manifests are valid
-// JSON.
+// DecodedSpecFits is [SpecFits] for a spec with manifests that are known to be valid JSON.
 func DecodedSpecFits(s *workv1.ManifestWorkSpec) bool {
 	for i := range s.ManifestConfigs {
 		if !configFits(&s.ManifestConfigs[i]) {
@@ -76,21 +76,11 @@ func head(raw []byte) []byte {
 }
 
 func manifestsAreJSON(s *workv1.ManifestWorkSpec) bool {
-	for i := range s.Workload.Manifests {
-		if !jsontext.Valid(s.Workload.Manifests[i].Raw) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.Workload.Manifests, func(m workv1.Manifest) bool { return !jsontext.Valid(m.Raw) })
 }
 
 func manifestsFit(s *workv1.ManifestWorkSpec) bool {
-	for i := range s.Workload.Manifests {
-		if !manifestFits(s.Workload.Manifests[i].Raw) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s.Workload.Manifests, func(m workv1.Manifest) bool { return !manifestFits(m.Raw) })
 }
 
 func deleteOptionFits(o *workv1.DeleteOption) bool {
@@ -115,9 +105,7 @@ func executorFits(e *workv1.ManifestWorkExecutor) bool {
 }
 
 func configFits(c *workv1.ManifestConfigOption) bool {
-	switch c.FeedbackScrapeType {
-	case workv1.FeedbackPollType, workv1.FeedbackWatchType:
-	default:
+	if c.FeedbackScrapeType != workv1.FeedbackPollType && c.FeedbackScrapeType != workv1.FeedbackWatchType {
 		return false
 	}
 	for i := range c.FeedbackRules {
@@ -127,29 +115,18 @@ func configFits(c *workv1.ManifestConfigOption) bool {
 	}
 	for i := range c.ConditionRules {
 		r := &c.ConditionRules[i]
-		switch r.Type {
-		case workv1.CelConditionExpressionsType:
-			if r.Condition == "" { // the CEL rule
-				return false
-			}
-		case workv1.WellKnownConditionsType:
-		default:
+		cel := r.Type == workv1.CelConditionExpressionsType && r.Condition != "" // the CEL rule
+		if !cel && r.Type != workv1.WellKnownConditionsType {
 			return false
 		}
 	}
-	if !distinct(c.ConditionRules, func(r *workv1.ConditionRule) string { return r.Condition }) {
-		return false
-	}
-	return c.UpdateStrategy == nil || strategyFits(c.UpdateStrategy)
+	return distinct(c.ConditionRules, func(r *workv1.ConditionRule) string { return r.Condition }) &&
+		(c.UpdateStrategy == nil || strategyFits(c.UpdateStrategy))
 }
 
 func feedbackRuleFits(r *workv1.FeedbackRule) bool {
-	switch r.Type {
-	case workv1.WellKnownStatusType, workv1.JSONPathsType:
-	default:
-		return false
-	}
-	return distinct(r.JsonPaths, func(p *workv1.JsonPath) string { return p.Name })
+	return (r.Type == workv1.WellKnownStatusType || r.Type == workv1.JSONPathsType) &&
+		distinct(r.JsonPaths, func(p *workv1.JsonPath) string { return p.Name })
 }
 
 // distinct reports whether all elements of a list have different keys.
@@ -178,10 +155,9 @@ func strategyFits(u *workv1.UpdateStrategy) bool {
 	if !strings.HasPrefix(a.FieldManager, workv1.DefaultFieldManager) {
 		return false
 	}
-	for i := range a.IgnoreFields {
-		switch a.IgnoreFields[i].Condition {
-		case workv1.IgnoreFieldsConditionOnSpokePresent, workv1.IgnoreFieldsConditionOnSpokeChange:
-		default:
+	for _, f := range a.IgnoreFields {
+		if f.Condition != workv1.IgnoreFieldsConditionOnSpokePresent &&
+			f.Condition != workv1.IgnoreFieldsConditionOnSpokeChange {
 			return false
 		}
 	}

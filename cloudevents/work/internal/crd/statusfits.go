@@ -46,8 +46,8 @@ func UnfitStatus(s *workv1.ManifestWorkStatus) iter.Seq2[*workv1.ManifestWorkSta
 }
 
 // Complete reports whether data, from which a status was decoded, has every required member that
-// may be empty. It may be false for complete data. It may be true if an unknown member has the name
-// of a missing one: a second decoding to detect that is not worth it.
+// may be empty. It may be false for complete data, and true if an unknown member has the name of a
+// missing one.
 func Complete(s *workv1.ManifestWorkStatus, data []byte) bool {
 	conditions, silent := len(s.Conditions), countSilent(s.Conditions)
 	manifests, first := s.ResourceStatus.Manifests, false

@@ -25,10 +25,7 @@ const MaxErrors = 1000
 // embedded resources, duplicate keys of lists and, unless other errors prevent that, the CEL rules.
 // The errors are sorted by path. If there are more than [MaxErrors], it returns some of them.
 func Validate(member string, value any) field.ErrorList {
-	root, err := Schema()
-	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
-	}
+	root := Schema()
 	s, path := property(root, member), field.NewPath(member)
 	if member == Status { // a subresource has its own validator, with paths that begin there
 		return withStructure(path, value, s, constraints(path, "", value, s))
