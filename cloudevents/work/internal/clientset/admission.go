@@ -64,10 +64,7 @@ func ValidateChange(current, next *workv1.ManifestWork, specChanged bool, invali
 	if specChanged {
 		return withSpec(next, errs)
 	}
-	if len(errs) > 0 {
-		return newInvalid(Kind, next.Name, crd.MarkBlocked(errs))
-	}
-	return nil
+	return newInvalid(Kind, next.Name, crd.MarkBlocked(errs))
 }
 
 // without returns the errors that are not among known. The text of an error contains its field.
@@ -85,14 +82,12 @@ func without(errs, known field.ErrorList) field.ErrorList {
 func metadataErrors(current, next *workv1.ManifestWork) field.ErrorList {
 	path := field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, path)
-	// The API server checks a custom resource's metadata as that of any object and then again in
-	// the resource's own strategy. So each cause is there twice, as on the API server.
+	// The API server checks a custom resource's metadata twice, so each cause is there twice.
 	errs = append(errs, errs...)
 	return append(errs, validation.ValidateObjectMeta(&next.ObjectMeta, true, validation.NameIsDNSSubdomain, path)...)
 }
 
-// withSpec adds the errors of the spec by the CRD to errs, those of the metadata. It uses the
-// schema only if the typed check fails.
+// withSpec adds the errors of the spec by the CRD to errs, those of the metadata.
 func withSpec(obj *workv1.ManifestWork, errs field.ErrorList) error {
 	if deep := tooDeep(&obj.Spec); len(deep) > 0 {
 		errs = append(errs, deep...) // the schema's decoders have a depth limit
@@ -103,10 +98,7 @@ func withSpec(obj *workv1.ManifestWork, errs field.ErrorList) error {
 		}
 		errs = append(errs, more...)
 	}
-	if len(errs) > 0 {
-		return newInvalid(Kind, obj.Name, crd.MarkBlocked(errs))
-	}
-	return nil
+	return newInvalid(Kind, obj.Name, crd.MarkBlocked(errs))
 }
 
 func validateSpec(spec *workv1.ManifestWorkSpec) (field.ErrorList, error) {
@@ -137,8 +129,7 @@ func validateSpec(spec *workv1.ManifestWorkSpec) (field.ErrorList, error) {
 func tooDeep(spec *workv1.ManifestWorkSpec) (errs field.ErrorList) {
 	for i := range spec.Workload.Manifests {
 		raw := spec.Workload.Manifests[i].Raw
-		// Most manifests are too short for that many levels, or have too few of these characters at
-		// all.
+		// Most manifests are too short for that many levels, or have too few of these characters.
 		if len(raw) <= 2*codec.MaxManifestDepth ||
 			bytes.Count(raw, []byte("{"))+bytes.Count(raw, []byte("[")) <= codec.MaxManifestDepth {
 			continue
@@ -153,6 +144,15 @@ func tooDeep(spec *workv1.ManifestWorkSpec) (errs field.ErrorList) {
 
 // unreadable returns the API server's error for manifests that it cannot decode, or nil.
 func unreadable(spec *workv1.ManifestWorkSpec) error {
+	if err := malformed(spec); err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
+			Kind.Kind, "v1", Kind.Kind, err))
+	}
+	return nil
+}
+
+// malformed returns the first manifest that an API server cannot decode, or nil.
+func malformed(spec *workv1.ManifestWorkSpec) *field.Error {
 	if crd.ManifestsFit(spec) {
 		return nil
 	}
@@ -160,11 +160,7 @@ func unreadable(spec *workv1.ManifestWorkSpec) error {
 	if err != nil {
 		return nil // the validation reports the manifest
 	}
-	if err := crd.Malformed("spec", data); err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v",
-			Kind.Kind, "v1", Kind.Kind, err))
-	}
-	return nil
+	return crd.Malformed("spec", data)
 }
 
 // tidy converts metadata to the form that the API server stores.
@@ -216,15 +212,15 @@ func ValidateStatus(obj *workv1.ManifestWork, said metav1.TypeMeta, invalid fiel
 		}
 		_, invalid = crd.Member("status", data)
 	}
-	if len(invalid) > 0 {
-		return newInvalid(said.GroupVersionKind().GroupKind(), obj.Name, invalid)
-	}
-	return nil
+	return newInvalid(said.GroupVersionKind().GroupKind(), obj.Name, invalid)
 }
 
-// newInvalid returns an error with the first 500 causes: the time of apierrors.NewInvalid grows
-// with the square of their number.
+// newInvalid returns an error with the first 500 causes, or nil without errors. The time of
+// apierrors.NewInvalid grows with the square of their number.
 func newInvalid(Kind schema.GroupKind, name string, errs field.ErrorList) error {
+	if len(errs) == 0 {
+		return nil
+	}
 	return apierrors.NewInvalid(Kind, name, first(errs, 500))
 }
 
@@ -357,7 +353,7 @@ func SameMetadata(a, b *workv1.ManifestWork) bool {
 }
 
 // KeepEqualManifests copies the raw form of current's manifests to next if both have the same JSON
-// value. So a client that decodes and encodes a manifest does not change it.
+// value: a client that decodes and encodes a manifest does not change it.
 func KeepEqualManifests(current, next *workv1.ManifestWorkSpec) {
 	was, is := current.Workload.Manifests, next.Workload.Manifests
 	for i := range min(len(was), len(is)) {
@@ -368,25 +364,19 @@ func KeepEqualManifests(current, next *workv1.ManifestWorkSpec) {
 }
 
 func sameJSON(a, b []byte) bool {
-	decode := func(data []byte) (v any, err error) {
+	decode := func(data []byte, v *any) error {
 		d := json.NewDecoder(bytes.NewReader(data))
 		d.UseNumber() // otherwise large integers would be equal to their neighbours
-		err = d.Decode(&v)
-		return v, err
+		return d.Decode(v)
 	}
-	x, err := decode(a)
-	if err != nil {
-		return false
-	}
-	y, err := decode(b)
-	return err == nil && reflect.DeepEqual(x, y)
+	var x, y any
+	return decode(a, &x) == nil && decode(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
 // SameSpec compares specs. It compares manifests, the largest part, by their bytes.
 func SameSpec(a, b *workv1.ManifestWorkSpec) bool {
-	if !slices.EqualFunc(a.Workload.Manifests, b.Workload.Manifests, func(a, b workv1.Manifest) bool {
-		return bytes.Equal(a.Raw, b.Raw)
-	}) {
+	sameRaw := func(a, b workv1.Manifest) bool { return bytes.Equal(a.Raw, b.Raw) }
+	if !slices.EqualFunc(a.Workload.Manifests, b.Workload.Manifests, sameRaw) {
 		return false
 	}
 	restA, restB := *a, *b

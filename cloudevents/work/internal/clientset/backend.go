@@ -97,7 +97,7 @@ func (r Reader[R]) Watch(ctx context.Context, o cache.WatchOptions) (watch.Inter
 	return w, nil
 }
 
-// Refresher refreshes the backend once for a write that seems to have no effect. Others may have
+// Refresher refreshes the backend once for a write that seems to have no effect: others may have
 // written changes that this backend has not read yet.
 type Refresher struct {
 	refresh func(context.Context) (bool, error)

@@ -5,6 +5,7 @@ package clientset
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -113,8 +114,8 @@ func unsupportedPatch(pt types.PatchType) error {
 	}}
 }
 
-// mergePatch is a JSON merge patch by the object's top-level members. Members that are not in the
-// patch are neither encoded nor decoded, so a patch of the status has no cost for the manifests.
+// mergePatch is a JSON merge patch by the object's top-level members. The other members are neither
+// encoded nor decoded, so a patch of the status has no cost for the manifests.
 type mergePatch map[string]json.RawMessage
 
 func parseMergePatch(data []byte) (mergePatch, error) {
@@ -133,8 +134,8 @@ func parseMergePatch(data []byte) (mergePatch, error) {
 	return p, nil
 }
 
-// maxCopied is the largest number of bytes that the copy operations of a JSON patch may add: the
-// API server's limit.
+// maxCopied is the API server's limit of the bytes that the copy operations of a JSON patch may
+// add.
 const maxCopied = 3 << 20
 
 func parseJSONPatch(data []byte) (jsonpatch.Patch, error) {
@@ -150,8 +151,7 @@ func parseJSONPatch(data []byte) (jsonpatch.Patch, error) {
 	return patch, nil
 }
 
-// patcher applies patches to the members that one subresource may change; the rest of a patch has
-// no effect.
+// patcher applies patches to the members that one subresource may change, and ignores the others.
 type patcher struct {
 	sub    Subresource
 	strict bool
@@ -236,7 +236,7 @@ func mergeType(t metav1.TypeMeta, member string, change json.RawMessage) (metav1
 }
 
 // setPreconditions merges a patch of metadata that has only the preconditions that agents send with
-// the status. It does so without encoding the metadata, and returns false for other patches.
+// the status, without encoding the metadata. It returns false for other patches.
 func setPreconditions(meta *metav1.ObjectMeta, patch json.RawMessage) bool {
 	next := *meta
 	for members := jsontext.Open(patch); members.Next(); {
@@ -333,8 +333,8 @@ func (p *patcher) jsonPatch(
 	case errors.Is(err, jsonpatch.ErrTooExpensive):
 		return nil, nil, tooExpensive(err)
 	case err != nil:
-		refused := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", "", 0,
-			false)
+		of := schema.GroupResource{}
+		refused := apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", of, "", "", 0, false)
 		refused.ErrStatus.Message += ": " + err.Error()
 		return nil, nil, refused
 	}
@@ -361,11 +361,7 @@ func (p *patcher) jsonPatch(
 func tooExpensive(err error) error { return apierrors.NewRequestEntityTooLargeError(err.Error()) }
 
 func patchError(member string, err error) error {
-	where := "the patched object"
-	if member != "" {
-		where = "the patched " + member
-	}
-	return invalidPatch(fmt.Sprintf("%s is not that of a ManifestWork: %v", where, err))
+	return invalidPatch(fmt.Sprintf("the patched %s is not that of a ManifestWork: %v", cmp.Or(member, "object"), err))
 }
 
 // invalidPatch returns the API server's error for an invalid result of a patch.

@@ -22,8 +22,7 @@ import (
 
 // The JSON of a patch has more information than its Go value: a missing member gets its default or
 // is an error, an empty member stays. So the schema checks the patched members before they are
-// decoded. It does not check manifests: they have no defaults, and the typed check finds their
-// missing members.
+// decoded, except manifests: they have no defaults, and the typed check finds missing members.
 
 // completeSpec sets the defaults of a patched spec and validates it. It leaves out the manifests
 // unless it finds an error elsewhere. A patch of the workload alone needs no defaults. An invalid
@@ -169,8 +168,8 @@ func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions
 		return nil // the rest of the object does not change
 	}
 	if next.TypeMeta == ownType {
-		if !crd.ManifestsFit(&next.Spec) {
-			return checkReadable(&next.Spec)
+		if err := malformed(&next.Spec); err != nil {
+			return invalidPatch(err.Error())
 		}
 		return nil
 	}
@@ -193,26 +192,13 @@ func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions
 func (w *works) stays(namespace, name, want string) error {
 	switch {
 	case namespace != "" && namespace != w.namespace:
-		return apierrors.NewBadRequest(
-			"the namespace of the provided object does not match the namespace sent on the request")
+		return otherNamespace()
 	case name == "":
 		return apierrors.NewBadRequest(fmt.Sprintf(
 			"the name of the object (%s based on URL) was undeterminable: name must be provided", want))
 	case name != want:
-		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)",
-			name, want))
-	}
-	return nil
-}
-
-// checkReadable refuses patched manifests that the API server could not decode.
-func checkReadable(spec *workv1.ManifestWorkSpec) error {
-	data, err := json.Marshal(spec)
-	if err != nil {
-		return nil // the validation reports the manifest
-	}
-	if err := crd.Malformed("spec", data); err != nil {
-		return invalidPatch(err.Error())
+		return apierrors.NewBadRequest(fmt.Sprintf(
+			"the name of the object (%s) does not match the name on the URL (%s)", name, want))
 	}
 	return nil
 }

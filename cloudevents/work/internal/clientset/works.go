@@ -98,11 +98,15 @@ func (w *works) Create(
 // than the client.
 func (w *works) place(obj *workv1.ManifestWork) error {
 	if obj.Namespace != "" && obj.Namespace != w.namespace {
-		return apierrors.NewBadRequest(
-			"the namespace of the provided object does not match the namespace sent on the request")
+		return otherNamespace()
 	}
 	obj.Namespace = w.namespace
 	return nil
+}
+
+func otherNamespace() error {
+	return apierrors.NewBadRequest(
+		"the namespace of the provided object does not match the namespace sent on the request")
 }
 
 // Update replaces spec and metadata.
@@ -168,8 +172,7 @@ type changeOptions struct {
 // API server, an outdated version is reported first.
 type change func(current *workv1.ManifestWork) (next *workv1.ManifestWork, invalid field.ErrorList, err error)
 
-// mutate makes a change: it reads the current snapshot, makes the next one, checks it and commits
-// it. It starts again if another writer was faster.
+// mutate makes a change of the current snapshot. It starts again if another writer was faster.
 func (w *works) mutate(ctx context.Context, name string, o changeOptions, change change) (*workv1.ManifestWork, error) {
 	refresher := NewRefresher(w.backend.Refresh, o.dryRun)
 	for range maxCommits {
@@ -248,10 +251,7 @@ func precondition(current, next *workv1.ManifestWork, o changeOptions) error {
 	if next.UID != "" && next.UID != current.UID && !o.patched {
 		return preconditionFailed(Resource, current, "UID", next.UID, current.UID)
 	}
-	if next.ResourceVersion == current.ResourceVersion {
-		return nil
-	}
-	if next.ResourceVersion == "" && o.applied {
+	if next.ResourceVersion == current.ResourceVersion || next.ResourceVersion == "" && o.applied {
 		return nil
 	}
 	switch version, err := parseVersion(next.ResourceVersion); {
