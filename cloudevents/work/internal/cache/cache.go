@@ -37,10 +37,9 @@ type Record interface {
 	Slot() *Entry
 }
 
-// Cache holds the works of one source or agent. Every method requires the lock, except those of the
+// Cache has the works of one source or agent. Every method requires the lock, except those of the
 // lock itself and List. For Get, Has, Len, Version, LastVersion, All and Reached the read lock is
-// enough. A client that reads in a loop does not block writers, since a waiting writer precedes
-// later readers.
+// enough.
 type Cache[R Record] struct {
 	sync.RWMutex
 
@@ -58,8 +57,7 @@ type Cache[R Record] struct {
 	ends       WatchEnds
 	sealed     bool
 	closed     bool
-	// held delays the end marker of initial events until Release.
-	held bool
+	held       bool // the end marker of initial events waits for Release
 }
 
 // New returns an empty cache. Its first resourceVersion is the time in microseconds, so that a
@@ -74,7 +72,7 @@ func New[R Record](c clock.WithTicker, hold bool, limits Limits) *Cache[R] {
 		limits:     limits,
 		version:    start,
 		namespaces: map[string]map[string]R{},
-		log:        newEventLog(start),
+		log:        eventLog{trimmed: start},
 		watchers:   map[place]map[*Watcher]struct{}{},
 		held:       hold,
 	}
@@ -122,13 +120,7 @@ func (s *Cache[R]) show(r R, obj *workv1.ManifestWork) {
 	kind := watch.Modified
 	if previous == nil {
 		kind = watch.Added
-		byName := s.namespaces[obj.Namespace]
-		if byName == nil {
-			byName = map[string]R{}
-			s.namespaces[obj.Namespace] = byName
-		}
-		byName[obj.Name] = r
-		s.count++
+		s.add(r, obj)
 	}
 	slot.Object = obj
 	e := event{kind: kind, version: s.version, object: obj, previous: previous, cost: eventBytes}
@@ -138,9 +130,8 @@ func (s *Cache[R]) show(r R, obj *workv1.ManifestWork) {
 	s.publish(e)
 }
 
-// Restore adds an object of an earlier process and keeps its resourceVersion. The cache must have
-// no watches yet, and watches cannot resume from an earlier version.
-func (s *Cache[R]) Restore(r R, obj *workv1.ManifestWork) {
+// add adds a new object to the index.
+func (s *Cache[R]) add(r R, obj *workv1.ManifestWork) {
 	byName := s.namespaces[obj.Namespace]
 	if byName == nil {
 		byName = map[string]R{}
@@ -148,6 +139,12 @@ func (s *Cache[R]) Restore(r R, obj *workv1.ManifestWork) {
 	}
 	byName[obj.Name] = r
 	s.count++
+}
+
+// Restore adds an object of an earlier process and keeps its resourceVersion. The cache must have
+// no watches yet, and watches cannot resume from an earlier version.
+func (s *Cache[R]) Restore(r R, obj *workv1.ManifestWork) {
+	s.add(r, obj)
 	r.Slot().Object = obj
 	if version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64); err == nil {
 		s.Begin(version)
@@ -161,7 +158,7 @@ func (s *Cache[R]) Begin(version uint64) {
 	}
 	s.version = version
 	if s.log.n == 0 {
-		s.log = newEventLog(version)
+		s.log = eventLog{trimmed: version}
 	}
 }
 
@@ -264,8 +261,7 @@ func (s *Cache[R]) Release() {
 // Held reports whether Release has yet to be called.
 func (s *Cache[R]) Held() bool { return s.held }
 
-// Seal records that the owner is about to end, and accepts no more writes of its users. Its
-// remaining work may still change objects.
+// Seal records that the owner accepts no more writes of its users. It may still change objects.
 func (s *Cache[R]) Seal() { s.sealed = true }
 
 // Sealed reports whether Seal or Close was called.
@@ -280,15 +276,17 @@ func (s *Cache[R]) Close() {
 		}
 	}
 	s.watchers, s.named = map[place]map[*Watcher]struct{}{}, 0
-	s.log, s.snapshots = newEventLog(s.version), nil
-	s.disarm()
+	s.log, s.snapshots = eventLog{trimmed: s.version}, nil
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
 }
 
 // Closed reports whether Close was called.
 func (s *Cache[R]) Closed() bool { return s.closed }
 
-// bookmark queues a bookmark for a watcher after all events so far. It does nothing while the end
-// marker of its initial events is held.
+// bookmark queues a bookmark for a watcher, unless the end marker of its initial events is held.
 func (s *Cache[R]) bookmark(w *Watcher) {
 	s.Lock()
 	defer s.Unlock()
@@ -297,7 +295,6 @@ func (s *Cache[R]) bookmark(w *Watcher) {
 	}
 }
 
-// enter adds a watcher.
 func (s *Cache[R]) enter(w *Watcher) {
 	of := w.filter.place()
 	watchers := s.watchers[of]

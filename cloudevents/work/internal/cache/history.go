@@ -39,8 +39,7 @@ func (s *Cache[R]) expireAt(now time.Duration) {
 // stopper is a timer that calls a function.
 type stopper interface{ Stop() bool }
 
-// arm starts the timer that calls expire on an idle cache, unless it runs or nothing is kept. No
-// goroutine waits for it.
+// arm starts the timer that calls expire on an idle cache, unless it runs or nothing is kept.
 func (s *Cache[R]) arm() {
 	if s.timer != nil || s.closed || s.log.n == 0 && len(s.snapshots) == 0 {
 		return
@@ -52,8 +51,7 @@ func (s *Cache[R]) arm() {
 	for _, snap := range s.snapshots {
 		oldest = min(oldest, snap.lastUse())
 	}
-	// The timer may be a little late: under many writes this saves timers, and reads expire events
-	// themselves.
+	// The timer may be a little late, which saves timers: reads expire events themselves.
 	wait := max(oldest+s.limits.Age-s.now(), s.limits.Age/20)
 	// The timer must not keep a cache in memory that its owner has dropped without Close.
 	ref := weak.Make(s)
@@ -67,13 +65,6 @@ func (s *Cache[R]) arm() {
 		s.timer = nil
 		s.expire()
 	})
-}
-
-func (s *Cache[R]) disarm() {
-	if s.timer != nil {
-		s.timer.Stop()
-		s.timer = nil
-	}
 }
 
 // afterFunc calls f after d, in a goroutine. If the clock does not support that, it uses the real

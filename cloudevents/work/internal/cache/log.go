@@ -33,9 +33,7 @@ const (
 )
 
 // mostEvents returns the largest number of events in the log of a cache with that many objects. A
-// list of more objects takes longer, and a watch must be able to begin where the list ended. Even
-// if all events are deletions, a third of the remaining objects is at least a quarter of the
-// objects before them.
+// list of more objects takes longer, and a watch must be able to begin where the list ended.
 func mostEvents(objects int) int { return max(1024, objects/3) }
 
 // eventLog is a ring of the last writes.
@@ -47,8 +45,6 @@ type eventLog struct {
 	// trimmed is the version of the last write that is no longer in the ring.
 	trimmed uint64
 }
-
-func newEventLog(start uint64) eventLog { return eventLog{trimmed: start} }
 
 // append adds a write and drops the oldest ones above the limits of events and bytes.
 func (l *eventLog) append(e event, events, bytes int) {

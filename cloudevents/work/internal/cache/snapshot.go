@@ -57,7 +57,9 @@ type snapshot struct {
 // and Timeout if it is in the future.
 func (s *Cache[R]) List(q *Query) (Page, error) {
 	if q.Limit == 0 && q.AfterNamespace == "" && q.AfterName == "" {
-		return s.listWhole(q)
+		page, _, err := s.pageAt(&q.Filter, q.At, false)
+		slices.SortFunc(page.Objects, compareObjects)
+		return page, err
 	}
 	snap, kept, err := s.snapshot(q)
 	if err != nil {
@@ -70,20 +72,13 @@ func (s *Cache[R]) List(q *Query) (Page, error) {
 	return page, nil
 }
 
-func (s *Cache[R]) listWhole(q *Query) (Page, error) {
-	page, _, err := s.pageAt(&q.Filter, q.At, false)
-	sortObjects(page.Objects)
-	return page, err
-}
-
-// snapshot returns the snapshot of a page, and whether the cache already keeps it for the next
-// page.
+// snapshot returns the snapshot of a page, and whether the cache keeps it already.
 func (s *Cache[R]) snapshot(q *Query) (snap *snapshot, kept bool, err error) {
 	page, snap, err := s.pageAt(&Filter{Namespace: q.Namespace, Name: q.Name}, q.At, true)
 	if snap != nil || err != nil {
 		return snap, snap != nil, err
 	}
-	sortObjects(page.Objects)
+	slices.SortFunc(page.Objects, compareObjects)
 	return newSnapshot(q.place(), page.Version, page.Objects), false, nil
 }
 
@@ -117,8 +112,7 @@ func newSnapshot(of place, version uint64, objects []*workv1.ManifestWork) *snap
 	return &snapshot{place: of, version: version, objects: objects, bytes: eventBytes + pointerBytes*cap(objects)}
 }
 
-// findSnapshot returns the snapshot of a place and version, and records its use. The read lock is
-// enough.
+// findSnapshot returns the kept snapshot of a place and version, and records its use.
 func (s *Cache[R]) findSnapshot(of place, version uint64) *snapshot {
 	now := s.now()
 	for _, snap := range s.snapshots {
@@ -255,8 +249,6 @@ func (s *Cache[R]) Reached(version uint64) error {
 	}
 	return nil
 }
-
-func sortObjects(objects []*workv1.ManifestWork) { slices.SortFunc(objects, compareObjects) }
 
 func compareObjects(a, b *workv1.ManifestWork) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

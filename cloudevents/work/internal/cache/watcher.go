@@ -171,7 +171,7 @@ func (w *Watcher) queueLocked(e watch.Event, cost int) {
 	}
 	w.pending = append(w.pending, pendingEvent{e, cost})
 	w.bytes += cost
-	w.signal()
+	w.wake.Set()
 }
 
 // take returns the next event, and whether there is one. ended is whether there will be no more
@@ -227,10 +227,8 @@ func (w *Watcher) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
-	w.signal()
+	w.wake.Set()
 }
-
-func (w *Watcher) signal() { w.wake.Set() }
 
 func errorEvent(err *apierrors.StatusError) watch.Event {
 	status := err.Status()
@@ -280,7 +278,7 @@ func (w *Watcher) sortInitial() {
 	w.mu.Lock()
 	initial := w.initial
 	w.mu.Unlock()
-	sortObjects(initial) // only this goroutine uses its elements
+	slices.SortFunc(initial, compareObjects) // only this goroutine uses its elements
 }
 
 // deliver sends all pending events. It returns false when the watch has ended.
@@ -308,9 +306,8 @@ func (w *Watcher) send(ctx context.Context, e watch.Event) bool {
 	}
 }
 
-// detach copies an object except the bytes of its manifests, which are the largest part and are
-// never changed in place. Receivers may change the copy like an object from an API server:
-// transforms of informers do so, and controllers sometimes forget to copy.
+// detach copies an object except the bytes of its manifests, the largest part. Receivers may change
+// the copy: transforms of informers do so, and controllers sometimes forget to copy.
 func detach(obj *workv1.ManifestWork) *workv1.ManifestWork {
 	out := *obj
 	obj.ObjectMeta.DeepCopyInto(&out.ObjectMeta)

@@ -60,12 +60,9 @@ type Options struct {
 	Replaced func()
 }
 
-// Journal writes changed records to a store. Callers that need their change to be durable call
-// Flush. One of them starts a write of all changed records in a goroutine of the journal, and all
-// wait for it, each until its context ends. The journal has at most one such goroutine, and only
-// during a write.
-//
-// A nil Journal is a journal without a store: Flush returns nil at once.
+// Journal writes changed records to a store. The first caller of Flush starts a write of all
+// changed records in a goroutine, at most one at a time, and all callers wait for it. A nil Journal
+// is a journal without a store: Flush returns nil at once.
 type Journal struct {
 	options Options
 
@@ -95,12 +92,7 @@ type attempt struct {
 // New returns a journal for a store.
 func New(options Options) *Journal {
 	life, giveUp := context.WithCancel(context.Background())
-	return &Journal{
-		options: options,
-		life:    life, giveUp: giveUp,
-		dirty: map[string]Record{},
-		wake:  wait.NewSignal(),
-	}
+	return &Journal{options: options, life: life, giveUp: giveUp, dirty: map[string]Record{}, wake: wait.NewSignal()}
 }
 
 // MarkLocked marks a record as changed.
@@ -123,17 +115,16 @@ func (j *Journal) UnsavedLocked() int {
 
 // DiscardLocked removes the marks of records, except those for which keep returns true.
 func (j *Journal) DiscardLocked(keep func(Record) bool) {
-	maps.DeleteFunc(j.dirty, func(_ string, r Record) bool {
-		if keep(r) {
-			return false
+	for key, r := range j.dirty {
+		if !keep(r) {
+			r.Saved()
+			delete(j.dirty, key)
 		}
-		r.Saved()
-		return true
-	})
+	}
 }
 
 // Flush returns when all earlier marks are durable, when their write has failed, or when ctx has
-// ended. Callers share writes: a caller waits for a write that another caller has started.
+// ended.
 func (j *Journal) Flush(ctx context.Context) error {
 	if j == nil {
 		return nil
@@ -310,7 +301,7 @@ func (j *Journal) wakeUpLocked() {
 }
 
 // Finish writes the changed records after everything else has ended, and prevents further writes.
-// It logs the number of records that could not be stored. The calls that wait for them return the
+// It logs the number of records that could not be stored; calls that wait for them return the
 // error.
 func (j *Journal) Finish(ctx context.Context) {
 	if j == nil {

@@ -45,8 +45,7 @@ func ParseKey(prefix, key string) (owner, id string, ok bool) {
 // ErrUnknownRecord is returned for a key that this version does not write.
 var ErrUnknownRecord = errors.New("unknown key: a later version or another program wrote the record")
 
-// Encode returns the JSON encoding of a record without HTML escapes, so the manifests remain
-// unchanged.
+// Encode returns the JSON of a record without HTML escapes, so manifests remain unchanged.
 func Encode(content any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -91,8 +90,7 @@ func (m *Meta) Check(want Meta) error {
 		return fmt.Errorf("the Store belongs to %s %q, not to %s %q: each needs its own",
 			m.Kind, m.Name, want.Kind, want.Name)
 	case m.Profile != want.Profile:
-		return fmt.Errorf("the Store has profile %s, not %s: begin with an empty Store",
-			m.Profile, want.Profile)
+		return fmt.Errorf("the Store has profile %s, not %s: begin with an empty Store", m.Profile, want.Profile)
 	}
 	return nil
 }
