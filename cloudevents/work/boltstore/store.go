@@ -133,7 +133,8 @@ func check(path string, o Options) error {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		return nil // it will be created
 	}
-	// In read-only mode bbolt locks the file and checks its beginning, and initializes no empty file.
+	// In read-only mode bbolt locks the file and checks its beginning, and initializes no empty
+	// file.
 	reader, err := bbolt.Open(path, o.Mode, &bbolt.Options{Timeout: o.LockTimeout, ReadOnly: true})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):

@@ -265,8 +265,8 @@ func (a *Agent) logUnservedLocked() {
 	}
 }
 
-// ends reports whether a message of a source that is no longer served can end its works, which still
-// need a cleanup and keep their names: a deletion or a request for lists.
+// ends reports whether a message of a source that is no longer served can end its works, which
+// still need a cleanup and keep their names: a deletion or a request for lists.
 func (a *Agent) ends(m codec.Message) bool {
 	a.cache.Lock()
 	defer a.cache.Unlock()

@@ -172,7 +172,8 @@ func (a *Agent) confirmRecentLocked(now time.Time) {
 	}
 }
 
-// sendAsks sends each source a list of requested works, refused specs that fit now, and confirmations.
+// sendAsks sends each source a list of requested works, refused specs that fit now, and
+// confirmations.
 func (a *Agent) sendAsks() {
 	a.findRoomLocked()
 	for _, s := range a.sources {
@@ -263,7 +264,8 @@ func (a *Agent) sendDigest(s *agentSource, buckets int) {
 	}}, peer.ListCost+8*int64(buckets))
 }
 
-// resyncPeers compares all works with the sources that support no digests; with ResyncAll, with all.
+// resyncPeers compares all works with the sources that support no digests; with ResyncAll, with
+// all.
 func (a *Agent) resyncPeers() {
 	a.cache.Lock()
 	defer a.cache.Unlock()

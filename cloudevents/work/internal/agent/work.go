@@ -44,8 +44,8 @@ type agentWork struct {
 	// unconfirmed is whether neither a status nor a list has confirmed this version to the source.
 	unconfirmed bool
 	// The following are places in queues, which outlive the reason for which the work was queued:
-	// recent is one in ownRequests.recent, listed in Agent.tombstones, answering in the outbox, for a
-	// status of an answer.
+	// recent is one in ownRequests.recent, listed in Agent.tombstones, answering in the outbox, for
+	// a status of an answer.
 	recent, listed bool
 	answering      atomic.Bool
 }
@@ -207,7 +207,8 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	status := codec.Status{
 		Header: codec.Header{
 			ID: a.ids.Next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
-			Cluster: a.options.ClusterName, Agent: a.options.AgentID, ResyncID: resyncID, TraceParent: cmp.Or(w.trace.said, w.trace.spec),
+			Cluster: a.options.ClusterName, Agent: a.options.AgentID, ResyncID: resyncID,
+			TraceParent: cmp.Or(w.trace.said, w.trace.spec),
 		},
 		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: w.Version, UID: w.UID, Name: w.Name},
 		Action:     action,
@@ -227,7 +228,8 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	return peer.Encode(a.options.Profile, &status)
 }
 
-// create adds the object of a spec, unless the spec is invalid or another source's work has its name.
+// create adds the object of a spec, unless the spec is invalid or another source's work has its
+// name.
 func (w *agentWork) create(spec *codec.Spec) {
 	a := w.agent
 	a.keepLocked(w)
