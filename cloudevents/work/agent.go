@@ -22,10 +22,7 @@ import (
 type Agent struct{ agent *agent.Agent }
 
 // NewAgent validates the options, loads the Store, claims the transport and returns an agent that
-// is not started. It returns only after the Load of the Store: a Load that waits, for example for a
-// database that is starting up, delays it. The context of Load does not end.
-//
-// NewAgent returns the same errors as [NewSource].
+// is not started. It blocks until Load returns, and returns the same errors as [NewSource].
 func NewAgent(transport cloudevents.Transport, options AgentOptions) (*Agent, error) {
 	if transport == nil {
 		return nil, errors.New("work.NewAgent: the transport must not be nil")

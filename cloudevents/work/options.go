@@ -54,10 +54,9 @@ const (
 
 // SourceOptions configures a [Source]. Only SourceID is required.
 type SourceOptions struct {
-	// SourceID identifies the source to agents. No two sources on one broker may share it: of two
-	// processes with one ID, only the newer process writes. It is one topic level: not empty,
-	// without `/`, `+`, `#` and control characters. The function [SourceID] makes an ID for a
-	// consumer on a hub cluster.
+	// SourceID identifies the source to agents: of two processes with one ID on a broker, only the
+	// newer process writes. It is one topic level: not empty, without `/`, `+`, `#` and control
+	// characters. The function [SourceID] makes an ID for a consumer on a hub cluster.
 	SourceID string
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.

@@ -31,7 +31,7 @@ const ConditionDelivered = "Delivered"
 
 // NewSource validates the options, loads the Store, claims the transport and returns a source that
 // is not started. Its clientset works at once: writes wait in the outbox. NewSource blocks until
-// Load returns, for example while a database starts. The context of Load does not end.
+// Load returns, for example while a database starts.
 //
 // Errors name the invalid option: MetricsRegisterer if it already has metrics of this ID, Store if
 // Load fails. The error is [cloudevents.ErrClaimed] if another client uses the transport. A failed
@@ -73,17 +73,15 @@ func (s *Source) Ready() <-chan struct{} { return s.source.Ready() }
 // another process may have created them. For probes use [Source.Livez] and [Source.Readyz].
 func (s *Source) Healthy() error { return s.source.Healthy() }
 
-// Livez is a check for a liveness probe: it returns an error when Start has returned. If the source
-// is stuck, Livez does not return, and the probe times out. It returns nil while the broker is
-// away: a restart would not bring the broker back, and would lose the outbox. Before Start it
-// returns nil. Like [Source.Readyz], it is a healthz.Checker of controller-runtime.
+// Livez is a check for a liveness probe, a healthz.Checker of controller-runtime. It returns an error
+// when Start has returned, and nil before Start and while the broker is away: a restart would not
+// bring the broker back. If the source is stuck, Livez does not return, and the probe times out.
 func (s *Source) Livez(r *http.Request) error { return s.source.Livez(r) }
 
-// Readyz is a check for a readiness probe. It returns nil while the source is connected and
-// subscribed, once it has requested the lists of the agents. Otherwise the error names the missing
-// step, or the request that the broker refuses. Of two processes with one SourceID only the newer
-// process is ready, so a rolling update proceeds. The clientset works meanwhile: writes are queued
-// in the outbox.
+// Readyz is a check for a readiness probe, a healthz.Checker of controller-runtime. It returns nil
+// while the source is connected and subscribed, once it has requested the lists of the agents.
+// Otherwise the error names the missing step, or the request that the broker refuses. Of two
+// processes with one SourceID only the newer process is ready, so a rolling update proceeds.
 //
 // Readyz also returns an error before Start. If a manager elects a leader, a standby replica must
 // be ready without Readyz; see Probes in METRICS.md.

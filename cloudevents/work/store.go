@@ -32,8 +32,7 @@ type Store interface {
 	// Load calls f for each record, in any order, and returns f's first error. [NewSource] and
 	// [NewAgent] call it with a context that does not end, and wait for it. f must not change the
 	// value, or keep it after it has returned. If a record cannot be read, the source or agent does
-	// not start, and the error names the record. Without the record a work would be lost, and a
-	// peer would delete it.
+	// not start, and the error names the record: a peer would delete a lost work.
 	Load(ctx context.Context, f func(key string, value []byte) error) error
 	// Apply makes all changes or no change. When it returns nil, the changes survive a crash of the
 	// process and a power failure. When it returns an error, they may or may not have been made,
