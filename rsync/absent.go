@@ -5,7 +5,6 @@ package rsync
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -30,11 +29,7 @@ func (r *record) lacks(seq uint64, absent bool) bool {
 
 // absentOn reads whether an app is absent on a cluster. kv is the status of the app there.
 func (e *Engine) absentOn(ctx context.Context, n *neighbor, r *record) (absent bool, kv store.KeyValue, err error) {
-	kv, err = e.store.Get(ctx, statusKey(n.id, n.app, n.cluster))
-	var s storedStatus
-	if err == nil && kv.Exists() && json.Unmarshal(kv.Value, &s) != nil {
-		err = &brokenError{kv.Key}
-	}
+	kv, s, err := get[storedStatus](ctx, e, statusKey(n.id, n.app, n.cluster))
 	return err == nil && r.lacks(s.Seq, s.Absent), kv, err
 }
 
@@ -60,7 +55,7 @@ func (img *image) absences() map[taskKey]bool {
 	return out
 }
 
-// partial returns the value of Partial for the record of a context in which an event begins.
+// partial returns the value of Partial after the begin of an event.
 func (r *record) partial(e *Element) bool {
 	if e.Event == Instantiate || e.Event == Update {
 		return e.Rollout && (r.Partial || r.State.empty())

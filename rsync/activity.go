@@ -45,7 +45,7 @@ func (e *Engine) Activity(ctx context.Context) iter.Seq2[Activity, error] {
 	}
 }
 
-// yieldActivity yields the events of a message. It reports whether the watch continues.
+// yieldActivity reports whether the watch continues.
 func yieldActivity(message store.Watched, yield func(Activity, error) bool) bool {
 	if message.Err != nil {
 		yield(Activity{}, message.Err)

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -153,7 +152,6 @@ func (c *cluster) dispatch() {
 	}
 }
 
-// call makes one call for the op.
 func (c *cluster) call(o *op) {
 	options := &c.session.engine.options
 	ctx, cancel := context.WithCancel(c.session.ctx)
@@ -200,7 +198,6 @@ func (c *cluster) cutStalled(o *op) {
 	}
 }
 
-// giveUp cancels a call that makes no progress.
 func (c *cluster) giveUp(o *op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -273,12 +270,10 @@ func (o *op) applyMissing(
 	return conn.Apply(ctx, batch)
 }
 
-// checkStates requires a state for each object. Otherwise a missing state would count as ready or
-// gone.
+// checkStates requires a state for each object: a missing one would count as ready or gone.
 func checkStates(resources []appcontext.Resource, states []connector.State) error {
 	if len(states) != len(resources) {
-		return &connector.Error{Class: connector.ErrTerminal,
-			Err: fmt.Errorf("its connector returned %d states for %d objects", len(states), len(resources))}
+		return terminal("its connector returned %d states for %d objects", len(states), len(resources))
 	}
 	for i := range states {
 		if states[i].Object != resources[i].Object {
@@ -289,16 +284,20 @@ func checkStates(resources []appcontext.Resource, states []connector.State) erro
 	return nil
 }
 
-// recovered converts a panic of a connector to an error, so the panic ends neither the work on
-// other clusters nor the process. The error omits the panic value, which may be content of a
-// manifest.
+// recovered converts a panic of a connector to an error. The error omits the panic value, which may
+// be content of a manifest.
 func recovered(err *error) {
 	if p := recover(); p != nil {
-		*err = &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("its connector panicked with a %T", p)}
+		*err = terminal("its connector panicked with a %T", p)
 	}
 }
 
-// finish handles the result of a call.
+// guard calls a connector, and converts a panic to an error.
+func guard(call func() error) (err error) {
+	defer recovered(&err)
+	return call()
+}
+
 func (c *cluster) finish(o *op, states []connector.State, err error, conn connector.Connector) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -313,7 +312,7 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 	case o.late:
 		class = connector.ErrUnreachable
 		silence := c.session.engine.options.Clock.Since(o.progressed).Truncate(time.Second)
-		err = &connector.Error{Class: class, Err: fmt.Errorf("%s made no progress for %s", o.phase.verb, silence)}
+		err = unreachable("%s made no progress for %s", o.phase.verb, silence)
 	case errors.Is(err, context.DeadlineExceeded):
 		class = connector.ErrUnreachable
 	}
@@ -373,7 +372,6 @@ func (c *cluster) cut(o *op, reason Reason, hard bool) {
 	c.end(o, result{reason: reason, err: cmp.Or(o.waits, errCut)})
 }
 
-// forget removes an op without a result.
 func (c *cluster) forget(o *op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -64,7 +64,6 @@ func (c *cluster) suspect(o *op) {
 	c.cutStalled(o)
 }
 
-// ensureProbe starts the prober of the cluster, unless it is running.
 func (c *cluster) ensureProbe() {
 	if c.probing || c.dead {
 		return
@@ -147,7 +146,6 @@ func (c *cluster) progressing() bool {
 	return false
 }
 
-// awaited reports whether ops wait for the cluster, or calls are in progress.
 func (c *cluster) awaited() bool {
 	return len(c.parked) > 0 || len(c.running) > 0
 }
@@ -162,24 +160,13 @@ func (c *cluster) ask(ctx context.Context) error {
 	defer cancel()
 	conn, err := c.connector(ctx)
 	if err == nil {
-		err = probe(ctx, conn)
+		err = guard(func() error { return conn.Probe(ctx) })
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &connector.Error{Class: connector.ErrUnreachable,
-			Err: fmt.Errorf("probe: no answer within %s", c.session.engine.options.ProbeTimeout)}
+		err = unreachable("probe: no answer within %s", c.session.engine.options.ProbeTimeout)
 	}
 	c.session.engine.metrics.called("probe", err)
 	return err
-}
-
-func probe(ctx context.Context, conn connector.Connector) (err error) {
-	defer recovered(&err)
-	return conn.Probe(ctx)
-}
-
-func watchStatus(ctx context.Context, w connector.StatusWatcher, changed func()) (err error) {
-	defer recovered(&err)
-	return w.WatchStatus(ctx, changed)
 }
 
 // answered handles the result of a probe. It reports whether probing is over. A terminal error
@@ -231,7 +218,8 @@ func (c *cluster) ensureWatch(conn connector.Connector) {
 	c.use(1)
 	if !c.session.spawn(func() {
 		defer cancel()
-		if err := watchStatus(ctx, watcher, c.changed); err != nil && ctx.Err() == nil {
+		err := guard(func() error { return watcher.WatchStatus(ctx, c.changed) })
+		if err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).V(1).Info("Lost the watch on a cluster's objects, polling them", "cluster",
 				c.id.String(), "reason", err.Error())
 		}
@@ -303,9 +291,7 @@ func open(
 ) (conn connector.Connector, err error) {
 	defer recovered(&err)
 	if conn, err = connectors.Connector(ctx, id.Provider, id.Name); err == nil && conn == nil {
-		err = &connector.Error{
-			Class: connector.ErrTerminal, Err: errors.New("the connectors returned neither a connector nor an error"),
-		}
+		err = terminal("the connectors returned neither a connector nor an error")
 	}
 	return conn, err
 }
@@ -323,7 +309,6 @@ func (c *cluster) use(n int) {
 	}
 }
 
-// retire removes a cluster without users.
 func (c *cluster) retire() {
 	c.session.mu.Lock()
 	c.mu.Lock()
@@ -338,7 +323,6 @@ func (c *cluster) retire() {
 	c.session.mu.Unlock()
 }
 
-// close closes the connector, unless it has users again.
 func (c *cluster) close() {
 	c.connMu.Lock()
 	defer c.connMu.Unlock()
@@ -348,11 +332,7 @@ func (c *cluster) close() {
 	if c.conn == nil || used {
 		return
 	}
-	closeIt := func(conn connector.Connector) (err error) {
-		defer recovered(&err)
-		return conn.Close()
-	}
-	if err := closeIt(c.conn); err != nil {
+	if err := guard(c.conn.Close); err != nil {
 		klog.FromContext(c.session.ctx).Error(err, "Failed to close a connector", "cluster", c.id.String())
 	}
 	c.conn = nil

@@ -36,8 +36,7 @@ func (c *cluster) content(o *op, states []connector.State, conn connector.Connec
 	}
 }
 
-// held reports whether the objects of an op have stayed ready for the phase's hold. They are ready
-// now.
+// held reports whether the objects of an op, which are ready now, have stayed ready for the hold.
 func (o *op) held() bool {
 	now := o.cluster.session.engine.options.Clock.Now()
 	if o.readySince.IsZero() {
@@ -46,8 +45,7 @@ func (o *op) held() bool {
 	return now.Sub(o.readySince) >= o.phase.hold
 }
 
-// poll makes an op read the states again: after a delay, or at once if they have changed. It ends
-// an op that may not wait.
+// poll makes an op read the states again, at once if they have changed.
 func (c *cluster) poll(o *op, wanting error) {
 	o.waits = wanting
 	switch {
@@ -105,8 +103,7 @@ func wantingError(s *connector.State, what string) error {
 	return fmt.Errorf("%s %s", s.Object, what)
 }
 
-// retry makes an op wait for its next attempt. It ends an op that may not wait, or that has no
-// attempts left.
+// retry makes an op wait for its next attempt, if it has one left.
 func (c *cluster) retry(o *op, reason Reason, err error) {
 	o.attempts++
 	o.waits, o.readySince = err, time.Time{}
@@ -140,7 +137,6 @@ func (c *cluster) delay(o *op, d time.Duration) {
 	})
 }
 
-// wake ends the delay of an op.
 func (c *cluster) wake(o *op) {
 	if _, ok := c.delayed[o]; !ok {
 		return

@@ -57,7 +57,6 @@ type brokenError struct{ key string }
 
 func (e *brokenError) Error() string { return "the value of " + e.key + " is " + ErrBroken.Error() }
 
-// Unwrap returns ErrBroken.
 func (e *brokenError) Unwrap() error { return ErrBroken }
 
 // AppContext returns a context with its manifests, as it was created. It returns ErrNotFound,
@@ -66,18 +65,20 @@ func (e *Engine) AppContext(ctx context.Context, id string) (*appcontext.AppCont
 	if err := checkID(id); err != nil {
 		return nil, err
 	}
-	kv, err := e.store.Get(ctx, headKey(id))
+	h, err := e.headOf(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if !kv.Exists() {
-		return nil, notFound(id)
+	return e.loadSpec(ctx, h)
+}
+
+// headOf reads the head of a context. It returns ErrNotFound if the context does not exist.
+func (e *Engine) headOf(ctx context.Context, id string) (*head, error) {
+	kv, h, err := get[head](ctx, e, headKey(id))
+	if err == nil && !kv.Exists() {
+		err = notFound(id)
 	}
-	var h head
-	if err := json.Unmarshal(kv.Value, &h); err != nil {
-		return nil, &brokenError{kv.Key}
-	}
-	return e.loadSpec(ctx, &h)
+	return &h, err
 }
 
 // Delete removes a context and its history from the store. It deletes no objects on clusters. It
@@ -112,9 +113,8 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 	return fmt.Errorf("app context %q: %w", id, ErrConflict)
 }
 
-// removal returns the writes that remove a context, which include ops. The caller must then call
-// after with the revision of their transaction. It removes the manifests of a context that needs
-// more than one transaction.
+// removal returns the writes that remove a context, which include ops. After their transaction the
+// caller must call after, which removes the manifests if they need further transactions.
 func (e *Engine) removal(h *head, ops []store.Op) (first []store.Op, after func(ctx context.Context, revision int64)) {
 	entries := inventoryDeletes(h)
 	whole := slices.Concat(entries, ops, []store.Op{store.DeletePrefix(specsKey(h.ID))})

@@ -103,7 +103,6 @@ func (e *Engine) write(ctx context.Context, h *head, specs, final []store.Op, co
 // maxSpecPart is the maximum size of a record of manifests, in bytes. Larger manifests are divided.
 const maxSpecPart = 512 << 10
 
-// specOps returns the writes of manifests, divided into records.
 func specOps(key string, text []byte) []store.Op {
 	var out []store.Op
 	for part := range slices.Chunk(text, maxSpecPart) {
@@ -112,11 +111,9 @@ func specOps(key string, text []byte) []store.Op {
 	return out
 }
 
-// createTxn writes a part of a new context. If it fails, it removes the parts that were written.
-// Each part except the first requires the note of the first part. So a part that arrives late
-// writes nothing after the others were removed.
-//
-// It returns errChanged if the last part fails because of the conditions in more.
+// createTxn writes a part of a new context. If it fails, it removes all parts. It returns
+// errChanged if the conditions in more are not true. Each part except the first requires the note
+// of the first part, so a late part writes nothing after the others were removed.
 func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op, more ...store.Compare) error {
 	result, err := e.txn(ctx, slices.Concat(n.conditions, more), ops)
 	switch {
@@ -148,13 +145,11 @@ func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op, mor
 	return errors.Join(err, e.undo(clean, n, []store.Compare{store.Unchanged(kv)}))
 }
 
-// created reports whether a head is the head of this creation.
 func (n *creation) created(kv store.KeyValue) bool {
 	var h head
 	return kv.Exists() && json.Unmarshal(kv.Value, &h) == nil && h.Generation == n.generation
 }
 
-// undo removes everything that the creation has written.
 func (e *Engine) undo(ctx context.Context, n *creation, conditions []store.Compare) error {
 	specs := specsKey(n.id) + n.generation + "/"
 	result, err := e.store.Range(ctx, specs)

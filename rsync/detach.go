@@ -6,7 +6,6 @@ package rsync
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -239,14 +238,8 @@ func (d detachedClusters) put(id string) store.Op {
 	return store.Put(detachedKey(id), encode(d))
 }
 
-// detachedOf reads the detached clusters of a context.
-func (e *Engine) detachedOf(ctx context.Context, id string) (detachedClusters, error) {
-	kv, err := e.store.Get(ctx, detachedKey(id))
-	var d detachedClusters
-	if err == nil && kv.Exists() && json.Unmarshal(kv.Value, &d) != nil {
-		err = &brokenError{kv.Key}
-	}
-	return d, err
+func (e *Engine) detachedOf(ctx context.Context, id string) (store.KeyValue, detachedClusters, error) {
+	return get[detachedClusters](ctx, e, detachedKey(id))
 }
 
 // without returns the other context of an update without the clusters on which that context does

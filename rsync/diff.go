@@ -130,11 +130,8 @@ func (e *Engine) Diff(ctx context.Context, event EventType, id, from string) (*D
 func (e *Engine) diffCluster(
 	ctx context.Context, cluster appcontext.ClusterID, parts []*diffPart, budget int,
 ) []ClusterDiff {
-	var failure error
-	conn, err := e.differ(ctx, cluster)
-	if err != nil {
-		failure = err
-	} else {
+	conn, failure := e.differ(ctx, cluster)
+	if failure == nil {
 		defer func() { _ = conn.Close() }()
 	}
 	out := make([]ClusterDiff, len(parts))
@@ -162,8 +159,7 @@ func (e *Engine) differ(ctx context.Context, cluster appcontext.ClusterID) (conn
 	}
 	if _, ok := conn.(connector.Differ); !ok {
 		_ = conn.Close()
-		return nil, &connector.Error{Class: connector.ErrTerminal,
-			Err: errors.New("its connector cannot compare: it does not implement connector.Differ")}
+		return nil, terminal("its connector cannot compare: it does not implement connector.Differ")
 	}
 	return conn, nil
 }
@@ -228,18 +224,15 @@ func (e *Engine) callDiff(
 	defer cancel()
 	if changes, err = conn.Diff(limited, batch); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			err = &connector.Error{
-				Class: connector.ErrUnreachable, Err: fmt.Errorf("no answer within %s", e.options.CallTimeout),
-			}
+			err = unreachable("no answer within %s", e.options.CallTimeout)
 		}
 		return nil, err
 	}
 	asked := slices.Concat(batch.Apply, batch.Delete)
 	same := func(c connector.Change, r appcontext.Resource) bool { return c.Object == r.Object }
 	if !slices.EqualFunc(changes, asked, same) {
-		return nil, &connector.Error{Class: connector.ErrTerminal,
-			Err: fmt.Errorf("its connector returned other changes (%d) than those of the %d objects",
-				len(changes), len(asked))}
+		return nil, terminal("its connector returned other changes (%d) than those of the %d objects", len(changes),
+			len(asked))
 	}
 	return changes, nil
 }

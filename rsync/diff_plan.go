@@ -77,8 +77,7 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 		detached = append(detached, before.detached)
 		removes = append(removes, planner{
 			event: UpdateDelete, context: other, other: img.detached.without(spec, UpdateDelete),
-			order: p.order, changed: p.changed,
-			absent: before.absences(),
+			order: p.order, changed: p.changed, absent: before.absences(),
 		})
 	}
 	if err := plan.add(&p, id, img.detached); err != nil {
@@ -92,7 +91,6 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	return plan.parts, nil
 }
 
-// imageWithSpec reads a context with its manifests.
 func (e *Engine) imageWithSpec(ctx context.Context, id string) (*image, *appcontext.AppContext, error) {
 	img, err := e.image(ctx, id)
 	if err != nil {

@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -16,18 +17,14 @@ import (
 
 // The keys are described in doc_durable.go.
 const (
-	contextPrefix = "/context/"
-	activePrefix  = "/activecontext/"
-	specPrefix    = "/rsync/spec/"
-	indexPrefix   = "/rsync/index/"
-	stopPrefix    = "/rsync/stop/"
-	enginePrefix  = "/rsync/engine/"
-	// inventoryPrefix has the objects of contexts, by cluster.
-	inventoryPrefix = "/rsync/inventory/"
-	// remnantPrefix has the remnants that Detach has left, by cluster.
-	remnantPrefix = "/rsync/detached/"
-	// unfinishedPrefix has a note for each Create or Delete of several transactions, until the last
-	// one.
+	contextPrefix    = "/context/"
+	activePrefix     = "/activecontext/"
+	specPrefix       = "/rsync/spec/"
+	indexPrefix      = "/rsync/index/"
+	stopPrefix       = "/rsync/stop/"
+	enginePrefix     = "/rsync/engine/"
+	inventoryPrefix  = "/rsync/inventory/"
+	remnantPrefix    = "/rsync/detached/"
 	unfinishedPrefix = "/rsync/unfinished/"
 )
 
@@ -48,8 +45,7 @@ func unfinishedKey(id, generation string) string {
 
 func engineKey(session string) string { return enginePrefix + session + "/" }
 
-// elementKey returns the key of an element. The number in the key has a fixed length, so the order
-// of the keys is the order of the queue.
+// elementKey has a number of fixed length, so the order of the keys is the order of the queue.
 func elementKey(id string, seq uint64) string { return fmt.Sprintf("%s%016x/", queueKey(id), seq) }
 
 func rolloutKey(id string, seq uint64) string {
@@ -97,7 +93,7 @@ func idOf(prefix, key string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(key, prefix), "/")
 }
 
-// head describes a context without its manifests. It never changes.
+// head describes a context without its manifests.
 type head struct {
 	ID string `json:"id"`
 	// Generation is in the keys of the manifests, which are written before the head.
@@ -118,11 +114,9 @@ type headApp struct {
 // the owner.
 type record struct {
 	State State `json:"state"`
-	// Owner is the session of the engine that owns the context. It is empty if no session owns the
-	// context.
+	// Owner is the session that owns the context, or empty.
 	Owner string `json:"owner,omitempty"`
-	// Writer is the session that wrote this value. It is empty after Create. It has no effect. It
-	// documents the history in the store, because an owner that drains its context clears Owner.
+	// Writer is the session that wrote this value. It only documents the history in the store.
 	Writer string `json:"writer,omitempty"`
 	// Current is the element in progress, 0 for none.
 	Current uint64 `json:"current,omitempty"`
@@ -237,6 +231,22 @@ func encode(v any) []byte {
 		return []byte(strconv.Quote(err.Error()))
 	}
 	return text
+}
+
+// decode decodes a stored value. It returns a brokenError for a value that cannot be decoded.
+func decode[T any](kv store.KeyValue) (value T, err error) {
+	if json.Unmarshal(kv.Value, &value) != nil {
+		err = &brokenError{kv.Key}
+	}
+	return value, err
+}
+
+// get reads and decodes the value of a key. The value of a missing key is zero.
+func get[T any](ctx context.Context, e *Engine, key string) (kv store.KeyValue, value T, err error) {
+	if kv, err = e.store.Get(ctx, key); err == nil && kv.Exists() {
+		value, err = decode[T](kv)
+	}
+	return kv, value, err
 }
 
 func putElement(id string, e *Element) store.Op {

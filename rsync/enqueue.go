@@ -6,7 +6,6 @@ package rsync
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -140,17 +139,13 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 func (e *Engine) queuedBefore(
 	ctx context.Context, id string, key store.KeyValue, element *Element, rollout *rolloutRecord,
 ) (EventRef, error) {
-	var seq uint64
-	if err := json.Unmarshal(key.Value, &seq); err != nil {
-		return EventRef{}, &brokenError{key.Key}
-	}
-	kv, err := e.store.Get(ctx, elementKey(id, seq))
-	if err != nil || !kv.Exists() {
+	seq, err := decode[uint64](key)
+	if err != nil {
 		return EventRef{}, err
 	}
-	var before Element
-	if err := json.Unmarshal(kv.Value, &before); err != nil {
-		return EventRef{}, &brokenError{kv.Key}
+	kv, before, err := get[Element](ctx, e, elementKey(id, seq))
+	if err != nil || !kv.Exists() {
+		return EventRef{}, err
 	}
 	if before.Event != element.Event || before.UCID != element.UCID {
 		return EventRef{},
@@ -168,9 +163,9 @@ func (e *Engine) queuedBefore(
 func (e *Engine) enqueueOps(
 	id string, kv store.KeyValue, element Element, rollout *rolloutRecord,
 ) (EventRef, []store.Compare, []store.Op, error) {
-	var t tail
-	if err := json.Unmarshal(kv.Value, &t); err != nil {
-		return EventRef{}, nil, nil, &brokenError{kv.Key}
+	t, err := decode[tail](kv)
+	if err != nil {
+		return EventRef{}, nil, nil, err
 	}
 	element.Seq, element.Status, element.Queued = t.Next, Pending, e.now()
 	compares := []store.Compare{store.Unchanged(kv), store.Absent(stopKey(id))}

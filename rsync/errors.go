@@ -4,9 +4,12 @@
 package rsync
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
 // The errors of methods of [Engine], for errors.Is.
@@ -64,26 +67,14 @@ const (
 	ReasonInvalidContext   Reason = "InvalidContext"   // a stored value is invalid, or Options.Comparer panicked
 )
 
-// sentinel returns the error that belongs to a reason.
-func (r Reason) sentinel() error {
-	switch r {
-	case ReasonInvalidState:
-		return ErrInvalidState
-	case ReasonNotFound:
-		return ErrNotFound
-	case ReasonStopped:
-		return ErrStopped
-	case ReasonPreempted:
-		return ErrPreempted
-	case ReasonUnreachable:
-		return ErrUnreachable
-	case ReasonAborted:
-		return ErrAborted
-	case ReasonDeadline:
-		return ErrDeadline
-	}
-	return ErrFailed
+// sentinels has the errors that belong to reasons. The error of all other reasons is ErrFailed.
+var sentinels = map[Reason]error{
+	ReasonInvalidState: ErrInvalidState, ReasonNotFound: ErrNotFound, ReasonStopped: ErrStopped,
+	ReasonPreempted: ErrPreempted, ReasonUnreachable: ErrUnreachable, ReasonAborted: ErrAborted,
+	ReasonDeadline: ErrDeadline,
 }
+
+func (r Reason) sentinel() error { return cmp.Or(sentinels[r], ErrFailed) }
 
 // EventError is the error of Wait for an event that failed or was skipped. It wraps the error that
 // belongs to its reason.
@@ -166,6 +157,16 @@ func (s *Status) unfinished(ref EventRef, err error) *UnfinishedError {
 		}
 	}
 	return e
+}
+
+// terminal returns an error of a cluster for which a retry does not help.
+func terminal(format string, args ...any) error {
+	return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf(format, args...)}
+}
+
+// unreachable returns an error of a cluster that does not answer.
+func unreachable(format string, args ...any) error {
+	return &connector.Error{Class: connector.ErrUnreachable, Err: fmt.Errorf(format, args...)}
 }
 
 func notFound(id string) error { return fmt.Errorf("app context %q: %w", id, ErrNotFound) }

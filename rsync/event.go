@@ -118,29 +118,23 @@ type Status struct {
 
 // Element returns the element with that number, or nil.
 func (s *Status) Element(seq uint64) *Element {
-	for i := range s.Queue {
-		if s.Queue[i].Seq == seq {
-			return &s.Queue[i]
-		}
-	}
-	return nil
+	return find(s.Queue, func(e *Element) bool { return e.Seq == seq })
 }
 
 // Cluster returns the status of an app on a cluster, or nil.
 func (s *Status) Cluster(app string, cluster appcontext.ClusterID) *ClusterStatus {
-	for i := range s.Clusters {
-		if s.Clusters[i].App == app && s.Clusters[i].Cluster == cluster {
-			return &s.Clusters[i]
-		}
-	}
-	return nil
+	return find(s.Clusters, func(c *ClusterStatus) bool { return c.App == app && c.Cluster == cluster })
 }
 
 // Observation returns the observation of an app on a cluster, or nil.
 func (s *Status) Observation(app string, cluster appcontext.ClusterID) *Observation {
-	for i := range s.Observed {
-		if s.Observed[i].App == app && s.Observed[i].Cluster == cluster {
-			return &s.Observed[i]
+	return find(s.Observed, func(o *Observation) bool { return o.App == app && o.Cluster == cluster })
+}
+
+func find[T any](list []T, match func(*T) bool) *T {
+	for i := range list {
+		if match(&list[i]) {
+			return &list[i]
 		}
 	}
 	return nil

@@ -51,7 +51,6 @@ func (n need) satisfiedBy(t *task) bool {
 	}
 }
 
-// gates collects the gates of tasks.
 type gates struct {
 	all []*gate
 	at  map[taskKey]*task
@@ -140,7 +139,6 @@ func (w *work) list(t *task) {
 	}
 }
 
-// startWork starts the tasks of an event.
 func (r *run) startWork(w *work) {
 	w.open = len(w.tasks)
 	for _, t := range w.tasks {
@@ -208,7 +206,6 @@ func (r *run) waited(g *gate) {
 	}
 }
 
-// wake enqueues the tasks that wait for a gate.
 func (w *work) wake(g *gate) {
 	for _, t := range g.by {
 		if !t.begun && t.end == "" {

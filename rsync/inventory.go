@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -89,10 +88,8 @@ func inventoryEntry(resources []appcontext.Resource) []byte {
 	return out
 }
 
-// inventoryOps returns the writes of the inventory for an app on a cluster.
 func inventoryOps(id, generation, app string, c *appcontext.Cluster) []store.Op {
-	entry := inventoryEntry(c.Resources)
-	return specOps(inventoryKey(c.ClusterID, id, generation, app), entry)
+	return specOps(inventoryKey(c.ClusterID, id, generation, app), inventoryEntry(c.Resources))
 }
 
 // inventoryDeletes returns the writes that remove a context from the inventory.
@@ -206,19 +203,12 @@ func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([
 // recordOf reads the record of a neighbor. The record is empty if that context was deleted. Holds
 // is false for a cluster that is detached from the context, or on which the app is absent.
 func (e *Engine) recordOf(ctx context.Context, n *neighbor) (record, error) {
-	kv, err := e.store.Get(ctx, stateKey(n.id))
-	if err != nil || !kv.Exists() {
+	_, r, err := e.stateOf(ctx, n.id)
+	if err != nil || r.Generation != n.generation {
 		return record{}, err
 	}
-	var r record
-	if err := json.Unmarshal(kv.Value, &r); err != nil {
-		return record{}, &brokenError{kv.Key}
-	}
-	if r.Generation != n.generation {
-		return record{}, nil
-	}
 	if r.Holds {
-		detached, err := e.detachedOf(ctx, n.id)
+		_, detached, err := e.detachedOf(ctx, n.id)
 		if err != nil {
 			return record{}, err
 		}
@@ -234,7 +224,6 @@ func (e *Engine) recordOf(ctx context.Context, n *neighbor) (record, error) {
 	return r, nil
 }
 
-// resourcesOf reads the resources of a neighbor.
 func (e *Engine) resourcesOf(ctx context.Context, n *neighbor) ([]appcontext.Resource, error) {
 	key := specKey(n.id, n.generation, n.app, n.cluster)
 	result, err := e.store.Range(ctx, key)
@@ -245,12 +234,7 @@ func (e *Engine) resourcesOf(ctx context.Context, n *neighbor) ([]appcontext.Res
 	for _, kv := range result.KVs {
 		parts = append(parts, kv.Value)
 	}
-	var out []appcontext.Resource
-	if json.Unmarshal(bytes.Join(parts, nil), &out) != nil {
-		return nil, &brokenError{key}
-	}
-	return out, nil
+	return decode[[]appcontext.Resource](store.KeyValue{Key: key, Value: bytes.Join(parts, nil)})
 }
 
-// String returns the app and the context.
 func (n *neighbor) String() string { return fmt.Sprintf("app %s of app context %s", n.app, n.id) }

@@ -5,7 +5,6 @@ package rsync
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -19,30 +18,13 @@ import (
 // maxLinks is the maximum number of contexts that an update replaces.
 const maxLinks = 16
 
-// stateOf reads the record of a context.
 func (e *Engine) stateOf(ctx context.Context, id string) (store.KeyValue, record, error) {
-	kv, err := e.store.Get(ctx, stateKey(id))
-	if err != nil || !kv.Exists() {
-		return kv, record{}, err
-	}
-	var rec record
-	if err := json.Unmarshal(kv.Value, &rec); err != nil {
-		return kv, record{}, &brokenError{kv.Key}
-	}
-	return kv, rec, nil
+	return get[record](ctx, e, stateKey(id))
 }
 
 // linksOf reads the contexts to which updates from a context led.
 func (e *Engine) linksOf(ctx context.Context, id string) (store.KeyValue, []string, error) {
-	kv, err := e.store.Get(ctx, linksKey(id))
-	if err != nil || !kv.Exists() {
-		return kv, nil, err
-	}
-	var ids []string
-	if err := json.Unmarshal(kv.Value, &ids); err != nil {
-		return kv, nil, &brokenError{kv.Key}
-	}
-	return kv, ids, nil
+	return get[[]string](ctx, e, linksKey(id))
 }
 
 // leftOver reports whether a context that is linked to an update may have objects on clusters, by
@@ -126,7 +108,7 @@ func (r *run) follow(ctx context.Context, e *Element) (
 // queueIn queues an event in a context, unless the context was removed. In a stopped context the
 // event is skipped at once.
 func (r *run) queueIn(ctx context.Context, id string, e Element) ([]store.Compare, []store.Op, *EventRef, error) {
-	kv, err := r.engine.store.Get(ctx, queueKey(id))
+	kv, t, err := get[tail](ctx, r.engine, queueKey(id))
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -136,10 +118,6 @@ func (r *run) queueIn(ctx context.Context, id string, e Element) ([]store.Compar
 	stop, err := r.engine.store.Get(ctx, stopKey(id))
 	if err != nil {
 		return nil, nil, nil, err
-	}
-	var t tail
-	if err := json.Unmarshal(kv.Value, &t); err != nil {
-		return nil, nil, nil, &brokenError{kv.Key}
 	}
 	e.Seq, e.Status, e.Queued = t.Next, Pending, r.engine.now()
 	if stop.Exists() {

@@ -95,14 +95,11 @@ type observation struct {
 	message   string
 }
 
-// isObserved reports whether an object is read between events. Hooks are not, except the
-// definitions of a crd-install.
+// isObserved reports whether an object is read between events.
 func isObserved(r *appcontext.Resource) bool {
 	return r.Hook == appcontext.HookNone || r.Hook == appcontext.HookCRDInstall
 }
 
-// isDrift reports whether a change counts as drift: an apply would change the object, or the
-// cluster would reject its manifest.
 func isDrift(c *connector.Change) bool { return canHeal(c) || c.Kind == connector.ChangeKindRefused }
 
 // canHeal reports whether an apply would change an object.

@@ -101,7 +101,6 @@ func (o *observer) follows(id string) bool {
 	return o.contexts[id] != nil
 }
 
-// has reports whether a context on a cluster is observed.
 func (o *observer) has(cluster appcontext.ClusterID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -129,7 +128,6 @@ func (o *observer) reloadLocked(c *observedContext) {
 	o.submitLocked(func() { o.load(c) })
 }
 
-// leave ends the observation of a context.
 func (o *observer) leave(id string) {
 	o.mu.Lock()
 	c := o.contexts[id]
@@ -199,7 +197,6 @@ func (o *observer) interval() time.Duration {
 	return d - d/10 + rand.N(d/5+1)
 }
 
-// changed schedules a read of all contexts on a cluster.
 func (o *observer) changed(cluster appcontext.ClusterID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -223,7 +220,6 @@ func (o *observer) again(id string, cluster appcontext.ClusterID, at time.Time) 
 	}
 }
 
-// scheduleLocked sets the timer of a cluster.
 func (o *observer) scheduleLocked(c *observedCluster) {
 	if c.busy || o.ended {
 		return

@@ -5,7 +5,7 @@ package rsync
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"sync"
 
 	"k8s.io/klog/v2"
@@ -91,14 +91,20 @@ func (o *observer) loadContext(ctx context.Context, c *observedContext) error {
 		return nil // the next change of the record causes another load
 	}
 	next := &view{record: record, stateKV: kv}
-	if next.detachedKV, next.detached, err = e.detachedRecord(ctx, c.id); err != nil {
+	if next.detachedKV, next.detached, err = e.detachedOf(ctx, c.id); err != nil {
 		return err
 	}
 	first := c.head == nil || record.Generation != "" && record.Generation != c.head.Generation
 	if first {
-		if c.head, err = e.headOf(ctx, c.id); err != nil || c.head == nil {
+		h, err := e.headOf(ctx, c.id)
+		if errors.Is(err, ErrNotFound) {
+			c.head = nil
+			return nil
+		}
+		if err != nil {
 			return err
 		}
+		c.head = h
 	}
 	if first || c.lost {
 		if c.last, err = e.observations(ctx, c.id); err != nil {
@@ -114,30 +120,6 @@ func (o *observer) loadContext(ctx context.Context, c *observedContext) error {
 	return nil
 }
 
-// headOf returns the head of a context, or nil if the context does not exist.
-func (e *Engine) headOf(ctx context.Context, id string) (*head, error) {
-	kv, err := e.store.Get(ctx, headKey(id))
-	if err != nil || !kv.Exists() {
-		return nil, err
-	}
-	var h head
-	if json.Unmarshal(kv.Value, &h) != nil {
-		return nil, &brokenError{kv.Key}
-	}
-	return &h, nil
-}
-
-func (e *Engine) detachedRecord(ctx context.Context, id string) (store.KeyValue, detachedClusters, error) {
-	kv, err := e.store.Get(ctx, detachedKey(id))
-	var d detachedClusters
-	if err == nil && kv.Exists() && json.Unmarshal(kv.Value, &d) != nil {
-		err = &brokenError{kv.Key}
-	}
-	kv.Key = detachedKey(id)
-	return kv, d, err
-}
-
-// observations reads the stored observations of a context.
 func (e *Engine) observations(ctx context.Context, id string) (map[taskKey]stored, error) {
 	result, err := e.store.Range(ctx, observedKey(id))
 	if err != nil {
@@ -145,12 +127,12 @@ func (e *Engine) observations(ctx context.Context, id string) (map[taskKey]store
 	}
 	out := map[taskKey]stored{}
 	for _, kv := range result.KVs {
-		s := stored{kv: kv}
-		if json.Unmarshal(kv.Value, &s.observed) != nil {
-			return nil, &brokenError{kv.Key}
+		o, err := decode[observed](kv)
+		if err != nil {
+			return nil, err
 		}
-		s.kv.Value = nil
-		out[taskKey{s.App, s.Cluster}] = s
+		kv.Value = nil
+		out[taskKey{o.App, o.Cluster}] = stored{o, kv}
 	}
 	return out, nil
 }

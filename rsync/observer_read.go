@@ -35,8 +35,7 @@ func (o *observer) readCluster(c *observedCluster) {
 	}
 }
 
-// observe reads some contexts on a cluster with one connector. After a failure it does not call the
-// cluster again.
+// observe reads contexts on a cluster with one connector, until a call fails.
 func (o *observer) observe(id appcontext.ClusterID, contexts []*observedContext) {
 	ctx := o.session.ctx
 	c, failure := o.session.observed(id)
@@ -98,8 +97,8 @@ func (c *cluster) endObserved() {
 	c.use(-1)
 }
 
-// observeContext reads the apps of a context on a cluster, and stores changed observations. It
-// returns an error of the cluster.
+// observeContext stores changed observations of a context on a cluster. It returns an error of the
+// cluster.
 func (o *observer) observeContext(
 	ctx context.Context, c *observedContext, id appcontext.ClusterID, conn connector.Connector, failure error,
 ) error {
@@ -207,7 +206,7 @@ func (e *Engine) observeStates(
 	case err == nil:
 		err = checkStates(batch.Resources, seen.states)
 	case errors.Is(err, context.DeadlineExceeded):
-		err = &connector.Error{Class: connector.ErrUnreachable, Err: errors.New("it did not answer in time")}
+		err = unreachable("it did not answer in time")
 	}
 	return err
 }

@@ -5,7 +5,6 @@ package rsync
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"k8s.io/klog/v2"
@@ -93,7 +92,6 @@ func (o *observer) recordLocked(
 	return o.put(ctx, c, key, next, compares, ops)
 }
 
-// put writes an observation.
 func (o *observer) put(
 	ctx context.Context, c *observedContext, key taskKey, next observed, compares []store.Compare, ops []store.Op,
 ) error {
@@ -150,24 +148,13 @@ func (o *observer) queueHeal(
 // outcome returns whether a Heal has ended, and whether it succeeded on a cluster.
 func (o *observer) outcome(ctx context.Context, id string, key taskKey, seq uint64) (ended, done bool, err error) {
 	e := o.session.engine
-	kv, err := e.store.Get(ctx, elementKey(id, seq))
-	if err != nil {
+	kv, element, err := get[Element](ctx, e, elementKey(id, seq))
+	if err != nil || kv.Exists() && !element.Status.Final() {
 		return false, false, err
 	}
-	var element Element
-	if kv.Exists() && json.Unmarshal(kv.Value, &element) != nil {
-		return false, false, &brokenError{kv.Key}
-	}
-	if kv.Exists() && !element.Status.Final() {
-		return false, false, nil
-	}
-	kv, err = e.store.Get(ctx, statusKey(id, key.app, key.cluster))
+	_, status, err := get[ClusterStatus](ctx, e, statusKey(id, key.app, key.cluster))
 	if err != nil {
 		return false, false, err
-	}
-	var status ClusterStatus
-	if kv.Exists() && json.Unmarshal(kv.Value, &status) != nil {
-		return false, false, &brokenError{kv.Key}
 	}
 	return true, status.Seq == seq && status.Phase == PhaseDone, nil
 }

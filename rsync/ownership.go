@@ -54,7 +54,6 @@ func (o *others) record(ctx context.Context, e *Engine, n *neighbor) (record, er
 	return r, err
 }
 
-// forget removes the record of a neighbor, so it is read again.
 func (o *others) forget(n *neighbor) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +68,6 @@ type holder struct {
 	record
 }
 
-// removes reports whether an event deletes.
 func (t EventType) removes() bool { return t == Terminate || t == UpdateDelete }
 
 // releasingError is the reason why an op waits: an event of another context must end first.
@@ -110,7 +108,6 @@ func (o *op) share(ctx context.Context) error {
 	return err
 }
 
-// objects returns all objects of a task.
 func (t *task) objects() map[appcontext.Object]bool {
 	out := map[appcontext.Object]bool{}
 	for _, p := range t.phases {
@@ -121,7 +118,7 @@ func (t *task) objects() map[appcontext.Object]bool {
 	return out
 }
 
-// findHolders finds the objects that the task must not delete, because another context holds them.
+// findHolders finds the objects that the task must not delete.
 func (o *op) findHolders(ctx context.Context) (err error) {
 	if !o.task.event.removes() {
 		return o.findHoldersNow(ctx)
@@ -341,8 +338,7 @@ func (o *op) handOver(ctx context.Context, conn connector.Connector, all []appco
 }
 
 // handOverTo is one pass of handOver. It reports whether a holder has released its objects
-// meanwhile: it has begun to delete them, or was removed. That may have preceded the apply, and
-// another context may hold the objects.
+// meanwhile, perhaps before the apply. Another context may then hold them.
 func (o *op) handOverTo(
 	ctx context.Context, conn connector.Connector, left []appcontext.Resource,
 ) (released bool, err error) {

@@ -178,7 +178,6 @@ func (p *planner) phases(a *appcontext.App, c *appcontext.Cluster, awaited bool)
 	}
 }
 
-// heal applies the drifted objects of an app on a cluster.
 func (p *planner) heal(c *appcontext.Cluster, places []int) []phase {
 	var list []appcontext.Resource
 	for _, i := range places {
@@ -214,7 +213,6 @@ func endsOf(c *appcontext.AppContext) map[appcontext.Identity]bool {
 	return out
 }
 
-// awaited reports whether another app waits until this app is ready.
 func (p *planner) awaited(name string) bool {
 	for _, a := range p.context.Apps {
 		for _, d := range a.DependsOn {
@@ -252,10 +250,8 @@ func (p *planner) install(c *appcontext.Cluster, wanted func(appcontext.Resource
 // Helm: their deletion would delete all objects of their kinds, of every owner.
 //
 // If an update keeps the app, or all of its objects, on the cluster, its delete hooks do not run.
-// But they may exist, left by an event that was stopped or failed while it waited for them. The
-// store does not record that, so they are deleted in any case. Only hooks that the other context
-// also has are kept: that context may be terminating now, and wait for them. It deletes them
-// itself.
+// They are deleted in any case, because an event that was stopped or failed may have left them. Only
+// hooks that the other context also has are kept: it may be terminating now, and wait for them.
 func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, leaves bool) []phase {
 	var out []phase
 	var objects []appcontext.Resource

@@ -44,7 +44,6 @@ func (o *op) progress(index int) {
 	}
 }
 
-// stalled returns the time since the last progress of the running op.
 func (o *op) stalled() time.Duration {
 	o.cluster.mu.Lock()
 	defer o.cluster.mu.Unlock()

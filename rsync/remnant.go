@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,7 +90,7 @@ func (o *op) awaitOrigin(ctx context.Context) error {
 	if of == nil {
 		return nil
 	}
-	detached, err := o.run.engine.detachedOf(ctx, of.ID)
+	_, detached, err := o.run.engine.detachedOf(ctx, of.ID)
 	if err != nil || !detached.has(of.Cluster) {
 		return err
 	}
@@ -136,7 +135,6 @@ func (r *run) hurried() {
 	}
 }
 
-// finishRemnant removes a remnant.
 func (r *run) finishRemnant(ctx context.Context) error {
 	if r.work.broken != "" {
 		return errors.New(r.work.broken)
@@ -226,9 +224,8 @@ func (e *Engine) Forget(ctx context.Context, cluster appcontext.ClusterID) error
 		return err
 	}
 	for _, kv := range result.KVs {
-		var of remnant
-		if json.Unmarshal(kv.Value, &of) != nil {
-			return &brokenError{kv.Key}
+		if _, err := decode[remnant](kv); err != nil {
+			return err
 		}
 		compares, ops, err := e.stopRemnant(ctx, idOf(remnantsKey(cluster), kv.Key))
 		if err == nil && len(ops) > 0 {
@@ -318,7 +315,6 @@ func (c *cluster) probeForCleanup() {
 	}
 }
 
-// resumeCleanups queues the waiting cleanups.
 func (c *cluster) resumeCleanups() {
 	for _, o := range c.cleanups.ops {
 		o.state = opQueued

@@ -151,7 +151,6 @@ func (r *Rollout) Validate(c *appcontext.AppContext) error {
 	return r.validate(&h)
 }
 
-// validate checks a rollout of an event on a context.
 func (r *Rollout) validate(h *head) error {
 	switch {
 	case r.Until != "" && r.Until != appcontext.OpStatusDeployed && r.Until != appcontext.OpStatusReady:

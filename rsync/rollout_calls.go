@@ -32,8 +32,7 @@ func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) e
 		}
 		if !slices.Contains(gates, approval.Gate) {
 			return fmt.Errorf("%w: the rollout has no gate %q of a group %q: the gates of the group are %q",
-				ErrInvalidInput,
-				approval.Gate, approval.Group, gates)
+				ErrInvalidInput, approval.Gate, approval.Group, gates)
 		}
 		if !slices.Contains(r.Approved, approval) {
 			r.Approved = append(r.Approved, approval)
@@ -71,18 +70,13 @@ func (e *Engine) Abort(ctx context.Context, ref EventRef) error {
 	})
 }
 
-// rolloutRecord reads the record of a rollout.
 func (e *Engine) rolloutRecord(ctx context.Context, ref EventRef) (kv store.KeyValue, record rolloutRecord, err error) {
 	if err := checkID(ref.AppContextID); err != nil {
 		return kv, record, err
 	}
-	kv, err = e.store.Get(ctx, rolloutKey(ref.AppContextID, ref.Seq))
-	switch {
-	case err != nil:
-	case !kv.Exists():
+	kv, record, err = get[rolloutRecord](ctx, e, rolloutKey(ref.AppContextID, ref.Seq))
+	if err == nil && !kv.Exists() {
 		err = fmt.Errorf("rollout of event %d of app context %q: %w", ref.Seq, ref.AppContextID, ErrNotFound)
-	case json.Unmarshal(kv.Value, &record) != nil:
-		err = &brokenError{kv.Key}
 	}
 	return kv, record, err
 }
@@ -121,7 +115,7 @@ func (e *Engine) changeRollout(ctx context.Context, ref EventRef, change func(*r
 	return fmt.Errorf("rollout of event %d of app context %q: %w", ref.Seq, ref.AppContextID, ErrConflict)
 }
 
-// rolloutOf returns the record for the rollout of a call, or nil without a rollout.
+// rolloutOf returns the record for the rollout of a call, which may be nil.
 func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, r *Rollout) (*rolloutRecord, error) {
 	if r == nil {
 		return nil, nil //nolint:nilnil // none
@@ -130,18 +124,11 @@ func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, r *
 		return nil, fmt.Errorf("%w: %s cannot have a rollout, only Instantiate and Update", ErrInvalidInput,
 			element.Event)
 	}
-	kv, err := e.store.Get(ctx, headKey(id))
+	h, err := e.headOf(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	if !kv.Exists() {
-		return nil, notFound(id)
-	}
-	var h head
-	if err := json.Unmarshal(kv.Value, &h); err != nil {
-		return nil, &brokenError{kv.Key}
-	}
-	if err := r.validate(&h); err != nil {
+	if err := r.validate(h); err != nil {
 		return nil, err
 	}
 	_, back := e.options.Transitions.Of(Update, Instantiated)
@@ -163,9 +150,9 @@ func (e *Engine) sameRollout(ctx context.Context, id string, seq uint64, r *roll
 	if err != nil || r == nil || !kv.Exists() {
 		return r == nil && !kv.Exists(), err
 	}
-	var before rolloutRecord
-	if json.Unmarshal(kv.Value, &before) != nil {
-		return false, &brokenError{kv.Key}
+	before, err := decode[rolloutRecord](kv)
+	if err != nil {
+		return false, err
 	}
 	return bytes.Equal(encode(before.Rollout), encode(r.Rollout)), nil
 }
@@ -201,7 +188,6 @@ func (e *Engine) RolloutStatus(ctx context.Context, ref EventRef) (*RolloutStatu
 	return out, nil
 }
 
-// addTo adds all apps on clusters to an order.
 func (img *image) addTo(o *order, seq uint64) {
 	known := img.statusesOf(seq)
 	for _, a := range img.head.Apps {

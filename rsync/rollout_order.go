@@ -128,16 +128,12 @@ func (c *orderCluster) change(change func()) {
 	c.group.count[c.phase()]++
 }
 
-// expect adds an app that has not begun to a cluster.
-func (c *orderCluster) expect() { c.change(func() { c.left++ }) }
-
 // begin records when the cluster began. The earliest time counts.
 func (c *orderCluster) begin(at time.Time) {
 	c.change(func() { c.since = earlier(c.since, at) })
 	c.group.begun = true
 }
 
-// end records the end of an app on the cluster.
 func (c *orderCluster) end(end Phase, begun bool, at time.Time) {
 	c.change(func() {
 		c.left--
@@ -151,7 +147,7 @@ func (c *orderCluster) end(end Phase, begun bool, at time.Time) {
 
 // add adds an app with its stored status, which is nil if there is no status.
 func (c *orderCluster) add(s *ClusterStatus) {
-	c.expect()
+	c.change(func() { c.left++ })
 	if s == nil {
 		return
 	}
@@ -177,18 +173,13 @@ func (g *orderGroup) waiting(n int) []*orderCluster {
 	return out
 }
 
-func (g *orderGroup) status() RolloutGroupStatus {
-	return RolloutGroupStatus{
-		Name: g.Name, Clusters: len(g.clusters),
-		InProgress: g.count[clusterInProgress], Failed: g.count[clusterFailed], Succeeded: g.count[clusterSucceeded],
-	}
-}
-
-// statuses returns the statuses of the groups.
 func (o *order) statuses() []RolloutGroupStatus {
 	var out []RolloutGroupStatus
 	for _, g := range o.groups {
-		out = append(out, g.status())
+		out = append(out, RolloutGroupStatus{
+			Name: g.Name, Clusters: len(g.clusters),
+			InProgress: g.count[clusterInProgress], Failed: g.count[clusterFailed], Succeeded: g.count[clusterSucceeded],
+		})
 	}
 	return out
 }

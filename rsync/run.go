@@ -215,16 +215,13 @@ func (r *run) refresh(ctx context.Context) error {
 }
 
 func (img *image) element(seq uint64) *Element {
-	if i, ok := slices.BinarySearchFunc(img.elements, seq, func(e *Element,
-		seq uint64) int {
-		return cmp.Compare(e.Seq, seq)
-	}); ok {
+	compare := func(e *Element, seq uint64) int { return cmp.Compare(e.Seq, seq) }
+	if i, ok := slices.BinarySearchFunc(img.elements, seq, compare); ok {
 		return img.elements[i]
 	}
 	return nil
 }
 
-// statusesOf returns the statuses of an event.
 func (img *image) statusesOf(seq uint64) map[taskKey]*ClusterStatus {
 	out := map[taskKey]*ClusterStatus{}
 	for i := range img.statuses {
@@ -246,10 +243,10 @@ func (img *image) pending() []*Element {
 	return out
 }
 
-// commit writes in one transaction, on these conditions: the session is alive, the record is
-// unchanged, an earlier owner has ended, and compares are met. If next is not nil, it also writes
-// the record. It returns ErrFenced if the session has ended, errLost if the context is another
-// engine's or was deleted, and errChanged if another condition is not met.
+// commit writes in one transaction, if the session is alive, the record is unchanged, an earlier
+// owner has ended, and compares are met. It also writes the record next, unless it is nil. It
+// returns ErrFenced without the session, errLost if the context is another engine's or was deleted,
+// and otherwise errChanged.
 func (r *run) commit(ctx context.Context, next *record, compares []store.Compare, ops []store.Op) error {
 	all := []store.Compare{r.session.fence(), store.Unchanged(r.img.stateKV)}
 	if owner := r.img.record.Owner; owner != "" && owner != r.session.name {
@@ -333,9 +330,8 @@ func (r *run) nextRecord() *record {
 	return &next
 }
 
-// forgetAtOnce is the number of elements that leave the history with each new final element. It is
-// more than 1, so a history that is too long gets shorter. That happens after its limit was
-// lowered, or after another engine has added elements that were final immediately.
+// forgetAtOnce is the number of elements that leave the history with each new final element. With
+// more than 1 a history that is too long gets shorter.
 const forgetAtOnce = 2
 
 // elementOps returns the writes of a final element, and the deletion of elements beyond the history
@@ -363,10 +359,9 @@ func (r *run) elementOps(e *Element) []store.Op {
 	return ops
 }
 
-// releaseOps returns the writes that end the ownership of a context between two events. If the
-// queue is empty, the same transaction deletes the active record, on the condition that the queue
-// has not changed. Otherwise the context returns to its home, if that is another session: the home
-// sees the active record put again.
+// releaseOps returns the writes that end the ownership of a context between two events. With an
+// empty queue they delete the active record. Otherwise they put it again, so another session that is
+// the home of the context sees it.
 func (r *run) releaseOps(next *record) ([]store.Compare, []store.Op) {
 	switch {
 	case len(r.img.pending()) == 0:
@@ -384,13 +379,11 @@ func (r *run) other(ctx context.Context, e *Element) (other *appcontext.AppConte
 	if e.Event != Update && e.Event != UpdateDelete {
 		return nil, "", nil
 	}
-	other, err = r.engine.AppContext(ctx, e.UCID)
-	var detached detachedClusters
-	if err == nil {
-		detached, err = r.engine.detachedOf(ctx, e.UCID)
-	}
-	if err == nil {
-		return detached.without(other, e.Event), "", nil
+	if other, err = r.engine.AppContext(ctx, e.UCID); err == nil {
+		var detached detachedClusters
+		if _, detached, err = r.engine.detachedOf(ctx, e.UCID); err == nil {
+			return detached.without(other, e.Event), "", nil
+		}
 	}
 	if errors.Is(err, ErrNotFound) || errors.As(err, new(*brokenError)) {
 		return nil, err.Error(), nil

@@ -59,7 +59,6 @@ func (r *run) advance(ctx context.Context) (bool, error) {
 	return w.open == 0 && (w.rollout.over() || w.cut != ""), nil
 }
 
-// apply applies a result to its task.
 func (r *run) apply(res result) {
 	t := res.op.task
 	switch {

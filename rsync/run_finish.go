@@ -18,7 +18,6 @@ import (
 // maxNamed limits the failed tasks that the message of an element names.
 const maxNamed = 3
 
-// outcome returns the status, the reason and the message of the event.
 func (w *work) outcome() (ElementStatus, Reason, string) {
 	if w.broken != "" {
 		return Error, ReasonInvalidContext, w.broken
@@ -68,9 +67,8 @@ func (o *rollout) outcome(reason Reason, message string) (Reason, string) {
 	return reason, joined(message, o.verdict.waits)
 }
 
-// finish writes the end of the event, and in the same transaction the state that follows from it.
-// An Update also queues its UpdateDelete, and a failed rollout its rollback. If the queue is empty,
-// finish deletes the active record.
+// finish writes the end of the event and the next state. In the same transaction an Update queues
+// its UpdateDelete, and a failed rollout its rollback.
 func (r *run) finish(ctx context.Context) error {
 	if r.img.head.Remnant != nil {
 		return r.finishRemnant(ctx)

@@ -16,8 +16,7 @@ import (
 // stores.
 const skipBatch = 20
 
-// next resumes the event in progress, or begins the next event. It reports whether there is
-// neither.
+// next resumes the event in progress, or begins the next one. drained means that there is neither.
 func (r *run) next(ctx context.Context) (drained bool, err error) {
 	if r.img.record.Current != 0 {
 		return false, r.resume(ctx)

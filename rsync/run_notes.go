@@ -31,8 +31,7 @@ func (n *notes) wait(now time.Time) time.Duration {
 	return max(n.last.Add(noteInterval).Sub(now), 0)
 }
 
-// note records the wait reason of a task when it changes. So the number of writes does not grow
-// with the number of retries.
+// note records the wait reason of a task when it changes.
 func (r *run) note(t *task, reason Reason, message string) {
 	again := reason != ReasonRefusedForNow && message != t.message // the other reasons are rare
 	if reason == t.reason && !again {

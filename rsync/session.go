@@ -11,13 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spokewire/sdk-go/rsync/internal/readyqueue"
-
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/internal/readyqueue"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -55,8 +54,7 @@ type session struct {
 }
 
 // maxReads limits the concurrent calls that read records of other contexts. An event on thousands
-// of clusters begins a call to each. That many concurrent reads would exceed the time limits of the
-// store for each read and for the lease.
+// of clusters would otherwise exceed the time limits of the store for reads and for the lease.
 const maxReads = 64
 
 // newSession gets a lease, and puts the session's key with the lease.
@@ -69,8 +67,7 @@ func newSession(ctx context.Context, e *Engine) (*session, error) {
 		engine: e, name: e.options.Name + "-" + rand.Text(), lease: lease, ready: readyqueue.New(),
 		reads:   make(chan struct{}, maxReads),
 		engines: map[string]bool{}, active: map[string]bool{}, stopped: map[string]bool{}, owned: map[string]bool{},
-		foreign: map[string]bool{},
-		runs:    map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{},
+		foreign: map[string]bool{}, runs: map[string]*run{}, failures: map[string]int{}, timers: map[string]clock.Timer{},
 		clusters: map[appcontext.ClusterID]*cluster{},
 	}
 	result, err := e.txn(ctx, []store.Compare{store.Absent(engineKey(s.name))},
@@ -142,7 +139,6 @@ func (s *session) spawn(f func()) bool {
 	return true
 }
 
-// lose ends the session.
 func (s *session) lose(err error) { s.cancel(fmt.Errorf("%w: %w", ErrFenced, err)) }
 
 // keepAlive renews the lease three times per LeaseTTL. By its own clock the session ends before the
@@ -201,7 +197,6 @@ func (s *session) refused() {
 	}
 }
 
-// refusals returns how many writes the store has failed.
 func (s *session) refusals() int {
 	s.writes.mu.Lock()
 	defer s.writes.mu.Unlock()
@@ -271,12 +266,10 @@ func (s *session) probed(err error) {
 	}
 }
 
-// sleep waits for a time, or until ctx ends.
 func (e *Engine) sleep(ctx context.Context, d time.Duration) {
 	_ = wait.Sleep(ctx, e.options.Clock, d)
 }
 
-// work runs a worker, which executes steps of contexts.
 func (s *session) work() {
 	for {
 		id, ok := s.ready.Get()
@@ -323,8 +316,8 @@ func (s *session) failed(id string, failed bool) int {
 	return s.failures[id]
 }
 
-// retryAfter queues a context again after a time. Each context has one timer. Otherwise each event
-// that is queued meanwhile would start another chain of retries.
+// retryAfter queues a context again after a time. With one timer for each context, events that are
+// queued meanwhile start no more chains of retries.
 func (s *session) retryAfter(id string, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -111,7 +111,6 @@ func (s *session) sawEngines(changes []change) {
 	s.observer.rehome()
 }
 
-// isHome reports whether the session is the home of a context.
 func (s *session) isHome(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +165,6 @@ func (s *session) sawStop(changes []change) {
 	}
 }
 
-// isActive reports whether a context has pending work.
 func (s *session) isActive(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,15 +177,13 @@ func (s *session) isStopped(id string) bool {
 	return s.stopped[id]
 }
 
-// tries reports whether the session reads a context.
 func (s *session) tries(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.owned[id] || s.homeLocked(id) == s.name
 }
 
-// mine reports whether the session may work on a context with that owner: the owner is the session
-// itself, or not alive.
+// mine reports whether the session may work on a context of that owner.
 func (s *session) mine(id, owner string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,17 +199,15 @@ func (s *session) mine(id, owner string) bool {
 	return s.owned[id] || s.homeLocked(id) == s.name
 }
 
-// isForeign reports whether another session may own the context. Then the session reads its record
-// before the rest.
+// isForeign reports whether another session may own the context.
 func (s *session) isForeign(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.foreign[id]
 }
 
-// own records that the session works on a context. A write that makes the session the owner may
-// succeed without an answer. So the session keeps the context until it reads that another session
-// owns it, or that no work is left.
+// own records that the session works on a context, until it reads that another session owns it or
+// that no work is left. A write that makes the session the owner may succeed without an answer.
 func (s *session) own(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -227,7 +221,6 @@ func (s *session) release(id string) {
 	delete(s.owned, id)
 }
 
-// goesHome reports whether another live session is the home of a context.
 func (s *session) goesHome(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

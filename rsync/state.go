@@ -3,6 +3,11 @@
 
 package rsync
 
+import (
+	"cmp"
+	"slices"
+)
+
 // State is the state of an AppContext.
 type State string
 
@@ -32,22 +37,16 @@ func States() []State {
 // and code: InstantiationFailed, TerminateFailed, UpdatedFailed and Update. It returns false for an
 // unknown name.
 func ParseState(s string) (State, bool) {
-	switch s {
-	case "InstantiationFailed":
-		return InstantiateFailed, true
-	case "TerminateFailed":
-		return TerminationFailed, true
-	case "UpdatedFailed":
-		return UpdateFailed, true
-	case "Update":
-		return Updated, true
+	state := cmp.Or(otherSpellings[s], State(s))
+	if !slices.Contains(States(), state) {
+		return "", false
 	}
-	for _, state := range States() {
-		if s == string(state) {
-			return state, true
-		}
-	}
-	return "", false
+	return state, true
+}
+
+var otherSpellings = map[string]State{
+	"InstantiationFailed": InstantiateFailed, "TerminateFailed": TerminationFailed, "UpdatedFailed": UpdateFailed,
+	"Update": Updated,
 }
 
 // empty reports whether a context in the state has no objects on clusters.
@@ -69,7 +68,6 @@ const (
 	Heal EventType = "Heal"
 )
 
-// eventTypes returns all events.
 func eventTypes() []EventType {
 	return []EventType{Instantiate, Terminate, Update, UpdateDelete, Read, Heal}
 }

@@ -54,12 +54,11 @@ func (e *Engine) List(ctx context.Context) ([]Summary, error) {
 	out := make([]Summary, 0, len(result.KVs))
 	var broken []error
 	for _, kv := range result.KVs {
-		var summary Summary
-		if err := json.Unmarshal(kv.Value, &summary); err != nil {
-			broken = append(broken, &brokenError{kv.Key})
-			continue
+		if summary, err := decode[Summary](kv); err != nil {
+			broken = append(broken, err)
+		} else {
+			out = append(out, summary)
 		}
-		out = append(out, summary)
 	}
 	return out, errors.Join(broken...)
 }
@@ -172,7 +171,6 @@ func tell(id string, message store.Watched, yield func(Change, error) bool) bool
 	return true
 }
 
-// changes returns a status as changes.
 func (s *Status) changes() []Change {
 	out := []Change{{Revision: s.Revision, State: s.State}}
 	for i := range s.Queue {
@@ -260,7 +258,6 @@ func (e *Element) failure(ref EventRef) error {
 	return &EventError{Ref: ref, Event: e.Event, Status: e.Status, Reason: e.Reason, Message: e.Message}
 }
 
-// await waits until an element is final.
 func (e *Engine) await(ctx context.Context, ref EventRef) (*Element, error) {
 	if err := checkID(ref.AppContextID); err != nil {
 		return nil, err
@@ -308,12 +305,9 @@ func (e *Engine) awaitChange(ctx context.Context, key string, from int64) (*Elem
 }
 
 func finalElement(kv store.KeyValue) (*Element, error) {
-	var element Element
-	if err := json.Unmarshal(kv.Value, &element); err != nil {
-		return nil, &brokenError{kv.Key}
+	element, err := decode[Element](kv)
+	if err != nil || !element.Status.Final() {
+		return nil, err
 	}
-	if element.Status.Final() {
-		return &element, nil
-	}
-	return nil, nil //nolint:nilnil // not yet
+	return &element, nil
 }
