@@ -6,6 +6,7 @@ package appcontext
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -84,12 +85,7 @@ func (e *Error) Unwrap() []error {
 func Has(err error, fault Fault) bool {
 	var all *Error
 	if errors.As(err, &all) {
-		for _, p := range all.Problems {
-			if p.Fault == fault {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(all.Problems, func(p *Problem) bool { return p.Fault == fault })
 	}
 	var one *Problem
 	return errors.As(err, &one) && one.Fault == fault

@@ -64,19 +64,15 @@ func specOf(manifest []byte) map[string]raw {
 	return spec
 }
 
-// hook checks the fields of a hook.
 func (v *validator) hook(r *Resource, where string) {
-	switch r.Hook {
-	case HookNone, HookCRDInstall, HookPreInstall, HookPostInstall, HookPreDelete, HookPostDelete:
-	default:
+	if r.Hook != HookNone && !slices.Contains(Hooks(), r.Hook) {
 		v.add(FaultBadHook, where, "unknown hook %q", r.Hook)
 	}
 	seen := map[HookDeletePolicy]bool{}
 	for _, policy := range r.DeletePolicies {
 		switch {
 		case !slices.Contains(deletePolicies, policy):
-			v.add(FaultBadHook, where, "deletePolicies: %q: must be one of %q",
-				short(string(policy)), deletePolicies)
+			v.add(FaultBadHook, where, "deletePolicies: %q: must be one of %q", short(string(policy)), deletePolicies)
 		case seen[policy]:
 			v.add(FaultDuplicate, where, "deletePolicies: %s is repeated", policy)
 		case r.Hook == HookNone:

@@ -13,7 +13,6 @@ import (
 // the error of [Builder.Build], so they must not quote the manifest.
 type Override func(manifest []byte) ([]byte, error)
 
-// placedOverride is an override and its object.
 type placedOverride struct {
 	cluster  ClusterID
 	object   Object
@@ -35,8 +34,7 @@ func (v *validator) override(a *App, overrides []placedOverride) {
 		}
 	}
 	for i, o := range overrides {
-		where := fmt.Sprintf("app %q, override %d: cluster %q, %s", short(a.Name), i, short(o.cluster.String()),
-			o.object)
+		where := fmt.Sprintf("app %q, override %d: cluster %q, %s", short(a.Name), i, short(o.cluster.String()), o.object)
 		r := resources[Identity{o.cluster, o.object}]
 		switch {
 		case r == nil && a.Cluster(o.cluster) == nil:
@@ -56,7 +54,6 @@ func (v *validator) override(a *App, overrides []placedOverride) {
 	}
 }
 
-// overridden returns the result of an override for a manifest.
 func overridden(manifest []byte, override Override) ([]byte, error) {
 	before, err := headerOf(manifest)
 	if err != nil {

@@ -6,6 +6,7 @@ package appcontext
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -35,7 +36,6 @@ type validator struct {
 	more     int // problems that are not listed
 }
 
-// err returns an [*Error] with the problems, or nil.
 func (v *validator) err(id string) error {
 	if len(v.problems) == 0 {
 		return nil
@@ -198,12 +198,8 @@ func findCycle(c *AppContext) []string {
 		}
 		path = append(path, name)
 		if state[name] == open {
-			for i, p := range path {
-				if p == name {
-					found = append([]string(nil), path[i:]...)
-					return
-				}
-			}
+			found = slices.Clone(path[slices.Index(path, name):])
+			return
 		}
 		state[name] = open
 		if a := apps[name]; a != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -157,7 +158,7 @@ func complete(root string, keys map[string]string) error {
 			placed[appOf(root, key)] = true
 		}
 	}
-	for _, key := range sorted(keys) {
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if app := appOf(root, key); key == root+"app/"+app+"/" && !placed[app] {
 			return problem(key, "the app has no clusters"+halfWritten)
 		}
@@ -175,15 +176,6 @@ func complete(root string, keys map[string]string) error {
 		}
 	}
 	return nil
-}
-
-func sorted(keys map[string]string) []string {
-	out := make([]string, 0, len(keys))
-	for key := range keys {
-		out = append(out, key)
-	}
-	slices.Sort(out)
-	return out
 }
 
 // groupLevel is EMCO's key of the placement group of a cluster.
@@ -218,7 +210,7 @@ func known(root string, keys map[string]string, c *appcontext.AppContext) error 
 			}
 		}
 	}
-	for _, key := range sorted(keys) {
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if err := knownKey(root, key, keys[key], names); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ package emco
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/spokewire/sdk-go/rsync"
@@ -195,11 +196,12 @@ func (d *diff) levels(c *rsync.ClusterStatus, cluster, resource string) {
 
 // resources returns the names of the context's own resources on a cluster, in order.
 func (v *view) resources(cluster string) []string {
-	texts := map[string]string{}
+	var out []string
 	for key, kv := range v.keys {
 		if rest, ok := strings.CutPrefix(key, cluster); ok && isResource(rest) && string(kv.Value) != statusOnly {
-			texts[strings.TrimSuffix(strings.TrimPrefix(rest, "resource/"), "/")] = ""
+			out = append(out, strings.TrimSuffix(strings.TrimPrefix(rest, "resource/"), "/"))
 		}
 	}
-	return sorted(texts)
+	slices.Sort(out)
+	return out
 }

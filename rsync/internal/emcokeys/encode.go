@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func Encode(l *Layout) (map[string]string, error) {
 	e := encoder{keys: map[string]string{}}
 	root := "/context/" + c.ID + "/"
 	e.put(root, c.ID)
-	if !isZero(c.Meta) {
+	if !reflect.ValueOf(c.Meta).IsZero() {
 		e.put(root+"meta/", c.Meta)
 	}
 	apps := make([]string, len(c.Apps))
@@ -105,14 +106,6 @@ func Encode(l *Layout) (map[string]string, error) {
 	}
 	maps.Copy(e.keys, l.Extra)
 	return e.keys, e.err
-}
-
-func isZero(m appcontext.Meta) bool {
-	children := m.ChildContextIDs
-	m.ChildContextIDs = nil
-	text, _ := json.Marshal(m)
-	zero, _ := json.Marshal(appcontext.Meta{})
-	return children == nil && string(text) == string(zero)
 }
 
 type encoder struct {

@@ -6,6 +6,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -107,7 +108,7 @@ func (f *Faults) Writes() int {
 func (f *Faults) Log() []Write {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]Write(nil), f.log...)
+	return slices.Clone(f.log)
 }
 
 // Crash makes every call fail from now on.
@@ -230,21 +231,16 @@ func (f *Faults) Txn(ctx context.Context, compares []store.Compare, ops []store.
 	if err := ctx.Err(); err != nil {
 		return store.TxnResult{}, err
 	}
-	late := make(chan store.TxnResult, 1)
-	failed := make(chan error, 1)
+	var result store.TxnResult
+	answered := make(chan error, 1)
 	go func() { // it continues if the caller stops waiting
-		result, err := f.txn(context.WithoutCancel(ctx), compares, ops)
-		if err != nil {
-			failed <- err
-			return
-		}
-		late <- result
+		var err error
+		result, err = f.txn(context.WithoutCancel(ctx), compares, ops)
+		answered <- err
 	}()
 	select {
-	case result := <-late:
-		return result, nil
-	case err := <-failed:
-		return store.TxnResult{}, err
+	case err := <-answered:
+		return result, err
 	case <-ctx.Done():
 		return store.TxnResult{}, ctx.Err()
 	}
