@@ -22,11 +22,10 @@
 //
 // # Guarantees
 //
-//   - The engine executes each queued event once, in the order of its queue, despite crashes. Calls
-//     to clusters may be repeated after a crash. Changes of state are not repeated.
+//   - The engine executes each queued event once, in the order of its queue, despite crashes. After
+//     a crash only calls to clusters may be repeated, which changes nothing.
 //   - Batches of any size finish, at any latency: connectors report progress, and the time limit
-//     applies to each request. A repeated call omits completed resources. After a crash of the
-//     engine it includes them, which changes nothing.
+//     applies to each request. A repeated call omits completed resources.
 //   - A failing cluster stops no other cluster. Each app on each cluster has its own status.
 //     Waiting apps use no goroutine, and all together cause one probe of a cluster a second.
 //   - Resources of an app are applied in order on a cluster, and deleted in reverse order.
@@ -39,9 +38,9 @@
 //   - Any number of engines share the work of one store. An event costs the store the same with any
 //     number. An engine without its lease writes nothing, even if a write arrives late. Another
 //     engine continues its work within the duration of a lease.
-//   - No event deletes an object that another context holds: the last context that holds the object
-//     deletes it. Nor does an event delete a Namespace or a CustomResourceDefinition while another
-//     context has objects in it. That Namespace or definition stays.
+//   - No event deletes an object that another context holds, or a Namespace or
+//     CustomResourceDefinition with objects of another context. The last context that holds an
+//     object deletes it.
 //   - A dead cluster delays nothing after [Engine.Detach] has removed it from the context.
 //   - [Engine.Healthy] fails while the store does not answer or rejects every write.
 //   - The number of transactions of an event does not depend on the number of resources.
@@ -72,11 +71,9 @@
 //
 // # Rollouts
 //
-// With the option [WithRollout] an Instantiate or an Update moves from cluster to cluster, in
-// groups. A rollout can limit the clusters in progress and the failures. It can have a time for
-// which a cluster must stay ready, a deadline, and approvals. Approve, Pause, Resume and Abort
-// control it. ROLLOUT.md has the rules, and compares them with OCM and KubeFleet. HOOKS.md
-// describes dependencies, waves and hooks.
+// With the option [WithRollout] an Instantiate or an Update moves from cluster to cluster: see
+// [Rollout]. Approve, Pause, Resume and Abort control it. ROLLOUT.md has the rules, and compares
+// them with OCM and KubeFleet. HOOKS.md describes dependencies, waves and hooks.
 //
 // # Between events
 //
@@ -95,20 +92,17 @@
 // have ended. A connector that panics, or does not return the state of each object, counts as a
 // refusal for good.
 //
-// An app that waits on a cluster has the phase Retrying there, with the reason Unreachable,
-// RefusedForNow or NotReady and a message. The engine writes the first 16 changes of this status at
-// once, and later ones once a minute. It reports NotReady after about 2 s, and then at growing
-// intervals.
+// An app that waits on a cluster has the phase Retrying there, with a reason and a message. The
+// engine writes the first 16 changes of this status at once, and later ones once a minute. It
+// reports NotReady after about 2 s, and then at growing intervals.
 //
 // A value in the store that cannot be decoded blocks only its own context: see [ErrBroken].
 //
 // # Errors and limits
 //
-// Methods return [ErrNotFound], [ErrConflict], [ErrStopped], [ErrInvalidState], [ErrInvalidInput],
-// the errors of package store, and those of package appcontext for an invalid context. For an event
-// that failed, Wait returns an [*EventError], which wraps the error of its reason:
-// [ErrInvalidState], [ErrStopped], [ErrPreempted], [ErrUnreachable], [ErrNotFound], [ErrAborted],
-// [ErrDeadline], or otherwise [ErrFailed]. If ctx ends first, it returns an [*UnfinishedError].
+// Methods return the errors of this package and of package store, and for an invalid context those
+// of package appcontext. For an event that failed, Wait returns an [*EventError], which wraps the
+// error of its reason. If ctx ends first, it returns an [*UnfinishedError].
 //
 // The manifests of an app on a cluster may have 16 MiB, names and keys 253 bytes. The list of a
 // context's apps and clusters is one record: with etcd's defaults about 10,000 pairs fit. A queue

@@ -92,10 +92,9 @@ package rsync
 //
 // The parts in parentheses belong to the transaction that finds no pending element. If there is a
 // pending element and the context has another home, that transaction includes the hand over
-// instead. So an event on a context takes enqueue, begin, finish, and statuses. Each app on a
-// cluster has one status for its end, and one for each change of the reason why it waits: the first
-// 16 at once, later ones once a minute. Statuses that change together share a transaction. Neither
-// resources nor retries for the same reason add transactions.
+// instead. So an event on a context takes enqueue, begin, finish, and statuses: one for the end of
+// each app on a cluster, and one for each change of the reason why it waits. Statuses that change
+// together share a transaction.
 //
 // Three values determine which context holds an object. The inventory of a cluster lists the
 // objects of each context that may ever have objects there. Holds in the context's record is true
@@ -110,9 +109,8 @@ package rsync
 // begun first and is visible to the other.
 //
 // The home of a context observes it while State is Instantiated and Current is 0. It watches the
-// index for that. An observation that was read before an event began is not written, because the
-// record has changed. An observation counts while the record has the same number of Transitions, so
-// no event deletes it. A Heal applies the objects of the observations with its number. These do not
+// index for that. An observation counts while the record has the same number of Transitions, so no
+// event deletes it. A Heal applies the objects of the observations with its number, which do not
 // change while it is in progress.
 //
 // A remnant has the objects that a context may have on a cluster that was detached from it. It is a
@@ -121,23 +119,20 @@ package rsync
 // context that was in progress at the detach has ended on the cluster. Later events omit the
 // cluster, because begin has a condition on the detached clusters.
 //
-// An engine decides whether it tries a context before it reads anything. Each session has a score
-// for each context, a hash of both names. The live session with the highest score is the context's
-// home. Each engine watches /rsync/engine/ and /activecontext/, and reads a context only if it is
-// the home or the owner. So an event costs the store the same reads and writes with any number of
-// engines.
+// Each session has a score for each context, a hash of both names. The live session with the
+// highest score is the context's home. Each engine watches /rsync/engine/ and /activecontext/, and
+// reads a context only if it is the home or the owner. So an event costs the store the same with
+// any number of engines.
 //
 // A home leaves a context to another live owner until an event of the context or its queue ends.
 // Then the owner deletes the active record, or hands over: it puts the active record again, which
 // the home sees. An engine that joins becomes the home of its share of the contexts, and reads one
 // key of each active context in its share. All other contexts keep their home.
 //
-// Two engines that see different sets of sessions may both try a context, and the conditions above
-// decide. Or no engine tries it. Both cases end when both engines have seen the same set. An engine
-// looks at the active contexts again for each session that it sees end, and a session looks when it
-// first sees itself. No other change makes it the home of a context. A dead engine stays the home
-// of its contexts until its lease ends. After an orderly stop an engine stays the home until it has
-// revoked its lease.
+// Engines that see different sets of sessions may both try a context, and the conditions above
+// decide, or neither. Both cases end when they have seen the same set. An engine looks at the
+// active contexts again for each session that it sees end, and when it first sees its own. No other
+// change makes it the home of a context. It stays the home until its lease ends or is revoked.
 //
 // After a crash the lease ends and the session's key is deleted. The home of a context by the
 // remaining sessions then claims the context if its owner has no key. If Current is set, the engine
@@ -146,9 +141,8 @@ package rsync
 // pending element begins. Either way an element begins once and ends once, each with one change of
 // state: each of these transactions needs the record that the previous one has written.
 //
-// A transaction without an answer may have succeeded. The engine then forgets the context and reads
-// it again, which shows the result. It keeps the context until it has read that another engine owns
-// it, because the transaction may still succeed later. Users have idempotency keys.
+// A transaction without an answer may have succeeded, or succeed later. The engine then reads the
+// context again, and keeps it until another engine owns it. Users have idempotency keys.
 //
 // # Running etcd
 //

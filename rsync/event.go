@@ -160,7 +160,7 @@ type CallOption struct {
 // it returns ErrInvalidInput. Update and Rollback are the same event.
 func IdempotencyKey(key string) CallOption { return CallOption{IdempotencyKey: key} }
 
-// callOf merges the options of a call. The last one wins.
+// callOf merges the options of a call.
 func callOf(options []CallOption) CallOption {
 	var out CallOption
 	for _, o := range options {

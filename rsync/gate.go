@@ -12,9 +12,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// gate is a condition that tasks wait for before they begin. Other tasks must be deployed, be ready
-// or have ended, and then some time must pass. Tasks on clusters without the other app share one
-// gate, so an event takes time and memory in proportion to its tasks.
+// gate is a condition that tasks wait for before they begin: the progress of other tasks, and then
+// some time. Tasks on clusters without the other app share one gate, so an event takes time and
+// memory in proportion to its tasks.
 type gate struct {
 	need   need
 	wait   time.Duration

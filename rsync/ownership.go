@@ -20,10 +20,7 @@ import (
 // Contexts can have objects in common. An event that deletes keeps objects that another context
 // holds, and applies the manifest of that context to them. An event that applies waits until no
 // other context deletes any of its objects.
-//
-// This is safe because each event writes at its begin whether its context holds its objects, and
-// reads the records of other contexts afterwards. Of two events that begin at the same time, at
-// least one reads the record of the other.
+// doc_durable.go describes why this is safe.
 
 // others are the records of other contexts, as one event has read them after its begin.
 type others struct {

@@ -250,8 +250,9 @@ func (p *planner) install(c *appcontext.Cluster, wanted func(appcontext.Resource
 // Helm: their deletion would delete all objects of their kinds, of every owner.
 //
 // If an update keeps the app, or all of its objects, on the cluster, its delete hooks do not run.
-// They are deleted in any case, because an event that was stopped or failed may have left them. Only
-// hooks that the other context also has are kept: it may be terminating now, and wait for them.
+// They are deleted in any case, because an event that was stopped or failed may have left them.
+// Only hooks that the other context also has are kept: it may be terminating now, and wait for
+// them.
 func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, leaves bool) []phase {
 	var out []phase
 	var objects []appcontext.Resource

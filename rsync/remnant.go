@@ -18,12 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// A remnant is the set of objects that a context may have on a cluster that was detached from it.
-// It is stored as a separate context with a Terminate that is in progress from the start, so the
-// rules for events apply. An engine owns it, it survives a crash, and it leaves objects that other
-// contexts hold. Events that apply the same objects wait for it. Its manifests are copies, so the
-// original context can be deleted. Three things differ: it waits for its cluster in a separate
-// queue (see cleanupQueue), it never fails, and its end removes it.
+// A remnant is stored as a context of its own: see doc_durable.go. Three things differ from other
+// contexts. It waits for its cluster in a separate queue (see cleanupQueue), it never fails, and
+// its end removes it.
 
 // remnant is in the head of a remnant and names the context that it belongs to.
 type remnant struct {

@@ -24,9 +24,9 @@ type rolloutRecord struct {
 	Ended []RolloutGroupStatus `json:"ended,omitempty"`
 }
 
-// order decides which clusters of a rollout begin. All decisions follow from the stored record and
-// the stored statuses of apps on clusters. It counts clusters as they change. So the cost of a
-// decision grows with the groups and the clusters that begin, not with all clusters.
+// order decides which clusters of a rollout begin, from the stored record and the stored statuses
+// of apps. It counts clusters as they change, so the cost of a decision does not grow with all
+// clusters.
 type order struct {
 	record      rolloutRecord
 	groups      []*orderGroup
@@ -187,16 +187,12 @@ func (o *order) statuses() []RolloutGroupStatus {
 // verdict is a decision of an order.
 type verdict struct {
 	begin []*orderCluster
-	// halt is the reason why no further cluster will begin. It is empty if the rollout may
-	// continue.
-	halt Reason
+	halt  Reason // the reason why no further cluster will begin, or empty
 	// waits is the reason why no cluster begins now. It is empty if the group only waits for
 	// clusters in progress.
-	waits string
-	// until is the time at which waits ends by itself. It is zero if waits does not.
-	until time.Time
-	// passed is whether the rollout has passed all groups and gates.
-	passed bool
+	waits  string
+	until  time.Time // when waits ends by itself, or zero
+	passed bool      // the rollout has passed all groups and gates
 }
 
 // decide returns the clusters that may begin now, or the reason why no cluster may.

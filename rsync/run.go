@@ -360,8 +360,8 @@ func (r *run) elementOps(e *Element) []store.Op {
 }
 
 // releaseOps returns the writes that end the ownership of a context between two events. With an
-// empty queue they delete the active record. Otherwise they put it again, so another session that is
-// the home of the context sees it.
+// empty queue they delete the active record. Otherwise they put it again, so another session that
+// is the home of the context sees it.
 func (r *run) releaseOps(next *record) ([]store.Compare, []store.Op) {
 	switch {
 	case len(r.img.pending()) == 0:

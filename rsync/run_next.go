@@ -69,11 +69,8 @@ func (r *run) stopped(ctx context.Context) (store.KeyValue, bool, error) {
 }
 
 func (r *run) skip(ctx context.Context, elements []*Element, reason Reason, condition ...store.Compare) error {
-	if len(elements) > skipBatch {
-		elements = elements[:skipBatch]
-	}
 	var ops []store.Op
-	for _, e := range elements {
+	for _, e := range elements[:min(len(elements), skipBatch)] {
 		e.Status, e.Reason = Skip, reason
 		ops = append(ops, r.elementOps(e)...)
 	}

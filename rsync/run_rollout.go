@@ -85,10 +85,7 @@ func (o *rollout) arrange(tasks []*task, stored map[taskKey]*ClusterStatus) {
 
 // stored records the end of a task after the task was written. The end of a task is written once.
 func (o *rollout) stored(t *task, at time.Time) {
-	if o == nil {
-		return
-	}
-	if t.end != "" {
+	if o != nil && t.end != "" {
 		o.clusters[t.cluster].end(t.end, !o.begun(t).IsZero(), at)
 	}
 }
@@ -125,8 +122,8 @@ func (r *run) reloadRollout(ctx context.Context) error {
 	return nil
 }
 
-// admit begins the clusters that may begin. It first stores the results, and then the begin of the
-// clusters, before any call. So an engine that continues after a crash never exceeds the limits.
+// admit begins the clusters that may begin. It stores their begin before any call, so an engine
+// that continues after a crash never exceeds the limits.
 func (r *run) admit(ctx context.Context) error {
 	o := r.work.rollout
 	if o == nil {

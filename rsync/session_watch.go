@@ -12,16 +12,7 @@ import (
 )
 
 // A session watches three sets of keys: live sessions, active contexts and stopped contexts. They
-// decide which contexts it reads. A hash selects one of the live sessions for each context, the
-// home of the context. Only the home reads an active context, and takes ownership unless the record
-// names another live owner. An owner keeps a context until an event or the queue ends. Then the
-// context returns to its home.
-//
-// The hash decides only which session tries. Sessions that see different sets may both try, or
-// neither. The record and the fence decide between two. A session scans all active contexts again
-// when another session ends, and when it first sees its own key. So the home by the last set that
-// all sessions have seen tries. Two keys show that an owner has released a context: the active
-// record, which the same transaction deletes or puts again, and the key of the owner.
+// decide which contexts it reads. doc_durable.go describes the home and the owner of a context.
 
 // followPause is the longest pause between two watches.
 const followPause = 500 * time.Millisecond

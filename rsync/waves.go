@@ -34,9 +34,8 @@ func chunk(list []appcontext.Resource) [][]appcontext.Resource {
 	return out
 }
 
-// wavePhases returns the phases that apply the wanted resources of an app, except hooks. If several
-// waves have such resources, each except the last is awaited, including resources that the event
-// does not apply.
+// wavePhases returns the phases that apply the wanted resources of an app, except hooks. Each wave
+// but the last is awaited, including resources that the event does not apply.
 func wavePhases(wanted, all []appcontext.Resource) []phase {
 	var out []phase
 	waves := chunk(byWave(wanted))
