@@ -92,7 +92,8 @@ type cluster struct {
 	conn   connector.Connector
 }
 
-// submit adds an op to its cluster.
+func (c *cluster) options() *Options { return &c.session.engine.options }
+
 func (s *session) submit(o *op) {
 	for s.ctx.Err() == nil {
 		if s.cluster(o.task.cluster).submit(o) {
@@ -140,10 +141,10 @@ func (c *cluster) park(o *op) {
 // dispatch begins calls, up to Options.ClusterConcurrency at a time. Like all methods that do not
 // lock c.mu themselves, it must be called with c.mu locked.
 func (c *cluster) dispatch() {
-	for !c.down && len(c.queue) > 0 && len(c.running) < c.session.engine.options.ClusterConcurrency {
+	for !c.down && len(c.queue) > 0 && len(c.running) < c.options().ClusterConcurrency {
 		o := c.queue[0]
 		c.queue = c.queue[1:]
-		o.state, o.progressed = opRunning, c.session.engine.options.Clock.Now()
+		o.state, o.progressed = opRunning, c.options().Clock.Now()
 		c.running[o] = struct{}{}
 		c.use(1)
 		if !c.session.spawn(func() { c.call(o) }) {
@@ -153,7 +154,7 @@ func (c *cluster) dispatch() {
 }
 
 func (c *cluster) call(o *op) {
-	options := &c.session.engine.options
+	options := c.options()
 	ctx, cancel := context.WithCancel(c.session.ctx)
 	defer cancel()
 	c.mu.Lock()
@@ -189,8 +190,7 @@ func (c *cluster) call(o *op) {
 // cutStalled cancels a call that may not wait any more, if for Options.ProbeInterval the call made
 // no progress and no probe was answered.
 func (c *cluster) cutStalled(o *op) {
-	options := &c.session.engine.options
-	silent := func(since time.Time) bool { return options.Clock.Since(since) >= options.ProbeInterval }
+	silent := func(since time.Time) bool { return c.options().Clock.Since(since) >= c.options().ProbeInterval }
 	if o.state == opRunning && o.cut != "" && o.cancel != nil && silent(o.progressed) && !c.asked.IsZero() &&
 		silent(c.asked) {
 		o.late = true
@@ -311,7 +311,7 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 		class, err = connector.ErrUnreachable, c.why
 	case o.late:
 		class = connector.ErrUnreachable
-		silence := c.session.engine.options.Clock.Since(o.progressed).Truncate(time.Second)
+		silence := c.options().Clock.Since(o.progressed).Truncate(time.Second)
 		err = unreachable("%s made no progress for %s", o.phase.verb, silence)
 	case errors.Is(err, context.DeadlineExceeded):
 		class = connector.ErrUnreachable
@@ -319,7 +319,7 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 	cut := o.late && o.cut != ""
 	o.lost, o.late = false, false
 	if !errors.Is(class, connector.ErrUnreachable) {
-		c.answeredAt = c.session.engine.options.Clock.Now()
+		c.answeredAt = c.options().Clock.Now()
 	}
 	switch {
 	case err == nil:

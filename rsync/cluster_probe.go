@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -82,7 +83,7 @@ const maxProbes = 10
 // Options.ProbeInterval apart, also across two probers. A probe does not wait for the end of the
 // previous one.
 func (c *cluster) probe() {
-	options := &c.session.engine.options
+	options := c.options()
 	ctx, cancel := context.WithCancel(c.session.ctx)
 	defer cancel() // the first answer ends all probes
 	for {
@@ -120,9 +121,8 @@ func (c *cluster) probe() {
 	}
 }
 
-// probeOnce probes the cluster, and ends the prober if the cluster answers.
 func (c *cluster) probeOnce(ctx context.Context, cancel context.CancelFunc) {
-	began := c.session.engine.options.Clock.Now()
+	began := c.options().Clock.Now()
 	err := c.ask(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,9 +137,8 @@ func (c *cluster) probeOnce(ctx context.Context, cancel context.CancelFunc) {
 // progressing reports whether a call began or made progress within Options.ProbeTimeout, so its
 // answer may be on the way.
 func (c *cluster) progressing() bool {
-	options := &c.session.engine.options
 	for o := range c.running {
-		if options.Clock.Since(o.progressed) < options.ProbeTimeout {
+		if c.options().Clock.Since(o.progressed) < c.options().ProbeTimeout {
 			return true
 		}
 	}
@@ -156,14 +155,14 @@ func (c *cluster) endProbe() {
 }
 
 func (c *cluster) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, c.session.engine.options.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.options().ProbeTimeout)
 	defer cancel()
 	conn, err := c.connector(ctx)
 	if err == nil {
 		err = guard(func() error { return conn.Probe(ctx) })
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = unreachable("probe: no answer within %s", c.session.engine.options.ProbeTimeout)
+		err = unreachable("probe: no answer within %s", c.options().ProbeTimeout)
 	}
 	c.session.engine.metrics.called("probe", err)
 	return err
@@ -196,8 +195,8 @@ func (c *cluster) answered(err error, began time.Time) bool {
 			o.cancel()
 		}
 	}
-	if limit := c.session.engine.options.MaxRetries; limit > 0 {
-		for _, o := range append([]*op(nil), c.parked...) {
+	if limit := c.options().MaxRetries; limit > 0 {
+		for _, o := range slices.Clone(c.parked) {
 			if o.attempts++; o.attempts > limit {
 				c.remove(o)
 				c.end(o, result{reason: ReasonUnreachable, err: err})
@@ -272,7 +271,6 @@ func (s *session) cluster(id appcontext.ClusterID) *cluster {
 	return c
 }
 
-// connector returns the cluster's connector, and opens it if needed.
 func (c *cluster) connector(ctx context.Context) (connector.Connector, error) {
 	c.connMu.Lock()
 	defer c.connMu.Unlock()
@@ -305,7 +303,7 @@ func (c *cluster) use(n int) {
 		c.idle = nil
 	}
 	if c.users == 0 && c.session.ctx.Err() == nil {
-		c.idle = c.session.engine.options.Clock.AfterFunc(c.session.engine.options.ConnectorIdle, c.retire)
+		c.idle = c.options().Clock.AfterFunc(c.options().ConnectorIdle, c.retire)
 	}
 }
 

@@ -38,7 +38,7 @@ func (c *cluster) content(o *op, states []connector.State, conn connector.Connec
 
 // held reports whether the objects of an op, which are ready now, have stayed ready for the hold.
 func (o *op) held() bool {
-	now := o.cluster.session.engine.options.Clock.Now()
+	now := o.cluster.options().Clock.Now()
 	if o.readySince.IsZero() {
 		o.readySince = now
 	}
@@ -59,10 +59,10 @@ func (c *cluster) poll(o *op, wanting error) {
 		if o.polls >= toldFrom && bits.OnesCount(uint(o.polls)) == 1 {
 			o.run.deliver(result{op: o, retrying: true, reason: ReasonNotReady, err: wanting})
 		}
-		poll := c.session.engine.options.PollInterval
+		poll := c.options().PollInterval
 		d := min(poll*time.Duration(max(o.polls/4, 1)), 10*poll)
 		if !o.readySince.IsZero() {
-			d = min(d, o.readySince.Add(o.phase.hold).Sub(c.session.engine.options.Clock.Now()))
+			d = min(d, o.readySince.Add(o.phase.hold).Sub(c.options().Clock.Now()))
 		}
 		c.delay(o, d)
 	}
@@ -107,7 +107,7 @@ func wantingError(s *connector.State, what string) error {
 func (c *cluster) retry(o *op, reason Reason, err error) {
 	o.attempts++
 	o.waits, o.readySince = err, time.Time{}
-	limit := c.session.engine.options.MaxRetries
+	limit := c.options().MaxRetries
 	switch {
 	case o.cut != "":
 		c.end(o, result{reason: o.cut, err: err})
@@ -122,7 +122,7 @@ func (c *cluster) retry(o *op, reason Reason, err error) {
 			c.park(o)
 		} else {
 			o.run.deliver(result{op: o, retrying: true, reason: ReasonRefusedForNow, err: err})
-			c.delay(o, c.session.engine.options.Backoff.delay(o.attempts))
+			c.delay(o, c.options().Backoff.delay(o.attempts))
 		}
 	}
 }
@@ -130,7 +130,7 @@ func (c *cluster) retry(o *op, reason Reason, err error) {
 func (c *cluster) delay(o *op, d time.Duration) {
 	o.state = opDelayed
 	c.delayed[o] = struct{}{}
-	o.timer = c.session.engine.options.Clock.AfterFunc(d, func() {
+	o.timer = c.options().Clock.AfterFunc(d, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.wake(o)

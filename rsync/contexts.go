@@ -16,7 +16,6 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// loadSpec reads the manifests of a context.
 func (e *Engine) loadSpec(ctx context.Context, h *head) (*appcontext.AppContext, error) {
 	result, err := e.store.Range(ctx, specsKey(h.ID)+h.Generation+"/")
 	if err != nil {
@@ -85,7 +84,7 @@ func (e *Engine) headOf(ctx context.Context, id string) (*head, error) {
 // returns ErrNotFound, and ErrInvalidState while events are queued or the state is not Created,
 // Terminated, Updated or TerminationFailed. After TerminationFailed objects may remain on clusters.
 func (e *Engine) Delete(ctx context.Context, id string) error {
-	for range conflictLimit {
+	return retryChanged(id, func() error {
 		img, err := e.image(ctx, id)
 		if err != nil {
 			return err
@@ -109,8 +108,8 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 		if result.Current[2].Exists() {
 			return fmt.Errorf("app context %q has unfinished events, wait for them: %w", id, ErrInvalidState)
 		}
-	}
-	return fmt.Errorf("app context %q: %w", id, ErrConflict)
+		return errChanged
+	})
 }
 
 // removal returns the writes that remove a context, which include ops. After their transaction the

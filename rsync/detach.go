@@ -31,12 +31,19 @@ import (
 // ErrNotFound if the context does not exist or has no app on the cluster, and ErrBroken if the
 // manifests cannot be decoded. To detach again is no error.
 func (e *Engine) Detach(ctx context.Context, id string, cluster appcontext.ClusterID) error {
-	for range conflictLimit {
+	return retryChanged(id, func() error {
 		img, err := e.onCluster(ctx, id, cluster)
 		if err != nil || img.detached.has(cluster) {
 			return err
 		}
-		if err := e.detach(ctx, img, cluster); !errors.Is(err, errChanged) {
+		return e.detach(ctx, img, cluster)
+	})
+}
+
+// retryChanged calls write until it returns another error than errChanged, or conflictLimit times.
+func retryChanged(id string, write func() error) error {
+	for range conflictLimit {
+		if err := write(); !errors.Is(err, errChanged) {
 			return err
 		}
 	}
@@ -84,7 +91,7 @@ func (e *Engine) apply(ctx context.Context, compares []store.Compare, ops []stor
 // there. If the context holds its objects, Attach ends an unfinished cleanup. Attach returns
 // ErrNotFound in the same cases as Detach. To attach a cluster that is not detached is no error.
 func (e *Engine) Attach(ctx context.Context, id string, cluster appcontext.ClusterID) error {
-	for range conflictLimit {
+	return retryChanged(id, func() error {
 		img, err := e.onCluster(ctx, id, cluster)
 		if err != nil || !img.detached.has(cluster) {
 			return err
@@ -103,11 +110,8 @@ func (e *Engine) Attach(ctx context.Context, id string, cluster appcontext.Clust
 		if img.record.Current != 0 {
 			ops = append(ops, putActive(id))
 		}
-		if err := e.apply(ctx, compares, ops); !errors.Is(err, errChanged) {
-			return err
-		}
-	}
-	return fmt.Errorf("app context %q: %w", id, ErrConflict)
+		return e.apply(ctx, compares, ops)
+	})
 }
 
 // onCluster reads a context. It returns ErrNotFound if the context has no app on the cluster.
@@ -283,7 +287,6 @@ func (t *task) leaveOut() {
 	t.deployed, t.ready, t.dirty = true, true, true
 }
 
-// leaveOut ends an op, and cancels its call.
 func (c *cluster) leaveOut(o *op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

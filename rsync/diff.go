@@ -149,7 +149,6 @@ func (e *Engine) diffCluster(
 	return out
 }
 
-// differ opens a connector, which must implement connector.Differ.
 func (e *Engine) differ(ctx context.Context, cluster appcontext.ClusterID) (conn connector.Connector, err error) {
 	defer recovered(&err)
 	ctx, cancel := context.WithTimeout(ctx, e.options.CallTimeout)

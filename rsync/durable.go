@@ -88,7 +88,6 @@ func specPartKey(first string, n int) string {
 	return fmt.Sprintf("%s%04x/", first, n)
 }
 
-// idOf returns the ID in a key that is prefix, ID and slash.
 func idOf(prefix, key string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(key, prefix), "/")
 }

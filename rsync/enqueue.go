@@ -202,7 +202,7 @@ func (e *Engine) latch(ctx context.Context, id string, op store.Op) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	for range conflictLimit {
+	return retryChanged(id, func() error {
 		kv, err := e.store.Get(ctx, headKey(id))
 		if err != nil {
 			return err
@@ -210,10 +210,6 @@ func (e *Engine) latch(ctx context.Context, id string, op store.Op) error {
 		if !kv.Exists() {
 			return notFound(id)
 		}
-		result, err := e.txn(ctx, []store.Compare{store.Unchanged(kv)}, []store.Op{op})
-		if err != nil || result.Succeeded {
-			return err
-		}
-	}
-	return fmt.Errorf("app context %q: %w", id, ErrConflict)
+		return e.apply(ctx, []store.Compare{store.Unchanged(kv)}, []store.Op{op})
+	})
 }

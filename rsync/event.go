@@ -54,7 +54,6 @@ type Element struct {
 	Finished       time.Time `json:"finished,omitzero"`
 }
 
-// call describes the call that queued the event.
 func (e *Element) call() string {
 	if e.UCID != "" {
 		return fmt.Sprintf("%s from %q", e.Event, e.UCID)
@@ -160,7 +159,6 @@ type CallOption struct {
 // it returns ErrInvalidInput. Update and Rollback are the same event.
 func IdempotencyKey(key string) CallOption { return CallOption{IdempotencyKey: key} }
 
-// callOf merges the options of a call.
 func callOf(options []CallOption) CallOption {
 	var out CallOption
 	for _, o := range options {

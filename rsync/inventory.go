@@ -92,7 +92,6 @@ func inventoryOps(id, generation, app string, c *appcontext.Cluster) []store.Op 
 	return specOps(inventoryKey(c.ClusterID, id, generation, app), inventoryEntry(c.Resources))
 }
 
-// inventoryDeletes returns the writes that remove a context from the inventory.
 func inventoryDeletes(h *head) []store.Op {
 	var out []store.Op
 	for _, a := range h.Apps {

@@ -102,7 +102,6 @@ func isObserved(r *appcontext.Resource) bool {
 
 func isDrift(c *connector.Change) bool { return canHeal(c) || c.Kind == connector.ChangeKindRefused }
 
-// canHeal reports whether an apply would change an object.
 func canHeal(c *connector.Change) bool {
 	switch c.Kind {
 	case connector.ChangeKindCreate, connector.ChangeKindUpdate, connector.ChangeKindReplace:

@@ -23,7 +23,6 @@ type healDecision struct {
 	at   time.Time // when to decide again; zero if a later read does
 }
 
-// settle records the outcome of the last Heal.
 func (o *observed) settle(done bool) {
 	if done {
 		o.Heals++
@@ -61,7 +60,6 @@ func healDelay(tries int) time.Duration {
 	return d
 }
 
-// start records the event that heals the drift.
 func (o *observed) start(seq uint64, now time.Time) {
 	o.Heal, o.Healed = seq, now
 	o.Tries++

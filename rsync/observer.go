@@ -61,7 +61,6 @@ func newObserver(s *session) *observer {
 
 func (o *observer) now() time.Time { return o.session.engine.options.Clock.Now() }
 
-// sawIndex handles changed and listed contexts.
 func (o *observer) sawIndex(changes []change) {
 	for _, c := range changes {
 		var summary Summary
@@ -154,7 +153,6 @@ func (o *observer) leave(id string) {
 	}
 }
 
-// endWatch ends the watch of a cluster if it has no other user.
 func (s *session) endWatch(id appcontext.ClusterID) {
 	s.mu.Lock()
 	c := s.clusters[id]
@@ -206,7 +204,6 @@ func (o *observer) changed(cluster appcontext.ClusterID) {
 	}
 }
 
-// again schedules a read of a context on a cluster at a time.
 func (o *observer) again(id string, cluster appcontext.ClusterID, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// readCluster reads the contexts on a cluster that are due.
 func (o *observer) readCluster(c *observedCluster) {
 	began := o.now()
 	o.mu.Lock()

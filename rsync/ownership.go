@@ -255,7 +255,6 @@ func (o *op) releasing(ctx context.Context, n *neighbor, seq uint64) error {
 		e.Event, n.id, seq)}
 }
 
-// ended reports whether an event of a neighbor has ended on the cluster.
 func (o *op) ended(ctx context.Context, n *neighbor, seq uint64) (bool, error) {
 	kv, err := o.run.engine.store.Get(ctx, statusKey(n.id, n.app, o.cluster.id))
 	if err != nil || !kv.Exists() {
@@ -439,7 +438,6 @@ func (e *Engine) handedOver(
 	return out, nil
 }
 
-// leftMessage names the objects that were left to other contexts, and their holders.
 func (t *task) leftMessage() string {
 	if len(t.left) == 0 {
 		return ""

@@ -33,7 +33,7 @@ func (o *op) progress(index int) {
 	c := o.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o.progressed = c.session.engine.options.Clock.Now()
+	o.progressed = c.options().Clock.Now()
 	c.answeredAt = o.progressed
 	if index != handedOver && (o.phase.verb == applyVerb || o.phase.verb == deleteVerb) {
 		if o.accepted == nil {
@@ -47,7 +47,7 @@ func (o *op) progress(index int) {
 func (o *op) stalled() time.Duration {
 	o.cluster.mu.Lock()
 	defer o.cluster.mu.Unlock()
-	return o.cluster.session.engine.options.Clock.Since(o.progressed)
+	return o.cluster.options().Clock.Since(o.progressed)
 }
 
 // stallTimer calls a function whenever an op has made no progress for a limit, until it is stopped.
@@ -71,7 +71,7 @@ func (t *stallTimer) start(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.stopped {
-		t.timer = t.op.cluster.session.engine.options.Clock.AfterFunc(d, t.check)
+		t.timer = t.op.cluster.options().Clock.AfterFunc(d, t.check)
 	}
 }
 

@@ -267,7 +267,7 @@ func (c *cluster) ensureCleanupProbe() {
 	}
 	c.cleanups.waiting = true
 	c.cleanups.probes++
-	c.cleanups.timer = c.session.engine.options.Clock.AfterFunc(cleanupBackoff.delay(c.cleanups.probes), func() {
+	c.cleanups.timer = c.options().Clock.AfterFunc(cleanupBackoff.delay(c.cleanups.probes), func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.dead || len(c.cleanups.ops) == 0 {

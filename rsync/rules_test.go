@@ -265,8 +265,8 @@ var rules = []ruletest.Rule{
 		Edits: edits{
 			{"cluster_probe.go", "if !c.down && c.progressing() {", "if false {"}}},
 	{Name: "a probe may take longer than the interval", Test: "TestSlowProbes", Edits: edits{
-		{"cluster_probe.go", "c.session.engine.options.ProbeTimeout)\n	defer cancel()",
-			"c.session.engine.options.ProbeInterval)\n	defer cancel()"}}},
+		{"cluster_probe.go", "c.options().ProbeTimeout)\n	defer cancel()",
+			"c.options().ProbeInterval)\n	defer cancel()"}}},
 	{Name: "a status fits into a record", Test: "TestManyResources", Edits: edits{
 		{"run_advance.go", "omit := size > maxStates &&", "omit := false &&"}}},
 

@@ -79,7 +79,6 @@ func (r *run) take() ([]result, []*gate) {
 	return inbox, waited
 }
 
-// abandon drops the event in progress and all results.
 func (r *run) abandon() {
 	r.mu.Lock()
 	r.abandoned = true
@@ -232,7 +231,6 @@ func (img *image) statusesOf(seq uint64) map[taskKey]*ClusterStatus {
 	return out
 }
 
-// pending returns the elements that have not begun, in order.
 func (img *image) pending() []*Element {
 	var out []*Element
 	for _, e := range img.elements {

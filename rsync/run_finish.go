@@ -158,7 +158,6 @@ func (r *run) rollBack(ctx context.Context, e *Element) (compares []store.Compar
 	return compares, ops, nil
 }
 
-// terminates reports whether a queue has a Terminate that waits or is in progress.
 func (r *run) terminates(ctx context.Context, id string) (bool, error) {
 	result, err := r.engine.store.Range(ctx, queueKey(id))
 	if err != nil {

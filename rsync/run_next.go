@@ -214,7 +214,6 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 	return nil
 }
 
-// recall restores a task from its stored status.
 func (t *task) recall(s *ClusterStatus) {
 	if !s.Phase.final() {
 		t.reason, t.message = s.Reason, s.Message

@@ -55,7 +55,6 @@ type lateNotes struct {
 	timer clock.Timer
 }
 
-// noteLater schedules the write of the latest reason of a task.
 func (r *run) noteLater(t *task, wait time.Duration) {
 	if t.notes.late {
 		return
@@ -74,7 +73,6 @@ func (r *run) wakeLate(after time.Duration) {
 	late.timer = r.session.addAfter(r.id, after)
 }
 
-// noteNow marks the due notes to be written.
 func (r *run) noteNow() {
 	late, now := &r.work.late, r.engine.options.Clock.Now()
 	if len(late.tasks) == 0 || now.Before(late.due) {

@@ -95,7 +95,6 @@ func (s *session) revoke(ctx context.Context) {
 // fence returns the condition of every write of the session.
 func (s *session) fence() store.Compare { return store.SameLife(engineKey(s.name), s.epoch) }
 
-// run works until ctx ends or the lease is lost.
 func (s *session) run(ctx context.Context) error {
 	defer s.cancel(nil)
 	s.spawn(s.keepAlive)
@@ -300,7 +299,6 @@ func (s *session) work() {
 	}
 }
 
-// failed counts the consecutive failures of a context's steps.
 func (s *session) failed(id string, failed bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -51,7 +51,6 @@ func (s *session) follow(prefix string, set map[string]bool, saw func([]change))
 	}
 }
 
-// replace makes a set equal to all keys of the prefix.
 func (s *session) replace(prefix string, kvs []store.KeyValue, set map[string]bool) []change {
 	now := map[string]bool{}
 	var changes []change
@@ -190,7 +189,6 @@ func (s *session) mine(id, owner string) bool {
 	return s.owned[id] || s.homeLocked(id) == s.name
 }
 
-// isForeign reports whether another session may own the context.
 func (s *session) isForeign(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

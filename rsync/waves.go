@@ -64,7 +64,6 @@ func hookPhases(list []appcontext.Resource) []phase {
 	return append(out, deletePhases(succeeded)...)
 }
 
-// deletePhases returns the phases that delete resources and wait until they are gone.
 func deletePhases(list []appcontext.Resource) []phase {
 	if len(list) == 0 {
 		return nil
