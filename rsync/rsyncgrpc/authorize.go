@@ -64,7 +64,7 @@ type Access struct {
 	// concerns all app contexts.
 	AppContext string
 
-	targets func(context.Context) ([]Target, error)
+	targets func(context.Context) ([]Target, error) // nil: none
 }
 
 // Target is an app on a cluster. An app without clusters has one target, with an empty Cluster. The
@@ -74,7 +74,7 @@ type Target struct {
 	Cluster appcontext.ClusterID
 }
 
-// cluster returns the cluster as text, which is empty for an app without clusters.
+// cluster returns the cluster as text, or "" for an app without clusters.
 func (t Target) cluster() string {
 	if t.Cluster == (appcontext.ClusterID{}) {
 		return ""
@@ -151,43 +151,40 @@ type Rule struct {
 	// AppContexts has IDs. A rule with AppContexts does not allow VerbList and Forget, which
 	// concern all app contexts.
 	AppContexts []string
-	// Apps and Clusters limit the rule. The rules that match the client, the verb and the ID must
-	// together match every app on every cluster of the app context. Calls for an app context that
-	// does not exist are denied. Clusters are provider+name. A rule with Apps or Clusters allows
-	// neither VerbList nor app contexts without apps. Of Clusters, only "*" matches an app without
-	// clusters. A rule with Apps does not allow Forget. For Detach and Attach, only the cluster of
-	// the call counts.
+	// Apps and Clusters, which are provider+name, limit the rule. The rules that match the client,
+	// the verb and the ID must together match every app on every cluster of the app context, which
+	// must exist. For Detach and Attach, only the cluster of the call counts. A rule with Apps or
+	// Clusters allows neither VerbList nor app contexts without apps, and a rule with Apps does not
+	// allow Forget. Of Clusters, only "*" matches an app without clusters.
 	Apps, Clusters []string
 }
 
 // validate returns an error for the first entry that matches nothing.
 func (r Rules) validate() error {
+	invalid := func(i int, format string, args ...any) error {
+		return fmt.Errorf("%w: Options.Authorizer: Rules[%d]%s", rsync.ErrInvalidInput, i, fmt.Sprintf(format, args...))
+	}
 	for i, rule := range r {
 		if len(rule.Clients) == 0 {
-			return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients: must not be empty: use \"*\" for all clients",
-				rsync.ErrInvalidInput, i)
+			return invalid(i, ".Clients: must not be empty: use \"*\" for all clients")
 		}
 		for _, client := range rule.Clients {
-			prefix, _, _ := strings.Cut(client, ":")
-			if client != "*" && (prefix == client || prefix != "cn" && prefix != "dns" && prefix != "uri") {
-				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clients: %q: must begin with cn:, dns: or uri:, or be *",
-					rsync.ErrInvalidInput, i, client)
+			kind, _, found := strings.Cut(client, ":")
+			if client != "*" && (!found || !slices.Contains([]string{"cn", "dns", "uri"}, kind)) {
+				return invalid(i, ".Clients: %q: must begin with cn:, dns: or uri:, or be *", client)
 			}
 		}
 		for _, verb := range rule.Verbs {
 			if !slices.Contains(verbs, verb) {
-				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Verbs: %q: must be one of %q",
-					rsync.ErrInvalidInput, i, verb, verbs)
+				return invalid(i, ".Verbs: %q: must be one of %q", verb, verbs)
 			}
 		}
 		if slices.Contains(slices.Concat(rule.AppContexts, rule.Apps, rule.Clusters), "") {
-			return fmt.Errorf("%w: Options.Authorizer: Rules[%d]: must not have empty entries",
-				rsync.ErrInvalidInput, i)
+			return invalid(i, ": must not have empty entries")
 		}
 		for _, cluster := range rule.Clusters {
 			if !strings.Contains(cluster, "+") && !strings.HasSuffix(cluster, "*") {
-				return fmt.Errorf("%w: Options.Authorizer: Rules[%d].Clusters: %q: must be provider+name",
-					rsync.ErrInvalidInput, i, cluster)
+				return invalid(i, ".Clusters: %q: must be provider+name", cluster)
 			}
 		}
 	}
@@ -244,18 +241,22 @@ func anyMatch(patterns []string, text string) bool {
 	})
 }
 
-// authorize asks the authorizer about an action on app contexts.
-func (s *service) authorize(ctx context.Context, verb Verb, ids ...string) error {
+func (s *service) ask(ctx context.Context, verb Verb, id string, targets func(context.Context) ([]Target, error)) error {
 	if s.options.Authorizer == nil {
 		return nil
 	}
-	client := callerOf(ctx)
+	access := &Access{Client: callerOf(ctx), Verb: verb, AppContext: id, targets: targets}
+	return s.options.Authorizer.Authorize(ctx, access)
+}
+
+// authorize asks the authorizer about an action on app contexts.
+func (s *service) authorize(ctx context.Context, verb Verb, ids ...string) error {
 	for _, id := range ids {
-		access := &Access{Client: client, Verb: verb, AppContext: id}
-		if verb != VerbList {
-			access.targets = func(ctx context.Context) ([]Target, error) { return s.storedTargets(ctx, id) }
+		stored := func(ctx context.Context) ([]Target, error) { return s.storedTargets(ctx, id) }
+		if verb == VerbList {
+			stored = nil
 		}
-		if err := s.options.Authorizer.Authorize(ctx, access); err != nil {
+		if err := s.ask(ctx, verb, id, stored); err != nil {
 			return err
 		}
 	}
@@ -265,19 +266,18 @@ func (s *service) authorize(ctx context.Context, verb Verb, ids ...string) error
 // authorizeOn asks the authorizer about an action on the apps of an app context on one cluster. An
 // empty ID means all app contexts.
 func (s *service) authorizeOn(ctx context.Context, verb Verb, id string, cluster appcontext.ClusterID) error {
-	if s.options.Authorizer == nil {
-		return nil
-	}
-	return s.options.Authorizer.Authorize(ctx, &Access{
-		Client: callerOf(ctx), Verb: verb, AppContext: id,
-		targets: func(ctx context.Context) ([]Target, error) {
-			if id == "" {
-				return []Target{{Cluster: cluster}}, nil
-			}
-			all, err := s.storedTargets(ctx, id)
-			return slices.DeleteFunc(all, func(t Target) bool { return t.Cluster != cluster }), err
-		},
+	return s.ask(ctx, verb, id, func(ctx context.Context) ([]Target, error) {
+		if id == "" {
+			return []Target{{Cluster: cluster}}, nil
+		}
+		all, err := s.storedTargets(ctx, id)
+		return slices.DeleteFunc(all, func(t Target) bool { return t.Cluster != cluster }), err
 	})
+}
+
+// authorizeNew asks the authorizer about an app context that is not stored yet.
+func (s *service) authorizeNew(ctx context.Context, verb Verb, c *appcontext.AppContext) error {
+	return s.ask(ctx, verb, c.ID, func(context.Context) ([]Target, error) { return targetsOf(c), nil })
 }
 
 func (s *service) storedTargets(ctx context.Context, id string) ([]Target, error) {
@@ -287,17 +287,6 @@ func (s *service) storedTargets(ctx context.Context, id string) ([]Target, error
 	}
 	defer end()
 	return targetsOf(c), nil
-}
-
-// authorizeNew asks the authorizer about an app context that is not stored yet.
-func (s *service) authorizeNew(ctx context.Context, verb Verb, c *appcontext.AppContext) error {
-	if s.options.Authorizer == nil {
-		return nil
-	}
-	return s.options.Authorizer.Authorize(ctx, &Access{
-		Client: callerOf(ctx), Verb: verb, AppContext: c.ID,
-		targets: func(context.Context) ([]Target, error) { return targetsOf(c), nil },
-	})
 }
 
 func targetsOf(c *appcontext.AppContext) []Target {

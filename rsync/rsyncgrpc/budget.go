@@ -32,9 +32,8 @@ const (
 )
 
 // budget limits the bytes of all calls together: headers and requests until their calls end, and
-// answers until they are sent. gRPC has no such limit, so the budget counts the frames of each
-// connection. Above the limit it closes a connection of the client with the most bytes: see
-// mostLocked.
+// answers until they are sent. It counts the frames of each connection, because gRPC has no such
+// limit. Above the limit it closes connections.
 type budget struct {
 	limit  int
 	logger klog.Logger
@@ -54,16 +53,15 @@ func newBudget(limit int, logger klog.Logger, closed func()) *budget {
 	}
 }
 
-// logInterval is the minimum time between two logs of the same limit: hostile clients must not fill
-// the log.
-const logInterval = 10 * time.Second
+const (
+	// logInterval is the minimum time between two logs: hostile clients must not fill the log.
+	logInterval = 10 * time.Second
+	// closeInterval is the minimum time between two connections that are closed for other
+	// connections of their client.
+	closeInterval = 100 * time.Millisecond
+)
 
-// closeInterval is the minimum time between two connections that are closed for other connections
-// of their client.
-const closeInterval = 100 * time.Millisecond
-
-// wrap returns a connection that counts its HTTP/2 frames. place is the place of the underlying
-// connection.
+// wrap returns a connection that counts its HTTP/2 frames.
 func (b *budget) wrap(conn net.Conn, place *connlimit.Conn, client string) net.Conn {
 	c := &budgetConn{
 		Conn: conn, budget: b, place: place, client: client, calls: map[uint32]int{}, in: frames{skip: prefaceLength},
@@ -90,7 +88,6 @@ func (b *budget) answer(ctx context.Context, message any) {
 	}
 }
 
-// chargeLocked adds bytes to a connection, and closes connections while the budget is exceeded.
 func (b *budget) chargeLocked(c *budgetConn, n int) {
 	if c.over {
 		return
@@ -103,7 +100,6 @@ func (b *budget) chargeLocked(c *budgetConn, n int) {
 	}
 }
 
-// closeLocked closes a connection, and releases its bytes.
 func (b *budget) closeLocked(c *budgetConn, why string) {
 	b.closed()
 	if now := time.Now(); now.Sub(b.logged) > logInterval {

@@ -25,8 +25,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// Client is a client of an engine in another process. It has the methods of [*rsync.Engine], with
-// the same results and errors. They may be called from any goroutine. Call Close at the end.
+// Client is a client of an engine in another process, with the methods, results and errors of
+// [*rsync.Engine]. They may be called from any goroutine. Call Close at the end.
 type Client struct {
 	conn    *grpc.ClientConn
 	engine  rsyncv1.EngineClient
@@ -93,7 +93,10 @@ func (c *Client) retry(ctx context.Context, limit time.Duration, call func() err
 	for {
 		err := call()
 		if !c.temporary(ctx, err) {
-			return o.attempts > 0, fromCall(ctx, err)
+			if err != nil && ctx.Err() != nil {
+				return o.attempts > 0, context.Cause(ctx)
+			}
+			return o.attempts > 0, fromStatus(err)
 		}
 		if !c.pause(ctx, &o, limit, err) {
 			if ctx.Err() != nil {
@@ -114,13 +117,37 @@ func (c *Client) temporary(ctx context.Context, err error) bool {
 	return code == codes.Unavailable || code == codes.Canceled || reasonOf(err) == "SLOW"
 }
 
-// fromCall returns the error of a call. If the context of the call has ended, it returns the cause
-// of that.
-func fromCall(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return context.Cause(ctx)
+// about makes a call for one context, with retries.
+func about[Q, A any](
+	ctx context.Context, c *Client, id string, call func(context.Context, *Q, ...grpc.CallOption) (*A, error), q *Q,
+) (answer *A, err error) {
+	if err := checkText("the ID", id); err != nil {
+		return nil, err
 	}
-	return fromStatus(err)
+	_, err = c.retry(ctx, c.options.RetryTimeout, func() (err error) {
+		answer, err = call(ctx, q)
+		return err
+	})
+	return answer, err
+}
+
+// collect returns the values of all messages of a stream, with retries, which begin again.
+func collect[Q, A, V any](
+	ctx context.Context, c *Client, q *Q, add func(all []V, message *A) []V,
+	call func(context.Context, *Q, ...grpc.CallOption) (grpc.ServerStreamingClient[A], error),
+) (all []V, err error) {
+	_, err = c.retry(ctx, c.options.RetryTimeout, func() error {
+		all = []V{}
+		stream, err := call(ctx, q)
+		if err != nil {
+			return err
+		}
+		return receive(stream.Recv, func(message *A) { all = add(all, message) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // pause waits before the next attempt. It returns false if no further attempt follows.

@@ -9,7 +9,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -19,9 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// Create stores a context: see [rsync.Engine.Create]. An invalid context is rejected without a call
-// to the server. The server rejects a context that is larger than its MaxMessageBytes with
-// codes.ResourceExhausted.
+// Create stores a context: see [rsync.Engine.Create]. The server rejects a context that is larger
+// than its MaxMessageBytes with codes.ResourceExhausted.
 func (c *Client) Create(ctx context.Context, a *appcontext.AppContext) error {
 	if err := appcontext.Validate(a); err != nil {
 		if a == nil {
@@ -43,7 +41,7 @@ func (c *Client) Create(ctx context.Context, a *appcontext.AppContext) error {
 	return err
 }
 
-// has reports whether the server has exactly that context.
+// has reports whether the server has exactly this context.
 func (c *Client) has(ctx context.Context, want *rsyncv1.AppContext) bool {
 	have, err := c.AppContext(ctx, want.Id)
 	return err == nil && proto.Equal(appContextMessage(have), want)
@@ -51,11 +49,8 @@ func (c *Client) has(ctx context.Context, want *rsyncv1.AppContext) bool {
 
 // AppContext returns a context as it was created: see [rsync.Engine.AppContext].
 func (c *Client) AppContext(ctx context.Context, id string) (*appcontext.AppContext, error) {
-	var response *rsyncv1.GetAppContextResponse
-	if err := c.about(ctx, id, func() (err error) {
-		response, err = c.engine.GetAppContext(ctx, &rsyncv1.GetAppContextRequest{Id: id})
-		return err
-	}); err != nil {
+	response, err := about(ctx, c, id, c.engine.GetAppContext, &rsyncv1.GetAppContextRequest{Id: id})
+	if err != nil {
 		return nil, err
 	}
 	return appContextOf(response.GetAppContext())
@@ -78,32 +73,15 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 
 // List returns all contexts with their states: see [rsync.Engine.List].
 func (c *Client) List(ctx context.Context) ([]rsync.Summary, error) {
-	var all []rsync.Summary
-	_, err := c.retry(ctx, c.options.RetryTimeout, func() error {
-		all = []rsync.Summary{}
-		stream, err := c.engine.List(ctx, &rsyncv1.ListRequest{})
-		for err == nil {
-			var response *rsyncv1.ListResponse
-			if response, err = stream.Recv(); err == nil {
-				for _, s := range response.GetAppContexts() {
-					all = append(all, rsync.Summary{ID: s.GetId(), State: rsync.State(s.GetState())})
-				}
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		return err
-	})
-	if err != nil {
-		return nil, err
+	add := func(all []rsync.Summary, m *rsyncv1.ListResponse) []rsync.Summary {
+		return append(all, valuesOf(m.GetAppContexts(), summaryOf)...)
 	}
-	return all, nil
+	return collect(ctx, c, &rsyncv1.ListRequest{}, add, c.engine.List)
 }
 
-// Instantiate queues an event: see [rsync.Engine.Instantiate]. If the answer is lost, the client
-// repeats the call with the same idempotency key, of the caller or random. The same applies to all
-// methods that queue an event.
+// Instantiate queues an event: see [rsync.Engine.Instantiate]. Like all methods that queue an
+// event, it repeats a call without an answer with the same idempotency key, of the caller or
+// random.
 func (c *Client) Instantiate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error) {
 	return c.enqueue(ctx, &rsyncv1.EnqueueRequest{Id: id, Event: string(rsync.Instantiate)}, options)
 }
@@ -146,42 +124,29 @@ func (c *Client) enqueue(
 		return rsync.EventRef{}, err
 	}
 	r.Rollout = rolloutMessage(rollout)
-	var response *rsyncv1.EnqueueResponse
-	_, err := c.retry(ctx, c.options.RetryTimeout, func() (err error) {
-		response, err = c.engine.Enqueue(ctx, r)
-		return err
-	})
+	response, err := about(ctx, c, r.Id, c.engine.Enqueue, r)
 	return refOf(response.GetRef()), err
 }
 
 // Stop stops a context: see [rsync.Engine.Stop].
 func (c *Client) Stop(ctx context.Context, id string) error {
-	return c.about(ctx, id, func() error {
-		_, err := c.engine.Stop(ctx, &rsyncv1.StopRequest{Id: id})
-		return err
-	})
+	_, err := about(ctx, c, id, c.engine.Stop, &rsyncv1.StopRequest{Id: id})
+	return err
 }
 
 // ClearStop ends a Stop: see [rsync.Engine.ClearStop].
 func (c *Client) ClearStop(ctx context.Context, id string) error {
-	return c.about(ctx, id, func() error {
-		_, err := c.engine.ClearStop(ctx, &rsyncv1.ClearStopRequest{Id: id})
-		return err
-	})
+	_, err := about(ctx, c, id, c.engine.ClearStop, &rsyncv1.ClearStopRequest{Id: id})
+	return err
 }
 
 // Status returns the status of a context: see [rsync.Engine.Status].
 func (c *Client) Status(ctx context.Context, id string) (*rsync.Status, error) {
-	var response *rsyncv1.GetStatusResponse
-	err := c.about(ctx, id, func() (err error) {
-		response, err = c.engine.GetStatus(ctx, &rsyncv1.GetStatusRequest{Id: id})
-		return err
-	})
+	response, err := about(ctx, c, id, c.engine.GetStatus, &rsyncv1.GetStatusRequest{Id: id})
 	return statusOf(response.GetStatus()), err
 }
 
-// Wait waits until an event is done: see [rsync.Engine.Wait]. It continues over several connections
-// until ctx ends.
+// Wait waits until an event is done: see [rsync.Engine.Wait].
 func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, error) {
 	if err := checkText("the ID", ref.AppContextID); err != nil {
 		return nil, err
@@ -193,7 +158,7 @@ func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, e
 			return err
 		}
 		defer release()
-		response, err = engine.Wait(ctx, &rsyncv1.WaitRequest{Ref: refMessage(ref)})
+		response, err = engine.Wait(ctx, &rsyncv1.WaitRequest{Ref: refMessage(&ref)})
 		return err
 	})
 	if err != nil && ctx.Err() != nil {
@@ -214,8 +179,8 @@ func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, e
 // unfinishedGrace is the time for which Wait still reads the reasons after ctx has ended.
 const unfinishedGrace = time.Second
 
-// unfinished returns the error of Wait for an event that was not finished when ctx ended with err,
-// and the status, which is nil if the server did not answer.
+// unfinished returns the result of a Wait whose ctx ended with err. The status is nil if the server
+// did not answer.
 func (c *Client) unfinished(ctx context.Context, ref rsync.EventRef, err error) (*rsync.Status, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unfinishedGrace)
 	defer cancel()
@@ -235,13 +200,4 @@ func (c *Client) unfinished(ctx context.Context, ref rsync.EventRef, err error) 
 		unfinished.Rollout = rollout.Waiting
 	}
 	return status, unfinished
-}
-
-// about makes a call for one context, with retries.
-func (c *Client) about(ctx context.Context, id string, call func() error) error {
-	if err := checkText("the ID", id); err != nil {
-		return err
-	}
-	_, err := c.retry(ctx, c.options.RetryTimeout, call)
-	return err
 }

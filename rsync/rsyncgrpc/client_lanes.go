@@ -15,13 +15,12 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// laneCalls limits the waits and watches that share a connection. Servers limit the calls on a
-// connection: see [ServerOptions].MaxConcurrentStreams. Further calls of any kind wait without an
-// error.
+// laneCalls limits the calls that share a connection. Beyond the limit of the server,
+// [ServerOptions].MaxConcurrentStreams, calls wait without an error.
 const laneCalls = 100
 
-// lanes are connections for waits and watches. These calls last long and may be many, so they must
-// not delay other calls. Each connection except the first exists only while it has calls.
+// lanes are connections for long calls, which must not delay other calls. Each connection except
+// the first exists only while it has calls.
 type lanes struct {
 	dial func() (*grpc.ClientConn, error)
 

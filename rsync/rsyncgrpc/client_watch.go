@@ -14,9 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/rsyncv1"
 )
 
-// Watch returns the changes of a context: see [rsync.Engine.Watch]. It continues over several
-// connections until ctx ends, and returns each change once. It does not read ahead: for a slow
-// reader the server ends the stream, and the client resumes it from the history of the store.
+// Watch returns the changes of a context: see [rsync.Engine.Watch]. It does not read ahead: for a
+// slow reader the server ends the stream, and the client resumes it.
 func (c *Client) Watch(ctx context.Context, id string, fromRevision int64) iter.Seq2[rsync.Change, error] {
 	return func(yield func(rsync.Change, error) bool) {
 		if err := checkText("the ID", id); err != nil {
@@ -47,8 +46,8 @@ func (c *Client) Watch(ctx context.Context, id string, fromRevision int64) iter.
 	}
 }
 
-// watchOnce yields the changes of one stream. progress is whether there were any. more is whether
-// more may follow, and err is then the reason why the stream ended.
+// watchOnce yields the changes of one stream. It returns whether there were any, and whether more
+// may follow. Then err is the reason why the stream ended.
 func (c *Client) watchOnce(
 	ctx context.Context, id string, p *position, yield func(rsync.Change, error) bool,
 ) (progress, more bool, err error) {
@@ -100,23 +99,21 @@ func snapshotEnd(m *rsyncv1.WatchResponse) int64 {
 	return last + 1
 }
 
-// position is the progress of a watch. A stream may break between two changes of one revision. Then
-// the watch requests that revision again, and omits the changes that it has seen. No subject
-// changes twice in one revision.
+// position is the progress of a watch. After a stream has ended between two changes of one
+// revision, the watch requests the revision again, and omits the subjects that it has seen. No
+// subject changes twice in one revision.
 type position struct {
 	next     int64 // the revision to watch from; 0 before the snapshot
 	revision int64 // of the last change
 	seen     map[subject]bool
 }
 
-// subject identifies the object of a change.
 type subject struct {
-	seq     uint64
-	app     string
-	cluster appcontext.ClusterID
-	rollout uint64
-	// observed distinguishes an observation from the status of the same app on the same cluster.
-	observed, deleted bool
+	seq               uint64
+	app               string
+	cluster           appcontext.ClusterID
+	rollout           uint64
+	observed, deleted bool // observed: an observation, not a status
 }
 
 func subjectOf(c *rsync.Change) subject {

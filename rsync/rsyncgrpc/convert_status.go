@@ -17,113 +17,78 @@ func statusMessage(s *rsync.Status) *rsyncv1.Status {
 	if s == nil {
 		return nil
 	}
-	out := &rsyncv1.Status{
+	return &rsyncv1.Status{
 		Id: s.ID, State: string(s.State), Stopped: s.Stopped, Transitions: s.Transitions, Revision: s.Revision,
+		Queue: messagesOf(s.Queue, elementMessage), Clusters: messagesOf(s.Clusters, clusterStatusMessage),
+		Detached: messagesOf(s.Detached, clusterMessage), Observed: messagesOf(s.Observed, observationMessage),
 	}
-	for i := range s.Queue {
-		out.Queue = append(out.Queue, elementMessage(&s.Queue[i]))
-	}
-	for i := range s.Clusters {
-		out.Clusters = append(out.Clusters, clusterStatusMessage(&s.Clusters[i]))
-	}
-	for _, c := range s.Detached {
-		out.Detached = append(out.Detached, clusterMessage(c))
-	}
-	for i := range s.Observed {
-		out.Observed = append(out.Observed, observationMessage(&s.Observed[i]))
-	}
-	return out
 }
 
 func statusOf(m *rsyncv1.Status) *rsync.Status {
 	if m == nil {
 		return nil
 	}
-	out := &rsync.Status{
+	return &rsync.Status{
 		ID: m.Id, State: rsync.State(m.State), Stopped: m.Stopped, Transitions: m.Transitions, Revision: m.Revision,
+		Queue: valuesOf(m.Queue, elementOf), Clusters: valuesOf(m.Clusters, clusterStatusOf),
+		Detached: valuesOf(m.Detached, clusterOf), Observed: valuesOf(m.Observed, observationOf),
 	}
-	for _, e := range m.Queue {
-		out.Queue = append(out.Queue, *elementOf(e))
-	}
-	for _, c := range m.Clusters {
-		out.Clusters = append(out.Clusters, *clusterStatusOf(c))
-	}
-	for _, c := range m.Detached {
-		out.Detached = append(out.Detached, clusterOf(c))
-	}
-	for _, o := range m.Observed {
-		out.Observed = append(out.Observed, *observationOf(o))
-	}
-	return out
+}
+
+func summaryMessage(s *rsync.Summary) *rsyncv1.Summary {
+	return &rsyncv1.Summary{Id: s.ID, State: string(s.State)}
+}
+
+func summaryOf(m *rsyncv1.Summary) rsync.Summary {
+	return rsync.Summary{ID: m.GetId(), State: rsync.State(m.GetState())}
 }
 
 func elementMessage(e *rsync.Element) *rsyncv1.Element {
-	out := &rsyncv1.Element{
+	return &rsyncv1.Element{
 		Seq: e.Seq, Event: string(e.Event), OtherId: e.UCID, Status: string(e.Status), Reason: string(e.Reason),
 		Message: e.Message, IdempotencyKey: e.IdempotencyKey, Queued: timeMessage(e.Queued),
 		Finished: timeMessage(e.Finished), Rollout: e.Rollout,
+		Rollback: refMessage(e.Rollback), Next: refMessage(e.Next),
 	}
-	if e.Rollback != nil {
-		out.Rollback = refMessage(*e.Rollback)
-	}
-	if e.Next != nil {
-		out.Next = refMessage(*e.Next)
-	}
-	return out
 }
 
-func elementOf(m *rsyncv1.Element) *rsync.Element {
-	out := &rsync.Element{
+func elementOf(m *rsyncv1.Element) rsync.Element {
+	return rsync.Element{
 		Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()), UCID: m.GetOtherId(),
-		Status: rsync.ElementStatus(m.GetStatus()),
-		Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(), IdempotencyKey: m.GetIdempotencyKey(),
-		Queued: timeOf(m.GetQueued()), Finished: timeOf(m.GetFinished()), Rollout: m.GetRollout(),
+		Status: rsync.ElementStatus(m.GetStatus()), Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(),
+		IdempotencyKey: m.GetIdempotencyKey(), Queued: timeOf(m.GetQueued()), Finished: timeOf(m.GetFinished()),
+		Rollout: m.GetRollout(), Rollback: optionalRefOf(m.GetRollback()), Next: optionalRefOf(m.GetNext()),
 	}
-	if m.GetRollback() != nil {
-		rollback := refOf(m.GetRollback())
-		out.Rollback = &rollback
-	}
-	if m.GetNext() != nil {
-		next := refOf(m.GetNext())
-		out.Next = &next
-	}
-	return out
 }
 
 func clusterStatusMessage(c *rsync.ClusterStatus) *rsyncv1.ClusterStatus {
 	return &rsyncv1.ClusterStatus{
-		App: c.App, Cluster: clusterMessage(c.Cluster), Seq: c.Seq, Event: string(c.Event), Phase: string(c.Phase),
+		App: c.App, Cluster: clusterMessage(&c.Cluster), Seq: c.Seq, Event: string(c.Event), Phase: string(c.Phase),
 		Reason: string(c.Reason), Message: c.Message, Time: timeMessage(c.Time), Begun: timeMessage(c.Begun),
-		ResourcesOmitted: int64(c.ResourcesOmitted), Resources: stateMessages(c.Resources),
+		ResourcesOmitted: int64(c.ResourcesOmitted), Resources: messagesOf(c.Resources, stateMessage),
 	}
 }
 
-func stateMessages(states []connector.State) (out []*rsyncv1.ResourceState) {
-	for _, r := range states {
-		out = append(out, &rsyncv1.ResourceState{
-			Object: objectMessage(r.Object), Exists: r.Exists, Ready: r.Ready, Failed: r.Failed, Message: r.Message,
-		})
-	}
-	return out
-}
-
-func clusterStatusOf(m *rsyncv1.ClusterStatus) *rsync.ClusterStatus {
-	return &rsync.ClusterStatus{
+func clusterStatusOf(m *rsyncv1.ClusterStatus) rsync.ClusterStatus {
+	return rsync.ClusterStatus{
 		App: m.GetApp(), Cluster: clusterOf(m.GetCluster()), Seq: m.GetSeq(), Event: rsync.EventType(m.GetEvent()),
 		Phase: rsync.Phase(m.GetPhase()), Reason: rsync.Reason(m.GetReason()), Message: m.GetMessage(),
 		Time: timeOf(m.GetTime()), Begun: timeOf(m.GetBegun()),
-		Resources: statesOf(m.GetResources()), ResourcesOmitted: int(m.GetResourcesOmitted()),
+		Resources: valuesOf(m.GetResources(), stateOf), ResourcesOmitted: int(m.GetResourcesOmitted()),
 	}
 }
 
-func statesOf(messages []*rsyncv1.ResourceState) (out []connector.State) {
-	for _, r := range messages {
-		out = append(out, connector.State{
-			Object: objectOf(r.GetObject()), Exists: r.GetExists(), Ready: r.GetReady(), Failed: r.GetFailed(),
-			Message: r.GetMessage(),
-		})
+func stateMessage(s *connector.State) *rsyncv1.ResourceState {
+	return &rsyncv1.ResourceState{
+		Object: objectMessage(&s.Object), Exists: s.Exists, Ready: s.Ready, Failed: s.Failed, Message: s.Message,
 	}
-	return out
+}
+
+func stateOf(m *rsyncv1.ResourceState) connector.State {
+	return connector.State{
+		Object: objectOf(m.GetObject()), Exists: m.GetExists(), Ready: m.GetReady(), Failed: m.GetFailed(),
+		Message: m.GetMessage(),
+	}
 }
 
 func changeMessage(c *rsync.Change) *rsyncv1.Change {
@@ -151,11 +116,11 @@ func changeOf(m *rsyncv1.Change) rsync.Change {
 	case *rsyncv1.Change_Deleted:
 		out.Deleted = c.Deleted
 	case *rsyncv1.Change_Element:
-		out.Element = elementOf(c.Element)
+		out.Element = new(elementOf(c.Element))
 	case *rsyncv1.Change_Cluster:
-		out.Cluster = clusterStatusOf(c.Cluster)
+		out.Cluster = new(clusterStatusOf(c.Cluster))
 	case *rsyncv1.Change_Observed:
-		out.Observed = observationOf(c.Observed)
+		out.Observed = new(observationOf(c.Observed))
 	case *rsyncv1.Change_Rollout:
 		out.Rollout = c.Rollout
 	case *rsyncv1.Change_State:

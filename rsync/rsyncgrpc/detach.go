@@ -17,30 +17,24 @@ import (
 
 func (s *service) Detach(ctx context.Context, r *rsyncv1.DetachRequest) (*rsyncv1.DetachResponse, error) {
 	return &rsyncv1.DetachResponse{}, s.onCluster(ctx, "Detach", r.GetId(), r.GetCluster(),
-		func(c appcontext.ClusterID) error {
-			return s.engine.Detach(ctx, r.GetId(), c)
-		})
+		func(c appcontext.ClusterID) error { return s.engine.Detach(ctx, r.GetId(), c) })
 }
 
 func (s *service) Attach(ctx context.Context, r *rsyncv1.AttachRequest) (*rsyncv1.AttachResponse, error) {
 	return &rsyncv1.AttachResponse{}, s.onCluster(ctx, "Attach", r.GetId(), r.GetCluster(),
-		func(c appcontext.ClusterID) error {
-			return s.engine.Attach(ctx, r.GetId(), c)
-		})
+		func(c appcontext.ClusterID) error { return s.engine.Attach(ctx, r.GetId(), c) })
 }
 
 func (s *service) Forget(ctx context.Context, r *rsyncv1.ForgetRequest) (*rsyncv1.ForgetResponse, error) {
 	return &rsyncv1.ForgetResponse{}, s.onCluster(ctx, "Forget", "", r.GetCluster(),
-		func(c appcontext.ClusterID) error {
-			return s.engine.Forget(ctx, c)
-		})
+		func(c appcontext.ClusterID) error { return s.engine.Forget(ctx, c) })
 }
 
 // onCluster makes a call about one cluster. An empty ID means all app contexts.
 func (s *service) onCluster(
 	ctx context.Context, method, id string, cluster *rsyncv1.ClusterID, f func(appcontext.ClusterID) error,
 ) error {
-	return s.call(ctx, method, false, func() error {
+	return s.call(ctx, method, func() error {
 		c := clusterOf(cluster)
 		if err := s.authorizeOn(ctx, VerbDetach, id, c); err != nil {
 			return err
@@ -56,7 +50,7 @@ func (s *service) ListDetached(
 	_ *rsyncv1.ListDetachedRequest, stream grpc.ServerStreamingServer[rsyncv1.ListDetachedResponse],
 ) error {
 	ctx := stream.Context()
-	return s.allowed(ctx, "ListDetached", false, VerbList, "", func() error {
+	return s.allowed(ctx, "ListDetached", VerbList, "", func() error {
 		end, err := s.longTurn(ctx)
 		if err != nil {
 			return err
@@ -66,97 +60,62 @@ func (s *service) ListDetached(
 		if err != nil {
 			return err
 		}
-		return deliver(ctx, remnantMessages(all), stream.Send, s.options.WatchLag)
+		messages := each(pages(remnantParts(all)), func(page []*rsyncv1.Remnant) *rsyncv1.ListDetachedResponse {
+			return &rsyncv1.ListDetachedResponse{Remnants: page}
+		})
+		return deliver(ctx, messages, stream.Send, s.options.WatchLag)
 	})
 }
 
-func remnantMessages(all []rsync.Remnant) iter.Seq[*rsyncv1.ListDetachedResponse] {
-	return func(yield func(*rsyncv1.ListDetachedResponse) bool) {
-		for page := range pages(remnantParts(all)) {
-			if !yield(&rsyncv1.ListDetachedResponse{Remnants: page}) {
-				return
-			}
-		}
-	}
-}
-
-// remnantParts splits large remnants.
 func remnantParts(all []rsync.Remnant) iter.Seq[*rsyncv1.Remnant] {
-	return func(yield func(*rsyncv1.Remnant) bool) {
-		for i := range all {
-			r := &all[i]
-			part := &rsyncv1.Remnant{
-				AppContextId: r.AppContextID, Cluster: clusterMessage(r.Cluster), Since: timeMessage(r.Since),
-				Reason: string(r.Reason), Message: r.Message,
-			}
-			for objects := range pagesOf(r.Objects,
-				func(o *appcontext.Object) *rsyncv1.Object { return objectMessage(*o) }) {
-				if part.Objects != nil {
-					if !yield(part) {
-						return
-					}
-					part = &rsyncv1.Remnant{Continued: true}
-				}
-				part.Objects = objects
-			}
-			if !yield(part) {
-				return
-			}
+	objects := func(r *rsync.Remnant) iter.Seq[[]*rsyncv1.Object] { return pagesOf(r.Objects, objectMessage) }
+	return partsOf(all, objects, func(r *rsync.Remnant, objects []*rsyncv1.Object, continued bool) *rsyncv1.Remnant {
+		if continued {
+			return &rsyncv1.Remnant{Continued: true, Objects: objects}
 		}
-	}
+		return &rsyncv1.Remnant{
+			AppContextId: r.AppContextID, Cluster: clusterMessage(&r.Cluster), Since: timeMessage(r.Since),
+			Reason: string(r.Reason), Message: r.Message, Objects: objects,
+		}
+	})
 }
 
 // Detach removes a cluster from a context: see [rsync.Engine.Detach].
 func (c *Client) Detach(ctx context.Context, id string, cluster appcontext.ClusterID) error {
-	return c.onCluster(ctx, id, cluster, func() error {
-		_, err := c.engine.Detach(ctx, &rsyncv1.DetachRequest{Id: id, Cluster: clusterMessage(cluster)})
-		return err
-	})
+	return onCluster(ctx, c, id, cluster, c.engine.Detach,
+		&rsyncv1.DetachRequest{Id: id, Cluster: clusterMessage(&cluster)})
 }
 
 // Attach undoes Detach: see [rsync.Engine.Attach].
 func (c *Client) Attach(ctx context.Context, id string, cluster appcontext.ClusterID) error {
-	return c.onCluster(ctx, id, cluster, func() error {
-		_, err := c.engine.Attach(ctx, &rsyncv1.AttachRequest{Id: id, Cluster: clusterMessage(cluster)})
-		return err
-	})
+	return onCluster(ctx, c, id, cluster, c.engine.Attach,
+		&rsyncv1.AttachRequest{Id: id, Cluster: clusterMessage(&cluster)})
 }
 
 // Forget ends the cleanups of a cluster: see [rsync.Engine.Forget].
 func (c *Client) Forget(ctx context.Context, cluster appcontext.ClusterID) error {
-	return c.onCluster(ctx, "", cluster, func() error {
-		_, err := c.engine.Forget(ctx, &rsyncv1.ForgetRequest{Cluster: clusterMessage(cluster)})
-		return err
-	})
+	return onCluster(ctx, c, "", cluster, c.engine.Forget, &rsyncv1.ForgetRequest{Cluster: clusterMessage(&cluster)})
 }
 
-// onCluster makes a call with retries. A repeated call has no further effect.
-func (c *Client) onCluster(ctx context.Context, id string, cluster appcontext.ClusterID, call func() error) error {
+// onCluster makes a call, which has no further effect if it is repeated.
+func onCluster[Q, A any](
+	ctx context.Context, c *Client, id string, cluster appcontext.ClusterID,
+	call func(context.Context, *Q, ...grpc.CallOption) (*A, error), q *Q,
+) error {
 	if err := checkText("the cluster", cluster.Provider, cluster.Name); err != nil {
 		return err
 	}
-	return c.about(ctx, id, call)
+	_, err := about(ctx, c, id, call, q)
+	return err
 }
 
 // Detached returns the pending cleanups of detached clusters: see [rsync.Engine.Detached].
 func (c *Client) Detached(ctx context.Context) ([]rsync.Remnant, error) {
-	var all []rsync.Remnant
-	_, err := c.retry(ctx, c.options.RetryTimeout, func() error {
-		all = []rsync.Remnant{}
-		stream, err := c.engine.ListDetached(ctx, &rsyncv1.ListDetachedRequest{})
-		if err != nil {
-			return err
-		}
-		return receive(stream.Recv, func(m *rsyncv1.ListDetachedResponse) { all = withRemnants(all, m.GetRemnants()) })
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
+	return collect(ctx, c, &rsyncv1.ListDetachedRequest{}, withRemnants, c.engine.ListDetached)
 }
 
-func withRemnants(all []rsync.Remnant, parts []*rsyncv1.Remnant) []rsync.Remnant {
-	for _, m := range parts {
+func withRemnants(all []rsync.Remnant, page *rsyncv1.ListDetachedResponse) []rsync.Remnant {
+	for _, m := range page.GetRemnants() {
 		if !m.GetContinued() || len(all) == 0 {
 			all = append(all, rsync.Remnant{
 				AppContextID: m.GetAppContextId(), Cluster: clusterOf(m.GetCluster()), Since: timeOf(m.GetSince()),
@@ -164,9 +123,7 @@ func withRemnants(all []rsync.Remnant, parts []*rsyncv1.Remnant) []rsync.Remnant
 			})
 		}
 		r := &all[len(all)-1]
-		for _, o := range m.GetObjects() {
-			r.Objects = append(r.Objects, objectOf(o))
-		}
+		r.Objects = append(r.Objects, valuesOf(m.GetObjects(), objectOf)...)
 	}
 	return all
 }

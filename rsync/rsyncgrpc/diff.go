@@ -21,7 +21,7 @@ const objectDiffBytes = 32 << 10
 
 func (s *service) Diff(r *rsyncv1.DiffRequest, stream grpc.ServerStreamingServer[rsyncv1.DiffResponse]) error {
 	ctx := stream.Context()
-	return s.call(ctx, "Diff", true, func() error {
+	return s.call(ctx, "Diff", func() error {
 		ids := []string{r.GetId()}
 		if r.GetFromId() != "" {
 			ids = append(ids, r.GetFromId())
@@ -40,48 +40,32 @@ func (s *service) Diff(r *rsyncv1.DiffRequest, stream grpc.ServerStreamingServer
 		if err := ended(ctx, err); err != nil {
 			return err
 		}
-		return deliver(ctx, diffMessages(d), stream.Send, s.options.WatchLag)
+		messages := each(pages(clusterDiffParts(d.Clusters)), func(page []*rsyncv1.ClusterDiff) *rsyncv1.DiffResponse {
+			return &rsyncv1.DiffResponse{Clusters: page}
+		})
+		return deliver(ctx, messages, stream.Send, s.options.WatchLag)
 	})
 }
 
-func diffMessages(d *rsync.Diff) iter.Seq[*rsyncv1.DiffResponse] {
-	return func(yield func(*rsyncv1.DiffResponse) bool) {
-		for page := range pages(clusterDiffParts(d.Clusters)) {
-			if !yield(&rsyncv1.DiffResponse{Clusters: page}) {
-				return
-			}
-		}
-	}
-}
-
-// clusterDiffParts splits the differences of clusters with many objects.
 func clusterDiffParts(all []rsync.ClusterDiff) iter.Seq[*rsyncv1.ClusterDiff] {
-	return func(yield func(*rsyncv1.ClusterDiff) bool) {
-		for i := range all {
-			d := &all[i]
-			part := &rsyncv1.ClusterDiff{
-				Cluster: clusterMessage(d.Cluster), App: d.App, AppContextId: d.AppContextID,
-				Reason: string(d.Reason), Message: valid(d.Message),
-			}
-			for objects := range pagesOf(d.Changes, objectDiffMessage) {
-				if part.Objects != nil {
-					if !yield(part) {
-						return
-					}
-					part = &rsyncv1.ClusterDiff{Continued: true}
-				}
-				part.Objects = objects
-			}
-			if !yield(part) {
-				return
-			}
-		}
+	objects := func(d *rsync.ClusterDiff) iter.Seq[[]*rsyncv1.ObjectDiff] {
+		return pagesOf(d.Changes, objectDiffMessage)
 	}
+	return partsOf(all, objects,
+		func(d *rsync.ClusterDiff, objects []*rsyncv1.ObjectDiff, continued bool) *rsyncv1.ClusterDiff {
+			if continued {
+				return &rsyncv1.ClusterDiff{Continued: true, Objects: objects}
+			}
+			return &rsyncv1.ClusterDiff{
+				Cluster: clusterMessage(&d.Cluster), App: d.App, AppContextId: d.AppContextID,
+				Reason: string(d.Reason), Message: valid(d.Message), Objects: objects,
+			}
+		})
 }
 
-// objectDiffMessage returns the message of a change, and omits fields beyond objectDiffBytes.
+// objectDiffMessage omits fields beyond objectDiffBytes.
 func objectDiffMessage(c *connector.Change) *rsyncv1.ObjectDiff {
-	out := &rsyncv1.ObjectDiff{Object: objectMessage(c.Object), Change: string(c.Kind),
+	out := &rsyncv1.ObjectDiff{Object: objectMessage(&c.Object), Change: string(c.Kind),
 		FieldsOmitted: int64(c.FieldsOmitted), Message: valid(c.Message)}
 	size := 0
 	for i := range c.Fields {
@@ -96,13 +80,11 @@ func objectDiffMessage(c *connector.Change) *rsyncv1.ObjectDiff {
 	return out
 }
 
-// valid replaces bytes that a message cannot contain. Only connectors outside of this SDK return
-// such bytes.
+// valid replaces bytes that a message cannot contain, and that other connectors may return.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
-// Diff returns the changes that an event would make: see [rsync.Engine.Diff]. The server answers
-// one Diff of a client at a time. The result has at most 32 KiB of fields for an object, and a
-// count of the other fields.
+// Diff returns the changes that an event would make: see [rsync.Engine.Diff]. The result has at
+// most 32 KiB of fields for an object, and a count of the other fields.
 func (c *Client) Diff(ctx context.Context, event rsync.EventType, id, from string) (*rsync.Diff, error) {
 	if err := checkText("the event or ID", string(event), id, from); err != nil {
 		return nil, err
@@ -137,21 +119,17 @@ func withClusterDiffs(all []rsync.ClusterDiff, parts []*rsyncv1.ClusterDiff) []r
 			})
 		}
 		d := &all[len(all)-1]
-		for _, o := range m.GetObjects() {
-			d.Changes = append(d.Changes, changeOfObject(o))
-		}
+		d.Changes = append(d.Changes, valuesOf(m.GetObjects(), changeOfObject)...)
 	}
 	return all
 }
 
 func changeOfObject(m *rsyncv1.ObjectDiff) connector.Change {
-	out := connector.Change{
+	return connector.Change{
 		Object: objectOf(m.GetObject()), Kind: connector.ChangeKind(m.GetChange()),
 		FieldsOmitted: int(m.GetFieldsOmitted()), Message: m.GetMessage(),
+		Fields: valuesOf(m.GetFields(), func(f *rsyncv1.FieldDiff) connector.FieldChange {
+			return connector.FieldChange{Path: f.GetPath(), Before: f.GetBefore(), After: f.GetAfter()}
+		}),
 	}
-	for _, f := range m.GetFields() {
-		out.Fields = append(out.Fields,
-			connector.FieldChange{Path: f.GetPath(), Before: f.GetBefore(), After: f.GetAfter()})
-	}
-	return out
 }

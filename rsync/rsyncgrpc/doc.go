@@ -20,27 +20,25 @@
 // # Client
 //
 // The client returns the errors of the engine, for errors.Is and errors.As: [rsync.ErrNotFound] and
-// the other variables, [*rsync.EventError], [*appcontext.Error] with all problems and their places,
+// the other variables, [*rsync.EventError], [*appcontext.Error] with all problems,
 // [*store.SizeError], store.ErrCompacted, and the errors of ctx. If no server answers, it returns
 // [ErrUnavailable].
 //
 // After a failure of the connection or the server, the client repeats a call for
 // [ClientOptions].RetryTimeout. Repeated calls have no second effect: events have an idempotency
-// key, of the caller or at random. After an attempt without an answer, a Create that finds the same
-// context and a Delete that finds no context have succeeded.
+// key. After an attempt without an answer, a Create that finds the same context and a Delete that
+// finds no context have succeeded.
 //
 // Wait and Watch continue over several connections, and over several servers on the same store,
-// until ctx ends. They use connections of their own, a hundred calls on each, so they do not delay
-// other calls. A Watch returns each change once and in order: it resumes after the revision of the
-// last change. If that revision is too old, or the server has another store, it ends with
-// store.ErrCompacted: then begin with 0.
+// until ctx ends. They do not delay other calls, because they use connections of their own. A Watch
+// returns each change once and in order. If its last revision is too old, or the server has another
+// store, it ends with store.ErrCompacted: then begin with 0.
 //
 // # Server
 //
-// The service is rsync.v1.Engine. rsync/proto/rsync/v1/rsync.proto defines it for other languages,
-// with the codes and reasons of errors. The server also has the health service, which is SERVING
-// while the engine is Healthy: it is started, has its lease, and its store accepts writes. For an
-// [Engine] without Healthy, it is SERVING while the store answers. [ServerOptions].Reflection adds
+// rsync/proto/rsync/v1/rsync.proto defines the service rsync.v1.Engine for other languages, with
+// the codes and reasons of errors. The health service is SERVING while the engine is Healthy, or,
+// for an [Engine] without Healthy, while the store answers. [ServerOptions].Reflection adds
 // reflection.
 //
 // # Access
@@ -49,9 +47,8 @@
 //
 //   - A [Server] listens on 127.0.0.1 unless [ServerOptions].Addr is set.
 //
-//   - It requires certificates of the CAs in [ServerOptions].ClientCAFile, or an explicit AnyClient
-//     or Insecure. It logs an error at the start if it accepts every client at an address other
-//     than a loopback address, even with an Authorizer.
+//   - It requires certificates of the CAs in [ServerOptions].ClientCAFile, unless AnyClient or
+//     Insecure is set. Then it logs an error at the start if its address is not a loopback address.
 //
 //   - [Options].Authorizer allows or denies each call, by the names in the client's certificate,
 //     the verb, the app context, its apps and its clusters. Denied calls return [ErrDenied].
@@ -64,10 +61,8 @@
 //		{Clients: []string{"cn:dashboard"}, Verbs: []rsyncgrpc.Verb{rsyncgrpc.VerbWatch, rsyncgrpc.VerbList}},
 //	}
 //
-// VerbRead allows reading the manifests of an app context, including Secrets, so the dashboard does
-// not have it. Update and Diff name two app contexts and need the verb for both. For VerbDetach
-// only the apps on the cluster of the call count. Forget concerns all app contexts: a rule with
-// AppContexts or Apps does not allow it, and a rule with Clusters allows it on these clusters.
+// VerbRead allows reading manifests, including Secrets, so the dashboard does not have it. Update
+// and Diff name two app contexts and need the verb for both.
 //
 // Rules do not limit kinds and namespaces: a client that may create and instantiate app contexts on
 // a cluster has all permissions of the engine there. Rules are fixed at the start. Use an
@@ -77,30 +72,28 @@
 //
 // # Limits
 //
-// [ServerOptions].MaxCallBytes limits the memory of all calls together. Beyond it the server closes
-// the largest connection of the largest client. A request may have 262,144 parts (messages and list
+// [ServerOptions] limits the connections, the calls on each, the time in which a request arrives,
+// and the memory of all calls together. A request may have 262,144 parts (messages and list
 // elements). Only a Create, and an Enqueue of up to 1 MiB, may have more than 64 KiB: other
 // requests fail with TOO_LARGE. Calls that create or read app contexts share another 256 MiB, and
 // wait for it. A client gets at most three quarters of it, and reads one app context at a time. A
-// request must arrive within [ServerOptions].RequestTimeout. A header of more than 4 KiB ends the
-// connection. MaxConnections and MaxConcurrentStreams limit connections and the calls on each. A
-// server with services from [Register] has its own limits.
+// header of more than 4 KiB ends the connection. A server with services from [Register] has its own
+// limits.
 //
 // By default a Go heap doubles before a garbage collection. If a process must stay below twice
 // these limits, set GOMEMLIMIT or call runtime/debug.SetMemoryLimit, as examples/rsync does with
 // 192 MiB.
 //
-// Diff and Detached send their answers in messages of about 300 KiB, so the size of an answer has
-// no limit. They use another 128 MiB: one call of a client at a time, and two calls in total. If a
-// client does not read a message for [Options].WatchLag, the call fails.
+// The answers of Diff and Detached have no limit. They use another 128 MiB: one call of a client at
+// a time, and two calls in total. If a client does not read a message for [Options].WatchLag, the
+// call fails.
 //
 // The server buffers [Options].WatchBuffer changes of a Watch. If the buffer stays full for
-// [Options].WatchLag, the Watch ends with the reason SLOW. The client then resumes it from the
-// history of the store by itself.
+// [Options].WatchLag, the Watch ends with the reason SLOW, and [Client] resumes it from the history
+// of the store.
 //
 // Certificates, keys and CAs are read for each handshake. The server logs an unusable file, for
-// example one half of a pair that is being replaced, and uses the earlier one. Open connections
-// continue.
+// example one half of a pair that is being replaced, and uses the earlier one.
 //
 // # EMCO
 //
@@ -117,8 +110,7 @@
 // the reports of EMCO's agents. Here the end of the event counts. It includes that objects are
 // ready only for hooks and for dependencies on Ready.
 //
-// The messages of these services have a registry of their own: see package emcopb. A program may
-// therefore also link EMCO's generated code.
+// A program may also link EMCO's generated code: see package emcopb.
 //
 // METRICS.md lists the metrics of [Options].MetricsRegisterer.
 package rsyncgrpc

@@ -18,13 +18,11 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
 )
 
-// emcoServer is the name of the server in notifications.
 const emcoServer = "rsync"
 
 var errUnsubscribed = errors.New("unsubscribed")
 
-// emco implements EMCO's services. An answer reports whether the event is queued. The gRPC status
-// is OK, except for a denied call.
+// emco implements EMCO's services.
 type emco struct {
 	emcopb.UnimplementedInstallappServer
 	emcopb.UnimplementedUpdateappServer
@@ -39,41 +37,26 @@ type emco struct {
 // topic identifies alerts: the name of the client and the app context.
 type topic struct{ client, appContext string }
 
-// alert is one stream of a topic.
 type alert struct{ end context.CancelCauseFunc }
 
-func newEMCO(s *service) *emco { return &emco{service: s, alerts: map[topic]map[*alert]struct{}{}} }
-
-// queue makes a call that queues an event, and returns its answer. Only a denied call returns an
-// error. The event is queued for the app context with the last ID.
-func (e *emco) queue(
-	ctx context.Context, method string, verb Verb, ids []string, f func() (rsync.EventRef, error),
-) (ok bool, message string, err error) {
-	err = e.service.call(ctx, method, false, func() error {
-		var err error
-		if verb == VerbInstantiate || verb == VerbUpdate {
-			err = e.ensure(ctx, verb, ids[len(ids)-1])
-		}
-		if err == nil {
-			err = e.service.authorize(ctx, verb, ids...)
-		}
-		if importer := e.service.options.EMCOImporter; err == nil && importer != nil {
-			err = importer.FollowStop(ctx, ids[len(ids)-1])
-		}
-		switch {
-		case errors.Is(err, ErrDenied):
+// queue makes a call that queues an event. It returns whether the event is queued, with a reason,
+// and an error only for a denied call.
+func (e *emco) queue(ctx context.Context, method, event, from, id string) (ok bool, message string, err error) {
+	err = e.service.call(ctx, method, func() error {
+		todo := e.service.event(event, from, id)
+		err := e.prepare(ctx, todo, id)
+		if errors.Is(err, ErrDenied) {
 			return err
-		case err != nil:
+		}
+		var ref rsync.EventRef
+		if err == nil {
+			ref, err = todo.queue(ctx)
+		}
+		if err != nil {
 			message = err.Error()
 			return nil
 		}
-		ref, err := f()
-		switch {
-		case err != nil:
-			message = err.Error()
-		default:
-			ok, message = true, fmt.Sprintf("queued as event %d of app context %s", ref.Seq, ref.AppContextID)
-		}
+		ok, message = true, fmt.Sprintf("queued as event %d of app context %s", ref.Seq, ref.AppContextID)
 		return nil
 	})
 	switch status.Code(err) {
@@ -83,12 +66,22 @@ func (e *emco) queue(
 	return false, errPanic.Error(), nil
 }
 
-// ensure creates an app context that the importer has and the engine does not.
-func (e *emco) ensure(ctx context.Context, verb Verb, id string) error {
+// prepare imports the app context of an event, authorizes the event, and follows EMCO's stop.
+func (e *emco) prepare(ctx context.Context, todo *event, id string) error {
 	importer := e.service.options.EMCOImporter
-	if importer == nil {
-		return nil
+	if importer != nil && (todo.verb == VerbInstantiate || todo.verb == VerbUpdate) {
+		if err := e.ensure(ctx, importer, todo.verb, id); err != nil {
+			return err
+		}
 	}
+	if err := e.service.authorize(ctx, todo.verb, todo.ids...); err != nil || importer == nil {
+		return err
+	}
+	return importer.FollowStop(ctx, id)
+}
+
+// ensure creates an app context that the importer has and the engine does not.
+func (e *emco) ensure(ctx context.Context, importer Importer, verb Verb, id string) error {
 	if _, err := e.service.engine.Status(ctx, id); !errors.Is(err, rsync.ErrNotFound) {
 		return err
 	}
@@ -102,9 +95,7 @@ func (e *emco) ensure(ctx context.Context, verb Verb, id string) error {
 	case errors.Is(err, rsync.ErrNotFound):
 		return nil // the engine's error follows
 	case err != nil:
-		// The error contains names of the app context. The authorizer may read the app context,
-		// which takes a turn.
-		end()
+		end() // the authorizer may take a turn to read the app context, of which the error has names
 		if denied := e.service.authorize(ctx, verb, id); errors.Is(denied, ErrDenied) {
 			return denied
 		}
@@ -121,19 +112,13 @@ func (e *emco) ensure(ctx context.Context, verb Verb, id string) error {
 
 // InstallApp implements EMCO's installapp.
 func (e *emco) InstallApp(ctx context.Context, r *emcopb.InstallAppRequest) (*emcopb.InstallAppResponse, error) {
-	ok, message, err := e.queue(ctx, "InstallApp", VerbInstantiate, []string{r.GetAppContext()},
-		func() (rsync.EventRef, error) {
-			return e.service.engine.Instantiate(ctx, r.GetAppContext())
-		})
+	ok, message, err := e.queue(ctx, "InstallApp", string(rsync.Instantiate), "", r.GetAppContext())
 	return &emcopb.InstallAppResponse{AppContextInstalled: ok, AppContextInstallMessage: message}, err
 }
 
 // UninstallApp implements EMCO's installapp.
 func (e *emco) UninstallApp(ctx context.Context, r *emcopb.UninstallAppRequest) (*emcopb.UninstallAppResponse, error) {
-	ok, message, err := e.queue(ctx, "UninstallApp", VerbTerminate, []string{r.GetAppContext()},
-		func() (rsync.EventRef, error) {
-			return e.service.engine.Terminate(ctx, r.GetAppContext())
-		})
+	ok, message, err := e.queue(ctx, "UninstallApp", string(rsync.Terminate), "", r.GetAppContext())
 	return &emcopb.UninstallAppResponse{AppContextUninstalled: ok, AppContextUninstallMessage: message}, err
 }
 
@@ -141,34 +126,27 @@ func (e *emco) UninstallApp(ctx context.Context, r *emcopb.UninstallAppRequest) 
 func (e *emco) ReadAppContext(
 	ctx context.Context, r *emcopb.ReadAppContextRequest,
 ) (*emcopb.ReadAppContextResponse, error) {
-	ok, message, err := e.queue(ctx, "ReadAppContext", VerbRead, []string{r.GetAppContext()},
-		func() (rsync.EventRef, error) {
-			return e.service.engine.Read(ctx, r.GetAppContext())
-		})
+	ok, message, err := e.queue(ctx, "ReadAppContext", string(rsync.Read), "", r.GetAppContext())
 	return &emcopb.ReadAppContextResponse{AppContextReadSuccessful: ok, AppContextReadMessage: message}, err
 }
 
 // UpdateApp implements EMCO's updateapp.
 func (e *emco) UpdateApp(ctx context.Context, r *emcopb.UpdateAppRequest) (*emcopb.UpdateAppResponse, error) {
-	ok, message, err := e.queue(ctx, "UpdateApp", VerbUpdate,
-		[]string{r.GetUpdateFromAppContext(), r.GetUpdateToAppContext()}, func() (rsync.EventRef, error) {
-			return e.service.engine.Update(ctx, r.GetUpdateFromAppContext(), r.GetUpdateToAppContext())
-		})
+	ok, message, err := e.queue(ctx, "UpdateApp", string(rsync.Update), r.GetUpdateFromAppContext(),
+		r.GetUpdateToAppContext())
 	return &emcopb.UpdateAppResponse{AppContextUpdated: ok, AppContextUpdateMessage: message}, err
 }
 
 // RollbackApp implements EMCO's updateapp.
 func (e *emco) RollbackApp(ctx context.Context, r *emcopb.RollbackAppRequest) (*emcopb.RollbackAppResponse, error) {
-	ok, message, err := e.queue(ctx, "RollbackApp", VerbUpdate,
-		[]string{r.GetRollbackFromAppContext(), r.GetRollbackToAppContext()}, func() (rsync.EventRef, error) {
-			return e.service.engine.Rollback(ctx, r.GetRollbackFromAppContext(), r.GetRollbackToAppContext())
-		})
+	ok, message, err := e.queue(ctx, "RollbackApp", rollback, r.GetRollbackFromAppContext(),
+		r.GetRollbackToAppContext())
 	return &emcopb.RollbackAppResponse{AppContextRolledback: ok, AppContextRollbackMessage: message}, err
 }
 
 // Alert implements EMCO's readyNotify.
 func (e *emco) Alert(r *emcopb.Topic, stream grpc.ServerStreamingServer[emcopb.Notification]) error {
-	return e.service.allowed(stream.Context(), "Alert", true, VerbWatch, r.GetAppContext(), func() error {
+	return e.service.allowed(stream.Context(), "Alert", VerbWatch, r.GetAppContext(), func() error {
 		ctx, cancel := e.service.during(stream.Context())
 		defer cancel()
 		ctx, end := context.WithCancelCause(ctx)
@@ -182,8 +160,6 @@ func (e *emco) Alert(r *emcopb.Topic, stream grpc.ServerStreamingServer[emcopb.N
 	})
 }
 
-// notifications returns a notification for each app on each cluster where an Instantiate or an
-// Update is done.
 func (e *emco) notifications(ctx context.Context, t *emcopb.Topic) iter.Seq2[*emcopb.Notification, error] {
 	return func(yield func(*emcopb.Notification, error) bool) {
 		for change, err := range e.service.engine.Watch(ctx, t.GetAppContext(), 0) {
@@ -226,7 +202,7 @@ func (e *emco) subscribe(t topic, a *alert) (forget func()) {
 
 // Unsubscribe implements EMCO's readyNotify. Without an alert it does nothing.
 func (e *emco) Unsubscribe(ctx context.Context, r *emcopb.Topic) (*emcopb.UnsubscribeResponse, error) {
-	return &emcopb.UnsubscribeResponse{}, e.service.allowed(ctx, "Unsubscribe", false, VerbWatch, r.GetAppContext(),
+	return &emcopb.UnsubscribeResponse{}, e.service.allowed(ctx, "Unsubscribe", VerbWatch, r.GetAppContext(),
 		func() error {
 			e.mu.Lock()
 			defer e.mu.Unlock()

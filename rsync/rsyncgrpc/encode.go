@@ -11,17 +11,16 @@ import (
 )
 
 // sharedBytes is the size from which a byte field is not copied, and the approximate size of the
-// buffers for all other fields. One buffer for an answer of 32 MiB would need that much contiguous
-// memory.
+// buffers for other fields.
 const sharedBytes = 1 << 20
 
-// encoder encodes a message into buffers that share its large byte fields.
 type encoder struct {
 	out  mem.BufferSlice
 	last []byte // not in out yet
 }
 
-// encodeShared encodes a message, which must not change afterwards.
+// encodeShared encodes a message into buffers that share its large byte fields. The message must
+// not change afterwards. One buffer for an answer of 32 MiB would need that much contiguous memory.
 func encodeShared(m proto.Message) (mem.BufferSlice, error) {
 	e := &encoder{}
 	if err := e.message(m.ProtoReflect()); err != nil {

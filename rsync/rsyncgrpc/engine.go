@@ -11,8 +11,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Engine is the interface that a server serves. [*rsync.Engine] and [*Client] implement it. All
-// methods may be called from any goroutine. See [rsync.Engine] for their results.
+// Engine is the interface that a server serves. [*rsync.Engine] and [*Client] implement it, and
+// [rsync.Engine] describes its methods. They may be called from any goroutine.
 type Engine interface {
 	Contexts
 	Queue
@@ -21,8 +21,7 @@ type Engine interface {
 	Observer
 }
 
-// Contexts stores and stops app contexts: see Create, AppContext, Delete and List of
-// [rsync.Engine].
+// Contexts stores and stops app contexts.
 type Contexts interface {
 	Latch
 	Create(ctx context.Context, c *appcontext.AppContext) error
@@ -31,7 +30,7 @@ type Contexts interface {
 	List(ctx context.Context) ([]rsync.Summary, error)
 }
 
-// Queue queues events: see Instantiate, Terminate, Update, Rollback and Read of [rsync.Engine].
+// Queue queues events.
 type Queue interface {
 	Instantiate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
 	Terminate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
@@ -40,14 +39,13 @@ type Queue interface {
 	Read(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
 }
 
-// Latch stops app contexts: Stop and ClearStop are those of [rsync.Engine].
+// Latch stops app contexts.
 type Latch interface {
 	Stop(ctx context.Context, id string) error
 	ClearStop(ctx context.Context, id string) error
 }
 
-// Rollouts follows and controls rollouts: RolloutStatus, Approve, Pause, Resume and Abort are those
-// of [rsync.Engine].
+// Rollouts follows and controls rollouts.
 type Rollouts interface {
 	RolloutStatus(ctx context.Context, ref rsync.EventRef) (*rsync.RolloutStatus, error)
 	Approve(ctx context.Context, ref rsync.EventRef, approval rsync.Approval) error
@@ -56,8 +54,7 @@ type Rollouts interface {
 	Abort(ctx context.Context, ref rsync.EventRef) error
 }
 
-// Detacher removes dead clusters from app contexts: Detach, Attach, Detached and Forget are those
-// of [rsync.Engine].
+// Detacher removes dead clusters from app contexts.
 type Detacher interface {
 	Detach(ctx context.Context, id string, cluster appcontext.ClusterID) error
 	Attach(ctx context.Context, id string, cluster appcontext.ClusterID) error
@@ -65,7 +62,7 @@ type Detacher interface {
 	Forget(ctx context.Context, cluster appcontext.ClusterID) error
 }
 
-// Observer reads app contexts: Diff, Status, Wait and Watch are those of [rsync.Engine].
+// Observer reads and compares app contexts, and follows their events.
 type Observer interface {
 	Diff(ctx context.Context, event rsync.EventType, id, from string) (*rsync.Diff, error)
 	Status(ctx context.Context, id string) (*rsync.Status, error)

@@ -42,13 +42,12 @@ type existsError struct{ error }
 // Unwrap returns the engine's error.
 func (e *existsError) Unwrap() error { return e.error }
 
-// problemLimit limits the problems of a context in an error. textLimit limits the text of an error,
-// and detailLimit the text of each detail, in bytes. All of them are sent in a header, and a header
-// that is too large breaks the connection with all of its calls.
+// The limits of an error. It is sent in a header, and a header that is too large breaks the
+// connection with all of its calls.
 const (
-	problemLimit = 100
-	textLimit    = 8 << 10
-	detailLimit  = 1 << 10
+	problemLimit = 100     // problems of a context
+	textLimit    = 8 << 10 // bytes of its text
+	detailLimit  = 1 << 10 // bytes of each detail
 )
 
 // reasons has the code and the reason of each error. The first entry that matches counts.
@@ -75,16 +74,16 @@ var reasons = []struct {
 	{ErrUnavailable, "STORE", codes.Unavailable},
 }
 
-// toStatus converts an error of an engine to a gRPC error. Errors that are not in reasons are
-// errors of the store, which may answer later.
+// toStatus converts an error of an engine to a gRPC error. Unknown errors are errors of the store,
+// which may answer later.
 func toStatus(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, shorten(err.Error()))
+		return status.Error(codes.DeadlineExceeded, clip(err.Error(), textLimit))
 	case errors.Is(err, context.Canceled):
-		return status.Error(codes.Canceled, shorten(err.Error()))
+		return status.Error(codes.Canceled, clip(err.Error(), textLimit))
 	}
 	var remote *remoteError
 	if errors.As(err, &remote) {
@@ -113,9 +112,9 @@ func toStatus(err error) error {
 		info.Metadata = map[string]string{"what": size.What, "key": clip(size.Key, detailLimit),
 			"have": strconv.Itoa(size.Have), "limit": strconv.Itoa(size.Limit)}
 	}
-	s, detailErr := status.New(code, shorten(err.Error())).WithDetails(details...)
-	if detailErr != nil { // only of a code OK
-		return status.Error(code, shorten(err.Error()))
+	s, detailErr := status.New(code, clip(err.Error(), textLimit)).WithDetails(details...)
+	if detailErr != nil {
+		return status.Error(code, clip(err.Error(), textLimit))
 	}
 	return s.Err()
 }
@@ -129,8 +128,6 @@ func badRequest(invalid *appcontext.Error) *errdetails.BadRequest {
 	}
 	return out
 }
-
-func shorten(text string) string { return clip(text, textLimit) }
 
 func clip(text string, limit int) string {
 	if len(text) <= limit {

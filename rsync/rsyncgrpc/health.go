@@ -21,18 +21,14 @@ import (
 )
 
 const (
-	// probeID is the ID of a context that does not exist. A call for its status shows that the
-	// store answers.
-	probeID = "rsyncgrpc-health-probe"
-	// probeTimeout limits a probe of the store. probeAge is the time for which its result is valid.
-	// watchInterval is the interval of checks for Watch.
+	// probeID is the ID of a context that does not exist: the store answers if it is not found.
+	probeID       = "rsyncgrpc-health-probe"
 	probeTimeout  = 5 * time.Second
-	probeAge      = time.Second
-	watchInterval = 5 * time.Second
+	probeAge      = time.Second     // the time for which the result of a probe is valid
+	watchInterval = 5 * time.Second // of the checks for Watch
 )
 
-// health reports whether the engine works. It uses Healthy of the engine, which sends no request to
-// the store. For an engine without Healthy it probes the store. It does so only when it is called.
+// health reports whether the engine is Healthy. For an engine without Healthy it probes the store.
 type health struct {
 	healthv1.UnimplementedHealthServer
 
@@ -40,8 +36,8 @@ type health struct {
 	services map[string]bool
 
 	mu      sync.Mutex
-	asked   time.Time // the time of the last probe
-	said    error     // the result of the last probe
+	probed  time.Time
+	result  error // of the last probe
 	serving healthv1.HealthCheckResponse_ServingStatus
 }
 
@@ -78,21 +74,21 @@ func (h *health) now(ctx context.Context) healthv1.HealthCheckResponse_ServingSt
 
 // probe returns the result of a recent probe of the store, or of a new one.
 func (h *health) probe(ctx context.Context) error {
-	if !h.asked.IsZero() && time.Since(h.asked) < probeAge {
-		return h.said
+	if !h.probed.IsZero() && time.Since(h.probed) < probeAge {
+		return h.result
 	}
-	// The caller may allow less time than the store needs. That must not fail the probe.
+	// The caller may allow less time than the store needs.
 	probe, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
-	h.said = h.service.call(probe, "Health", false, func() error {
+	h.result = h.service.call(probe, "Health", func() error {
 		_, err := h.service.engine.Status(probe, probeID)
 		if errors.Is(err, rsync.ErrNotFound) {
 			return nil
 		}
 		return err
 	})
-	h.asked = time.Now()
-	return h.said
+	h.probed = time.Now()
+	return h.result
 }
 
 // Check implements the health service.

@@ -52,10 +52,10 @@ func (c budgetCredentials) Clone() credentials.TransportCredentials {
 	return budgetCredentials{c.TransportCredentials.Clone(), c.budget}
 }
 
-// bodyTimerKey is the context key of the timer that ends a call whose request does not arrive.
 type bodyTimerKey struct{}
 
-// bodyDeadline starts the timer of a call. It runs on gRPC's reader, so it does not block.
+// bodyDeadline starts the timer that ends a call whose request does not arrive. It runs on gRPC's
+// reader, so it does not block.
 func bodyDeadline(timeout time.Duration) tap.ServerInHandle {
 	return func(ctx context.Context, _ *tap.Info) (context.Context, error) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -65,7 +65,7 @@ func bodyDeadline(timeout time.Duration) tap.ServerInHandle {
 	}
 }
 
-// bodyArrived stops the timer.
+// bodyArrived stops the timer of bodyDeadline.
 func bodyArrived(ctx context.Context) {
 	if timer, ok := ctx.Value(bodyTimerKey{}).(*time.Timer); ok {
 		timer.Stop()

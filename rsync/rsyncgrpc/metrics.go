@@ -6,6 +6,7 @@ package rsyncgrpc
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,9 +78,11 @@ func (m *metrics) unregister() {
 	}
 }
 
-// begin records a call, and returns a function that records its end. It does not record the
-// duration of calls that wait.
-func (m *metrics) begin(method string, waits bool) func(error) {
+// waiting are the methods without a recorded duration: they wait for events, clusters or clients.
+var waiting = []string{"Wait", "Watch", "Diff", "Alert"}
+
+// begin records a call, and returns a function that records its end.
+func (m *metrics) begin(method string) func(error) {
 	if m == nil {
 		return func(error) {}
 	}
@@ -89,7 +92,7 @@ func (m *metrics) begin(method string, waits bool) func(error) {
 	return func(err error) {
 		inFlight.Dec()
 		m.calls.WithLabelValues(method, status.Code(err).String()).Inc()
-		if !waits {
+		if !slices.Contains(waiting, method) {
 			m.seconds.WithLabelValues(method).Observe(time.Since(began).Seconds())
 		}
 	}

@@ -4,6 +4,7 @@
 package rsyncgrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,8 +21,7 @@ import (
 // DefaultAddr is the default address of a server: EMCO's port on the loopback interface.
 const DefaultAddr = "127.0.0.1:9031"
 
-// defaultMaxMessageBytes is the default limit of a message. A context is one message, and a status
-// is one message.
+// defaultMaxMessageBytes is the default limit of a message, for example a context or a status.
 const defaultMaxMessageBytes = 32 << 20
 
 // Options configures the services; the zero value is useful.
@@ -31,10 +31,9 @@ type Options struct {
 	// WithoutEMCO omits EMCO's services.
 	WithoutEMCO bool
 	// EMCOImporter reads app contexts that EMCO's orchestrator wrote: [*emco.Bridge] of package
-	// rsync/emco. With it, InstallApp of an unknown ID first creates the app context. UpdateApp and
-	// RollbackApp create the app context to which they lead. The Authorizer checks the apps and
-	// clusters of the imported app context with the verb of the call. If it is nil, app contexts
-	// must be created before.
+	// rsync/emco. With it, InstallApp, UpdateApp and RollbackApp first create the app context to
+	// which they lead. The Authorizer checks its apps and clusters with the verb of the call. If it
+	// is nil, app contexts must be created before.
 	EMCOImporter Importer
 	// Authorizer allows or denies each call. Nil allows all calls of all connected clients.
 	Authorizer Authorizer
@@ -71,9 +70,9 @@ func (o *Options) validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	o.Name = orDefault(o.Name, "rsync")
-	o.WatchBuffer = orDefault(o.WatchBuffer, 256)
-	o.WatchLag = orDefault(o.WatchLag, 10*time.Second)
+	o.Name = cmp.Or(o.Name, "rsync")
+	o.WatchBuffer = cmp.Or(o.WatchBuffer, 256)
+	o.WatchLag = cmp.Or(o.WatchLag, 10*time.Second)
 	return o
 }
 
@@ -91,9 +90,8 @@ type ServerOptions struct {
 	// ClientCAFile holds the CAs of clients in PEM. Only clients with a certificate of these CAs
 	// can connect. Without an Authorizer they may make all calls.
 	ClientCAFile string
-	// AnyClient accepts clients without a certificate. Every client that reaches Addr may then make
-	// all calls that Authorizer allows to anonymous clients. Without an Authorizer these include
-	// creating any object on any cluster.
+	// AnyClient accepts clients without a certificate. Without an Authorizer, every client that
+	// reaches Addr may then create any object on any cluster.
 	AnyClient bool
 	// Insecure serves without TLS, and therefore accepts every client. It is for tests, and for a
 	// proxy that encrypts and authenticates.
@@ -105,15 +103,13 @@ type ServerOptions struct {
 	MaxMessageBytes int
 	// MaxCallBytes limits the bytes of all calls together: twice the bytes of requests until their
 	// calls end and of answers until they are sent, and 40 KiB for each open call. A compressed
-	// request counts as it is sent, so import no compressor. Calls that create or read app contexts
-	// take turns for another 256 MiB. Above MaxCallBytes the server closes a connection of the
-	// client with the most bytes: usually the connection that exceeds the limit, and once per 100
-	// ms that client's largest.
+	// request counts as it is sent, so import no compressor. Above MaxCallBytes the server closes a
+	// connection of the client with the most bytes: usually the connection that exceeds the limit,
+	// and once per 100 ms that client's largest.
 	//
-	// The names in its certificate identify a client. Without a certificate its address does, or
-	// its /64 network for IPv6. Without certificates, all clients behind one proxy or address
-	// translation are one client. One message of MaxMessageBytes always fits: at least about twice
-	// MaxMessageBytes is allowed. Defaults to 128 MiB.
+	// The names in its certificate identify a client, or else its address, or its /64 network for
+	// IPv6. Without certificates, all clients behind one proxy are one client. One message of
+	// MaxMessageBytes always fits. Defaults to 128 MiB.
 	MaxCallBytes int
 	// RequestTimeout limits the time in which the request of a call arrives. Defaults to 30 s.
 	RequestTimeout time.Duration
@@ -157,7 +153,7 @@ func (o *ServerOptions) validate() error {
 	case o.MaxMessageBytes < 0 || o.MinKeepAlive < 0 || o.KeepAlive < 0 || o.ShutdownTimeout < 0 ||
 		o.MaxConnections < 0 || o.RequestTimeout < 0:
 		problem = errors.New("ServerOptions.MaxMessageBytes, MaxConnections and durations: must not be negative")
-	case o.MaxCallBytes != 0 && o.MaxCallBytes < orDefault(o.MaxMessageBytes, defaultMaxMessageBytes):
+	case o.MaxCallBytes != 0 && o.MaxCallBytes < cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes):
 		problem = errors.New("ServerOptions.MaxCallBytes: must not be less than MaxMessageBytes")
 	}
 	if problem != nil {
@@ -168,15 +164,15 @@ func (o *ServerOptions) validate() error {
 
 func (o ServerOptions) withDefaults() ServerOptions {
 	o.Options = o.Options.withDefaults()
-	o.Addr = orDefault(o.Addr, DefaultAddr)
-	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, defaultMaxMessageBytes)
-	o.MaxCallBytes = orDefault(o.MaxCallBytes, max(128<<20, o.MaxMessageBytes))
-	o.RequestTimeout = orDefault(o.RequestTimeout, 30*time.Second)
-	o.MaxConnections = orDefault(o.MaxConnections, 1000)
-	o.MaxConcurrentStreams = orDefault(o.MaxConcurrentStreams, 100)
-	o.MinKeepAlive = orDefault(o.MinKeepAlive, 5*time.Second)
-	o.KeepAlive = orDefault(o.KeepAlive, 30*time.Second)
-	o.ShutdownTimeout = orDefault(o.ShutdownTimeout, 10*time.Second)
+	o.Addr = cmp.Or(o.Addr, DefaultAddr)
+	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes)
+	o.MaxCallBytes = cmp.Or(o.MaxCallBytes, max(128<<20, o.MaxMessageBytes))
+	o.RequestTimeout = cmp.Or(o.RequestTimeout, 30*time.Second)
+	o.MaxConnections = cmp.Or(o.MaxConnections, 1000)
+	o.MaxConcurrentStreams = cmp.Or(o.MaxConcurrentStreams, 100)
+	o.MinKeepAlive = cmp.Or(o.MinKeepAlive, 5*time.Second)
+	o.KeepAlive = cmp.Or(o.KeepAlive, 30*time.Second)
+	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 10*time.Second)
 	return o
 }
 
@@ -229,18 +225,10 @@ func (o *ClientOptions) validate(target string) error {
 }
 
 func (o ClientOptions) withDefaults() ClientOptions {
-	o.RetryTimeout = orDefault(o.RetryTimeout, 30*time.Second)
-	o.Backoff.Base = orDefault(o.Backoff.Base, 100*time.Millisecond)
-	o.Backoff.Max = max(orDefault(o.Backoff.Max, 5*time.Second), o.Backoff.Base)
-	o.KeepAlive = orDefault(o.KeepAlive, 20*time.Second)
-	o.MaxMessageBytes = orDefault(o.MaxMessageBytes, defaultMaxMessageBytes)
+	o.RetryTimeout = cmp.Or(o.RetryTimeout, 30*time.Second)
+	o.Backoff.Base = cmp.Or(o.Backoff.Base, 100*time.Millisecond)
+	o.Backoff.Max = max(cmp.Or(o.Backoff.Max, 5*time.Second), o.Backoff.Base)
+	o.KeepAlive = cmp.Or(o.KeepAlive, 20*time.Second)
+	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes)
 	return o
-}
-
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
 }

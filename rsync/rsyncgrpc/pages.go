@@ -15,11 +15,9 @@ import (
 
 const (
 	// pageBytes limits the parts of a message of a long answer, unless one part is larger.
-	pageBytes = 256 << 10
-	// longAnswers is the memory of Diff and Detached. longAnswer is the memory of one call: one
-	// call of each client, two in total.
-	longAnswers = 128 << 20
-	longAnswer  = longAnswers / 2
+	pageBytes   = 256 << 10
+	longAnswers = 128 << 20       // the memory of Diff and Detached
+	longAnswer  = longAnswers / 2 // of one call: one call of each client, two in total
 )
 
 // pages groups parts, in order, into pages of up to pageBytes.
@@ -43,7 +41,6 @@ func pages[P proto.Message](parts iter.Seq[P]) iter.Seq[[]P] {
 	}
 }
 
-// pagesOf is pages for the messages of values.
 func pagesOf[V any, P proto.Message](values []V, message func(*V) P) iter.Seq[[]P] {
 	return pages(func(yield func(P) bool) {
 		for i := range values {
@@ -52,6 +49,37 @@ func pagesOf[V any, P proto.Message](values []V, message func(*V) P) iter.Seq[[]
 			}
 		}
 	})
+}
+
+// partsOf returns a message for each page of the objects of each value, and one for a value without
+// objects. The messages after the first of a value are continued.
+func partsOf[V, O, M any](
+	values []V, objects func(*V) iter.Seq[[]O], message func(v *V, objects []O, continued bool) M,
+) iter.Seq[M] {
+	return func(yield func(M) bool) {
+		for i := range values {
+			continued := false
+			for page := range objects(&values[i]) {
+				if !yield(message(&values[i], page, continued)) {
+					return
+				}
+				continued = true
+			}
+			if !continued && !yield(message(&values[i], nil, false)) {
+				return
+			}
+		}
+	}
+}
+
+func each[A, B any](all iter.Seq[A], convert func(A) B) iter.Seq[B] {
+	return func(yield func(B) bool) {
+		for a := range all {
+			if !yield(convert(a)) {
+				return
+			}
+		}
+	}
 }
 
 // deliver sends messages. Each must be sent within limit, because the client's turn lasts until all

@@ -23,27 +23,23 @@ import (
 )
 
 const (
-	// workBytes is the memory of all running calls, in addition to the memory of requests and
-	// answers.
+	// workBytes is the memory of all running calls, in addition to requests and answers.
 	workBytes = 256 << 20
-	// readBytes is the memory of a call that reads an app context, because its size is not known
-	// before: one call of each client, two in total.
+	// readBytes is the memory of a call that reads an app context of unknown size: one call of each
+	// client, two in total.
 	readBytes = workBytes / 2
-	// smallRequest is the size of a request that needs no turn. Only a Create and an Enqueue, which
-	// may have a rollout, may be larger.
+	// smallRequest is the size of a request that needs no turn. Only a Create, and an Enqueue with
+	// a rollout, may be larger.
 	smallRequest = 64 << 10
 	// largeRequest is the size above which a Create has its client's share of the memory.
 	largeRequest = 1 << 20
-	// createFactor is the memory that a Create needs, in multiples of its request.
-	createFactor = 7
-	// maxParts limits the messages and list elements in a request.
-	maxParts = 1 << 18
-	// partBytes is the memory that a Create needs for each part.
-	partBytes = 512
+	// A Create needs createFactor bytes for each byte, and partBytes for each part.
+	createFactor, partBytes = 7, 512
+	maxParts                = 1 << 18 // messages and list elements in a request
 )
 
-// requests registers services, and counts the parts of requests before they are decoded: two bytes
-// may need 100 bytes in memory.
+// requests registers services with requests that are counted before they are decoded: two bytes may
+// need 100 bytes in memory.
 type requests struct {
 	grpc.ServiceRegistrar
 	service *service
@@ -83,7 +79,6 @@ type request struct {
 
 func (r *request) size() int { return r.parts.Len() + len(r.ProtoReflect().GetUnknown()) }
 
-// bytes returns the request as a whole.
 func (r *request) bytes() []byte {
 	if r.parts == nil {
 		return r.ProtoReflect().GetUnknown()
@@ -161,8 +156,7 @@ func requestLimit(message proto.Message) int {
 	return smallRequest
 }
 
-// parts returns the number of messages and list elements in an encoded message. It stops above a
-// limit.
+// parts counts the messages and list elements in an encoded message, until it is above a limit.
 func parts(data []byte, desc protoreflect.MessageDescriptor, limit int) (n int) {
 	for len(data) > 0 && n <= limit {
 		number, kind, size := protowire.ConsumeTag(data)

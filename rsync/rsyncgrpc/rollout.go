@@ -21,7 +21,7 @@ const (
 
 func (s *service) GetRollout(ctx context.Context, r *rsyncv1.GetRolloutRequest) (*rsyncv1.GetRolloutResponse, error) {
 	out := &rsyncv1.GetRolloutResponse{}
-	return out, s.allowed(ctx, "GetRollout", false, VerbRead, r.GetRef().GetId(), func() error {
+	return out, s.allowed(ctx, "GetRollout", VerbRead, r.GetRef().GetId(), func() error {
 		status, err := s.engine.RolloutStatus(ctx, refOf(r.GetRef()))
 		if err == nil {
 			out.Rollout = rolloutStatusMessage(status)
@@ -33,14 +33,12 @@ func (s *service) GetRollout(ctx context.Context, r *rsyncv1.GetRolloutRequest) 
 func (s *service) ChangeRollout(
 	ctx context.Context, r *rsyncv1.ChangeRolloutRequest,
 ) (*rsyncv1.ChangeRolloutResponse, error) {
-	return &rsyncv1.ChangeRolloutResponse{}, s.allowed(ctx, "ChangeRollout", false, VerbRollout, r.GetRef().GetId(),
+	return &rsyncv1.ChangeRolloutResponse{}, s.allowed(ctx, "ChangeRollout", VerbRollout, r.GetRef().GetId(),
 		func() error {
 			ref := refOf(r.GetRef())
 			switch r.GetAction() {
 			case actionApprove:
-				return s.engine.Approve(ctx, ref, rsync.Approval{
-					Group: r.GetApproval().GetGroup(), Gate: rsync.Gate(r.GetApproval().GetGate()),
-				})
+				return s.engine.Approve(ctx, ref, approvalOf(r.GetApproval()))
 			case actionPause:
 				return s.engine.Pause(ctx, ref)
 			case actionResume:
@@ -55,11 +53,9 @@ func (s *service) ChangeRollout(
 
 // RolloutStatus returns the progress of a rollout: see [rsync.Engine.RolloutStatus].
 func (c *Client) RolloutStatus(ctx context.Context, ref rsync.EventRef) (*rsync.RolloutStatus, error) {
-	var response *rsyncv1.GetRolloutResponse
-	if err := c.about(ctx, ref.AppContextID, func() (err error) {
-		response, err = c.engine.GetRollout(ctx, &rsyncv1.GetRolloutRequest{Ref: refMessage(ref)})
-		return err
-	}); err != nil {
+	r := &rsyncv1.GetRolloutRequest{Ref: refMessage(&ref)}
+	response, err := about(ctx, c, ref.AppContextID, c.engine.GetRollout, r)
+	if err != nil {
 		return nil, err
 	}
 	return rolloutStatusOf(response.GetRollout())
@@ -71,36 +67,31 @@ func (c *Client) Approve(ctx context.Context, ref rsync.EventRef, approval rsync
 		return err
 	}
 	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{
-		Ref: refMessage(ref), Action: actionApprove, Approval: &rsyncv1.Approval{
-			Group: approval.Group, Gate: string(approval.Gate),
-		},
+		Ref: refMessage(&ref), Action: actionApprove, Approval: approvalMessage(&approval),
 	})
 }
 
 // Pause pauses a rollout: see [rsync.Engine.Pause].
 func (c *Client) Pause(ctx context.Context, ref rsync.EventRef) error {
-	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(ref), Action: actionPause})
+	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(&ref), Action: actionPause})
 }
 
 // Resume ends a Pause: see [rsync.Engine.Resume].
 func (c *Client) Resume(ctx context.Context, ref rsync.EventRef) error {
-	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(ref), Action: actionResume})
+	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(&ref), Action: actionResume})
 }
 
 // Abort ends a rollout: see [rsync.Engine.Abort].
 func (c *Client) Abort(ctx context.Context, ref rsync.EventRef) error {
-	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(ref), Action: actionAbort})
+	return c.changeRollout(ctx, &rsyncv1.ChangeRolloutRequest{Ref: refMessage(&ref), Action: actionAbort})
 }
 
-// changeRollout makes a call with retries. A repeated call has no further effect.
+// changeRollout makes a call, which has no further effect if it is repeated.
 func (c *Client) changeRollout(ctx context.Context, r *rsyncv1.ChangeRolloutRequest) error {
-	return c.about(ctx, r.GetRef().GetId(), func() error {
-		_, err := c.engine.ChangeRollout(ctx, r)
-		return err
-	})
+	_, err := about(ctx, c, r.GetRef().GetId(), c.engine.ChangeRollout, r)
+	return err
 }
 
-// checkRollout rejects texts that a message cannot contain.
 func checkRollout(r *rsync.Rollout) error {
 	if r == nil {
 		return nil

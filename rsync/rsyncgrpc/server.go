@@ -8,7 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -29,13 +29,14 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc/emcopb"
 )
 
-// maxHeaderBytes limits the header of a call, with 32 bytes for each field. One byte of a frame may
-// become a field of 150 bytes in memory.
-const maxHeaderBytes = 4 << 10
-
-// bufferBytes is the size of the read buffer and the write buffer of a connection. With gRPC's
-// default of 32 KiB each, they would be most of the memory of a silent connection.
-const bufferBytes = 8 << 10
+const (
+	// maxHeaderBytes limits the header of a call, with 32 bytes for each field. One byte of a frame
+	// may become a field of 150 bytes in memory.
+	maxHeaderBytes = 4 << 10
+	// bufferBytes is the size of each buffer of a connection. gRPC's default of 32 KiB would be
+	// most of the memory of a silent connection.
+	bufferBytes = 8 << 10
+)
 
 // ErrServerStarted is returned by the second call of Start.
 var ErrServerStarted = errors.New("the server has already been started")
@@ -44,11 +45,9 @@ var ErrServerStarted = errors.New("the server has already been started")
 type Server struct {
 	engine  Engine
 	options ServerOptions
+	started atomic.Bool
 	ready   chan struct{}
-
-	mu      sync.Mutex
-	started bool
-	addr    net.Addr
+	addr    net.Addr // set before ready is closed
 }
 
 // NewServer returns a server, which does nothing before Start. It returns rsync.ErrInvalidInput for
@@ -68,32 +67,32 @@ func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Addr returns the address of the server, or nil before Ready.
 func (s *Server) Addr() net.Addr {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.addr
+	select {
+	case <-s.ready:
+		return s.addr
+	default:
+		return nil
+	}
 }
 
-// Start serves until ctx ends. It then ends waits and watches, accepts no further calls, waits
-// [ServerOptions].ShutdownTimeout for calls in progress, and returns nil. It returns an error if
-// certificates cannot be read, if it cannot listen at the address, or if metrics cannot be
-// registered. A second call returns [ErrServerStarted].
+// Start serves until ctx ends. It then ends waits and watches, waits
+// [ServerOptions].ShutdownTimeout for other calls in progress, and returns nil. It returns an error
+// if certificates cannot be read, if it cannot listen, or if metrics cannot be registered. A second
+// call returns [ErrServerStarted].
 func (s *Server) Start(ctx context.Context) error {
-	s.mu.Lock()
-	started := s.started
-	s.started = true
-	s.mu.Unlock()
-	if started {
+	if s.started.Swap(true) {
 		return ErrServerStarted
 	}
-	var services *service
-	server, err := s.server(ctx, func() *service { return services })
+	services, err := newService(s.engine, s.options.Options)
 	if err != nil {
 		return err
 	}
-	if services, err = register(server, s.engine, s.options.Options); err != nil {
+	defer services.end()
+	server, err := s.server(ctx, services.metrics)
+	if err != nil {
 		return err
 	}
-	defer services.end()
+	services.register(server)
 	healthv1.RegisterHealthServer(server, newHealth(services, server))
 	if s.options.Reflection {
 		registerReflection(server)
@@ -102,9 +101,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen at %s: %w", s.options.Addr, err)
 	}
-	s.mu.Lock()
 	s.addr = listener.Addr()
-	s.mu.Unlock()
 	served := make(chan error, 1)
 	logger := klog.FromContext(ctx)
 	limited := connlimit.New(listener, s.options.MaxConnections, func(peer net.Addr) {
@@ -115,8 +112,7 @@ func (s *Server) Start(ctx context.Context) error {
 	logger.Info("Started serving an rsync engine", "address", listener.Addr().String(), "tls", !s.options.Insecure)
 	if (s.options.Insecure || s.options.AnyClient) && !isLoopback(listener.Addr()) {
 		logger.Error(nil, "Started without client authentication: set ClientCAFile", "address",
-			listener.Addr().String(),
-			"tls", !s.options.Insecure, "authorizer", s.options.Authorizer != nil)
+			listener.Addr().String(), "tls", !s.options.Insecure, "authorizer", s.options.Authorizer != nil)
 	}
 	select {
 	case err := <-served:
@@ -132,18 +128,12 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// server returns the gRPC server. The service counts problems with certificates, after it exists.
-func (s *Server) server(ctx context.Context, service func() *service) (*grpc.Server, error) {
+func (s *Server) server(ctx context.Context, metrics *metrics) (*grpc.Server, error) {
 	// Calls carry the logger, and outlive ctx while the server stops.
 	logger := klog.FromContext(ctx)
-	// The largest request must fit, with the memory that gRPC uses for it, and so must the largest
-	// answer.
+	// The largest request and the largest answer must fit, with the memory that gRPC uses for them.
 	largest := dataFactor*(s.options.MaxMessageBytes+s.options.MaxMessageBytes/64) + callBytes
-	budget := newBudget(max(s.options.MaxCallBytes, largest), logger, func() {
-		if s := service(); s != nil {
-			s.metrics.overBudget()
-		}
-	})
+	budget := newBudget(max(s.options.MaxCallBytes, largest), logger, metrics.overBudget)
 	options := []grpc.ServerOption{
 		grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(proto.Name)}),
 		grpc.MaxRecvMsgSize(s.options.MaxMessageBytes),
@@ -175,9 +165,7 @@ func (s *Server) server(ctx context.Context, service func() *service) (*grpc.Ser
 	if !s.options.Insecure {
 		var err error
 		creds, err = serverTLS(&s.options, func(err error) {
-			if s := service(); s != nil {
-				s.metrics.certificateError()
-			}
+			metrics.certificateError()
 			logger.Error(err, "Failed to reload files, the previous ones stay in effect")
 		})
 		if err != nil {
@@ -193,7 +181,6 @@ func isLoopback(addr net.Addr) bool {
 	return ok && tcp.IP.IsLoopback()
 }
 
-// stop waits for calls in progress, and ends the remaining calls after ShutdownTimeout.
 func (s *Server) stop(ctx context.Context, server *grpc.Server) {
 	timer := time.AfterFunc(s.options.ShutdownTimeout, func() {
 		klog.FromContext(ctx).Info("Cut off calls after the shutdown timeout", "after", s.options.ShutdownTimeout)

@@ -27,18 +27,25 @@ const listChunk = 500
 type Service struct{ service *service }
 
 // Register adds the services to a gRPC server, before it serves. It returns rsync.ErrInvalidInput
-// for invalid options. Call [Service.Drain] before the server's GracefulStop, which otherwise waits
-// for watches that never end.
+// for invalid options. Call [Service.Drain] before the server's GracefulStop, which waits for
+// watches.
 func Register(server grpc.ServiceRegistrar, engine Engine, options Options) (*Service, error) {
-	s, err := register(server, engine, options)
+	if server == nil || engine == nil {
+		return nil, fmt.Errorf("%w: rsyncgrpc.Register needs a server and an engine", rsync.ErrInvalidInput)
+	}
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	s, err := newService(engine, options.withDefaults())
 	if err != nil {
 		return nil, err
 	}
+	s.register(server)
 	return &Service{s}, nil
 }
 
-// Drain ends all waits and watches, and rejects later ones, so clients connect to another server.
-// It also unregisters the metrics. A second call does nothing.
+// Drain ends all waits and watches, rejects later ones, and unregisters the metrics. A second call
+// does nothing.
 func (s *Service) Drain() { s.service.end() }
 
 // service implements the engine's gRPC service.
@@ -54,30 +61,28 @@ type service struct {
 	drain    context.CancelFunc
 }
 
-func register(server grpc.ServiceRegistrar, engine Engine, options Options) (*service, error) {
-	if server == nil || engine == nil {
-		return nil, fmt.Errorf("%w: rsyncgrpc.Register needs a server and an engine", rsync.ErrInvalidInput)
-	}
-	if err := options.validate(); err != nil {
-		return nil, err
-	}
-	s := &service{engine: engine, options: options.withDefaults(), turns: turns.New(workBytes),
-		long: turns.New(longAnswers)}
-	m, err := newMetrics(&s.options)
+// newService returns a service with valid options.
+func newService(engine Engine, options Options) (*service, error) {
+	m, err := newMetrics(&options)
 	if err != nil {
 		return nil, err
 	}
-	s.metrics = m
+	s := &service{
+		engine: engine, options: options, metrics: m, turns: turns.New(workBytes), long: turns.New(longAnswers),
+	}
 	s.stopping, s.drain = context.WithCancel(context.Background())
+	return s, nil
+}
+
+func (s *service) register(server grpc.ServiceRegistrar) {
 	server = requests{server, s}
 	rsyncv1.RegisterEngineServer(server, s)
-	if !options.WithoutEMCO {
-		e := newEMCO(s)
+	if !s.options.WithoutEMCO {
+		e := &emco{service: s, alerts: map[topic]map[*alert]struct{}{}}
 		emcopb.RegisterInstallappServer(server, e)
 		emcopb.RegisterUpdateappServer(server, e)
 		emcopb.RegisterReadyNotifyServer(server, e)
 	}
-	return s, nil
 }
 
 func (s *service) end() {
@@ -95,8 +100,7 @@ func (s *service) during(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// ended returns the error of a call that lasts until its context ends. It returns errStopping if
-// the service has ended.
+// ended returns errStopping in place of err if the service has ended.
 func ended(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStopping) {
 		return errStopping
@@ -105,8 +109,8 @@ func ended(ctx context.Context, err error) error {
 }
 
 // allowed is call after an authorization.
-func (s *service) allowed(ctx context.Context, method string, waits bool, verb Verb, id string, f func() error) error {
-	return s.call(ctx, method, waits, func() error {
+func (s *service) allowed(ctx context.Context, method string, verb Verb, id string, f func() error) error {
+	return s.call(ctx, method, func() error {
 		if err := s.authorize(ctx, verb, id); err != nil {
 			return err
 		}
@@ -115,8 +119,8 @@ func (s *service) allowed(ctx context.Context, method string, waits bool, verb V
 }
 
 // call runs a method with the metrics, errors and panics that all methods have in common.
-func (s *service) call(ctx context.Context, method string, waits bool, f func() error) (err error) {
-	done := s.metrics.begin(method, waits)
+func (s *service) call(ctx context.Context, method string, f func() error) (err error) {
+	done := s.metrics.begin(method)
 	defer func() {
 		if p := recover(); p != nil {
 			klog.FromContext(ctx).Error(errPanic, "Recovered from a panic in a call", "method", method, "panic",
@@ -133,7 +137,7 @@ func (s *service) call(ctx context.Context, method string, waits bool, f func() 
 }
 
 func (s *service) Create(ctx context.Context, r *rsyncv1.CreateRequest) (*rsyncv1.CreateResponse, error) {
-	return &rsyncv1.CreateResponse{}, s.call(ctx, "Create", false, func() error {
+	return &rsyncv1.CreateResponse{}, s.call(ctx, "Create", func() error {
 		c, err := appContextOf(r.GetAppContext())
 		if err != nil {
 			return err
@@ -152,7 +156,7 @@ func (s *service) GetAppContext(
 	ctx context.Context, r *rsyncv1.GetAppContextRequest,
 ) (*rsyncv1.GetAppContextResponse, error) {
 	out := &rsyncv1.GetAppContextResponse{}
-	return out, s.allowed(ctx, "GetAppContext", false, VerbRead, r.GetId(), func() error {
+	return out, s.allowed(ctx, "GetAppContext", VerbRead, r.GetId(), func() error {
 		c, end, err := s.readAppContext(ctx, r.GetId())
 		if err != nil {
 			return err
@@ -167,8 +171,7 @@ func (s *service) GetAppContext(
 	})
 }
 
-// readAppContext reads an app context after it has waited for the client's turn. The turn lasts
-// until end is called.
+// readAppContext reads an app context in the client's turn, which lasts until end is called.
 func (s *service) readAppContext(ctx context.Context, id string) (c *appcontext.AppContext, end func(), err error) {
 	end, err = s.turns.Take(ctx, clientIn(ctx), readBytes)
 	if err != nil {
@@ -181,25 +184,19 @@ func (s *service) readAppContext(ctx context.Context, id string) (c *appcontext.
 }
 
 func (s *service) Delete(ctx context.Context, r *rsyncv1.DeleteRequest) (*rsyncv1.DeleteResponse, error) {
-	return &rsyncv1.DeleteResponse{}, s.allowed(ctx, "Delete", false, VerbDelete, r.GetId(),
+	return &rsyncv1.DeleteResponse{}, s.allowed(ctx, "Delete", VerbDelete, r.GetId(),
 		func() error { return s.engine.Delete(ctx, r.GetId()) })
 }
 
 func (s *service) List(_ *rsyncv1.ListRequest, stream grpc.ServerStreamingServer[rsyncv1.ListResponse]) error {
 	ctx := stream.Context()
-	return s.allowed(ctx, "List", false, VerbList, "", func() error {
+	return s.allowed(ctx, "List", VerbList, "", func() error {
 		all, err := s.engine.List(ctx)
 		if err != nil {
 			return err
 		}
 		for chunk := range slices.Chunk(all, listChunk) {
-			out := &rsyncv1.ListResponse{}
-			for _, summary := range chunk {
-				out.AppContexts = append(out.AppContexts, &rsyncv1.Summary{
-					Id: summary.ID, State: string(summary.State),
-				})
-			}
-			if err := stream.Send(out); err != nil {
+			if err := stream.Send(&rsyncv1.ListResponse{AppContexts: messagesOf(chunk, summaryMessage)}); err != nil {
 				return errors.Join(context.Canceled, err) // the client has gone
 			}
 		}
@@ -209,10 +206,10 @@ func (s *service) List(_ *rsyncv1.ListRequest, stream grpc.ServerStreamingServer
 
 func (s *service) Enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (*rsyncv1.EnqueueResponse, error) {
 	out := &rsyncv1.EnqueueResponse{}
-	return out, s.call(ctx, "Enqueue", false, func() error {
+	return out, s.call(ctx, "Enqueue", func() error {
 		ref, err := s.enqueue(ctx, r)
 		if err == nil {
-			out.Ref = refMessage(ref)
+			out.Ref = refMessage(&ref)
 		}
 		return err
 	})
@@ -223,62 +220,77 @@ func (s *service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync
 	if rollout := rolloutOf(r.GetRollout()); rollout != nil {
 		options = append(options, rsync.WithRollout(*rollout))
 	}
-	update := r.GetEvent() == string(rsync.Update) || r.GetEvent() == rollback
-	if r.GetFromId() != "" && !update {
+	e := s.event(r.GetEvent(), r.GetFromId(), r.GetId())
+	if r.GetFromId() != "" && (e == nil || e.verb != VerbUpdate) {
 		return rsync.EventRef{}, fmt.Errorf("%w: from_id: only %s and %s have one, and the event is %q",
 			rsync.ErrInvalidInput, rsync.Update, rollback, r.GetEvent())
 	}
-	queue := func(verb Verb, f func(context.Context, string, ...rsync.CallOption) (rsync.EventRef,
-		error)) (rsync.EventRef, error) {
-		if err := s.authorize(ctx, verb, r.GetId()); err != nil {
+	if e == nil {
+		return rsync.EventRef{}, fmt.Errorf("%w: event %q: must be Instantiate, Terminate, Read, Update or Rollback",
+			rsync.ErrInvalidInput, r.GetEvent())
+	}
+	if err := s.authorize(ctx, e.verb, e.ids...); err != nil {
+		return rsync.EventRef{}, err
+	}
+	if r.GetRollout().GetRollbackOnFailure() && e.verb != VerbUpdate { // the rollback of an Instantiate is a Terminate
+		if err := s.authorize(ctx, VerbTerminate, r.GetId()); err != nil {
 			return rsync.EventRef{}, err
 		}
-		if r.GetRollout().GetRollbackOnFailure() { // of an Instantiate: the rollback is a Terminate
-			if err := s.authorize(ctx, VerbTerminate, r.GetId()); err != nil {
-				return rsync.EventRef{}, err
-			}
-		}
-		return f(ctx, r.GetId(), options...)
 	}
-	lead := func(f func(context.Context, string, string, ...rsync.CallOption) (rsync.EventRef, error)) (rsync.EventRef,
-		error) {
-		if err := s.authorize(ctx, VerbUpdate, r.GetFromId(), r.GetId()); err != nil {
-			return rsync.EventRef{}, err
-		}
-		return f(ctx, r.GetFromId(), r.GetId(), options...)
+	return e.queue(ctx, options...)
+}
+
+// event is an event to queue, with the verb that is necessary for the app contexts.
+type event struct {
+	verb  Verb
+	ids   []string
+	queue func(context.Context, ...rsync.CallOption) (rsync.EventRef, error)
+}
+
+// event returns the event with a name, or nil if there is no such event.
+func (s *service) event(name, from, id string) *event {
+	one := func(verb Verb, f func(context.Context, string, ...rsync.CallOption) (rsync.EventRef, error)) *event {
+		return &event{verb, []string{id}, func(ctx context.Context, o ...rsync.CallOption) (rsync.EventRef, error) {
+			return f(ctx, id, o...)
+		}}
 	}
-	switch r.GetEvent() {
+	two := func(f func(_ context.Context, from, to string, _ ...rsync.CallOption) (rsync.EventRef, error)) *event {
+		ids := []string{from, id}
+		return &event{VerbUpdate, ids, func(ctx context.Context, o ...rsync.CallOption) (rsync.EventRef, error) {
+			return f(ctx, from, id, o...)
+		}}
+	}
+	switch name {
 	case string(rsync.Instantiate):
-		return queue(VerbInstantiate, s.engine.Instantiate)
+		return one(VerbInstantiate, s.engine.Instantiate)
 	case string(rsync.Terminate):
-		return queue(VerbTerminate, s.engine.Terminate)
+		return one(VerbTerminate, s.engine.Terminate)
 	case string(rsync.Read):
-		return queue(VerbRead, s.engine.Read)
+		return one(VerbRead, s.engine.Read)
 	case string(rsync.Update):
-		return lead(s.engine.Update)
+		return two(s.engine.Update)
 	case rollback:
-		return lead(s.engine.Rollback)
+		return two(s.engine.Rollback)
 	}
-	return rsync.EventRef{}, fmt.Errorf("%w: event %q: must be Instantiate, Terminate, Read, Update or Rollback",
-		rsync.ErrInvalidInput, r.GetEvent())
+	return nil
 }
 
 // rollback is the event of Enqueue for Rollback, which the engine queues as an Update.
 const rollback = "Rollback"
 
 func (s *service) Stop(ctx context.Context, r *rsyncv1.StopRequest) (*rsyncv1.StopResponse, error) {
-	return &rsyncv1.StopResponse{}, s.allowed(ctx, "Stop", false, VerbStop, r.GetId(),
+	return &rsyncv1.StopResponse{}, s.allowed(ctx, "Stop", VerbStop, r.GetId(),
 		func() error { return s.engine.Stop(ctx, r.GetId()) })
 }
 
 func (s *service) ClearStop(ctx context.Context, r *rsyncv1.ClearStopRequest) (*rsyncv1.ClearStopResponse, error) {
-	return &rsyncv1.ClearStopResponse{}, s.allowed(ctx, "ClearStop", false, VerbStop, r.GetId(),
+	return &rsyncv1.ClearStopResponse{}, s.allowed(ctx, "ClearStop", VerbStop, r.GetId(),
 		func() error { return s.engine.ClearStop(ctx, r.GetId()) })
 }
 
 func (s *service) GetStatus(ctx context.Context, r *rsyncv1.GetStatusRequest) (*rsyncv1.GetStatusResponse, error) {
 	out := &rsyncv1.GetStatusResponse{}
-	return out, s.allowed(ctx, "GetStatus", false, VerbRead, r.GetId(), func() error {
+	return out, s.allowed(ctx, "GetStatus", VerbRead, r.GetId(), func() error {
 		status, err := s.engine.Status(ctx, r.GetId())
 		out.Status = statusMessage(status)
 		return err
@@ -287,7 +299,7 @@ func (s *service) GetStatus(ctx context.Context, r *rsyncv1.GetStatusRequest) (*
 
 func (s *service) Wait(ctx context.Context, r *rsyncv1.WaitRequest) (*rsyncv1.WaitResponse, error) {
 	out := &rsyncv1.WaitResponse{}
-	return out, s.allowed(ctx, "Wait", true, VerbRead, r.GetRef().GetId(), func() error {
+	return out, s.allowed(ctx, "Wait", VerbRead, r.GetRef().GetId(), func() error {
 		if r.GetRef() == nil {
 			return fmt.Errorf("%w: ref: must be set", rsync.ErrInvalidInput)
 		}
@@ -297,7 +309,7 @@ func (s *service) Wait(ctx context.Context, r *rsyncv1.WaitRequest) (*rsyncv1.Wa
 		var failure *rsync.EventError
 		if errors.As(err, &failure) {
 			out.Failure = &rsyncv1.EventFailure{
-				Ref: refMessage(failure.Ref), Event: string(failure.Event), Status: string(failure.Status),
+				Ref: refMessage(&failure.Ref), Event: string(failure.Event), Status: string(failure.Status),
 				Reason: string(failure.Reason), Message: failure.Message,
 			}
 			err = nil

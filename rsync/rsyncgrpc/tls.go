@@ -47,7 +47,6 @@ func (f *fresh[T]) get() (T, error) {
 	return f.value, nil
 }
 
-// pairOf returns a function that reads a certificate and its key.
 func pairOf(certFile, keyFile string) func() (tls.Certificate, error) {
 	return func() (tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -87,7 +86,6 @@ func authoritiesOf(file string) func() (*x509.CertPool, error) {
 	}
 }
 
-// serverTLS returns the TLS credentials of a server.
 func serverTLS(o *ServerOptions, failed func(error)) (credentials.TransportCredentials, error) {
 	pair := &fresh[tls.Certificate]{read: pairOf(o.CertFile, o.KeyFile), failed: failed}
 	if _, err := pair.get(); err != nil {

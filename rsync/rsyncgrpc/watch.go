@@ -17,7 +17,7 @@ import (
 )
 
 func (s *service) Watch(r *rsyncv1.WatchRequest, stream grpc.ServerStreamingServer[rsyncv1.WatchResponse]) error {
-	return s.allowed(stream.Context(), "Watch", true, VerbWatch, r.GetId(), func() error {
+	return s.allowed(stream.Context(), "Watch", VerbWatch, r.GetId(), func() error {
 		ctx, cancel := s.during(stream.Context())
 		defer cancel()
 		return pump(ctx, s, s.changes(ctx, r.GetId(), r.GetFromRevision()), stream.Send)
@@ -58,12 +58,9 @@ func (s *service) changes(ctx context.Context, id string, from int64) iter.Seq2[
 	}
 }
 
-// pump sends messages in order, and buffers WatchBuffer messages that are not sent yet. While the
-// buffer is full, pump reads no further messages, and they wait in the store. If that takes longer
-// than WatchLag, pump ends with errSlow.
-//
-// Only the end of the call interrupts a Send that waits for its client. Therefore Send has its own
-// goroutine.
+// pump sends messages in order, and buffers WatchBuffer unsent messages. Further messages wait in
+// the store. If the buffer is full for longer than WatchLag, pump ends with errSlow. Only the end
+// of the call interrupts a Send that waits for its client, so Send has its own goroutine.
 func pump[M any](ctx context.Context, s *service, messages iter.Seq2[M, error], send func(M) error) error {
 	queue := make(chan M, s.options.WatchBuffer)
 	closeQueue := sync.OnceFunc(func() { close(queue) })
@@ -124,7 +121,6 @@ type lag struct {
 	timer *time.Timer
 }
 
-// none ends the lag.
 func (l *lag) none() {
 	if l.timer != nil {
 		l.timer.Stop()
