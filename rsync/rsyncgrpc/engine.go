@@ -11,8 +11,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Engine is the interface that a server serves. [*rsync.Engine] and [*Client] implement it, and
-// [rsync.Engine] describes its methods. They may be called from any goroutine.
+// Engine is the interface that a server serves. [*rsync.Engine] and [*Client] implement it. All
+// methods may be called from any goroutine. See [rsync.Engine] for their results.
 type Engine interface {
 	Contexts
 	Queue
@@ -21,7 +21,8 @@ type Engine interface {
 	Observer
 }
 
-// Contexts stores and stops app contexts.
+// Contexts stores and stops app contexts: see Create, AppContext, Delete and List of
+// [rsync.Engine].
 type Contexts interface {
 	Latch
 	Create(ctx context.Context, c *appcontext.AppContext) error
@@ -30,7 +31,7 @@ type Contexts interface {
 	List(ctx context.Context) ([]rsync.Summary, error)
 }
 
-// Queue queues events.
+// Queue queues events: see Instantiate, Terminate, Update, Rollback and Read of [rsync.Engine].
 type Queue interface {
 	Instantiate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
 	Terminate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
@@ -39,13 +40,14 @@ type Queue interface {
 	Read(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error)
 }
 
-// Latch stops app contexts.
+// Latch stops app contexts: Stop and ClearStop are those of [rsync.Engine].
 type Latch interface {
 	Stop(ctx context.Context, id string) error
 	ClearStop(ctx context.Context, id string) error
 }
 
-// Rollouts follows and controls rollouts.
+// Rollouts follows and controls rollouts: RolloutStatus, Approve, Pause, Resume and Abort are those
+// of [rsync.Engine].
 type Rollouts interface {
 	RolloutStatus(ctx context.Context, ref rsync.EventRef) (*rsync.RolloutStatus, error)
 	Approve(ctx context.Context, ref rsync.EventRef, approval rsync.Approval) error
@@ -54,7 +56,8 @@ type Rollouts interface {
 	Abort(ctx context.Context, ref rsync.EventRef) error
 }
 
-// Detacher removes dead clusters from app contexts.
+// Detacher removes dead clusters from app contexts: Detach, Attach, Detached and Forget are those
+// of [rsync.Engine].
 type Detacher interface {
 	Detach(ctx context.Context, id string, cluster appcontext.ClusterID) error
 	Attach(ctx context.Context, id string, cluster appcontext.ClusterID) error
@@ -62,7 +65,7 @@ type Detacher interface {
 	Forget(ctx context.Context, cluster appcontext.ClusterID) error
 }
 
-// Observer reads and compares app contexts, and follows their events.
+// Observer reads app contexts: Diff, Status, Wait and Watch are those of [rsync.Engine].
 type Observer interface {
 	Diff(ctx context.Context, event rsync.EventType, id, from string) (*rsync.Diff, error)
 	Status(ctx context.Context, id string) (*rsync.Status, error)
