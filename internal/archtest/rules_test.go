@@ -132,6 +132,7 @@ var rules = []rule{
 		"go.etcd.io/etcd/client/v3/..."}},
 	{packages: "rsync/store/storetest", may: []string{"rsync/store", "github.com/google/go-cmp/cmp"}},
 	{packages: "rsync/connector", may: []string{"rsync/appcontext"}},
+	{packages: "rsync/connector/internal/driver", may: []string{"rsync/appcontext", "rsync/connector"}},
 	{packages: "rsync/connector/fake", may: []string{"rsync/appcontext", "rsync/connector"}},
 	{packages: "rsync/emco", may: []string{"rsync", "rsync/appcontext", "rsync/internal/emcokeys", "rsync/store"}},
 	{packages: "rsync/internal/emcokeys", may: []string{"rsync/appcontext"}},
@@ -140,14 +141,15 @@ var rules = []rule{
 	{packages: "rsync/internal/wavetest", may: []string{"rsync/appcontext"}},
 	{packages: "rsync/connector/connectortest", may: []string{"rsync/...", "github.com/google/go-cmp/cmp"}},
 	{packages: "rsync/connector/kube", may: []string{
-		"rsync/appcontext", "rsync/connector", apimachinery, clientGo + "...", "github.com/go-logr/logr",
-		"golang.org/x/sync/errgroup",
-		"sigs.k8s.io/cli-utils/pkg/kstatus/status",
+		"rsync/appcontext", "rsync/connector", "rsync/connector/internal/driver", apimachinery, clientGo + "...",
+		"github.com/go-logr/logr", "golang.org/x/sync/errgroup", "sigs.k8s.io/cli-utils/pkg/kstatus/status",
 	}},
-	{packages: "rsync/connector/git", may: []string{"rsync/appcontext", "rsync/connector", "github.com/go-git/...",
-		"golang.org/x/crypto/ssh/...", "go.yaml.in/yaml/v3"}},
+	{packages: "rsync/connector/git", may: []string{
+		"rsync/appcontext", "rsync/connector", "rsync/connector/internal/driver", "github.com/go-git/...",
+		"golang.org/x/crypto/ssh/...", "go.yaml.in/yaml/v3",
+	}},
 	{packages: "rsync/connector/manifestwork", may: []string{
-		"rsync/appcontext", "rsync/connector", apimachinery, ocmClient, ocmWork,
+		"rsync/appcontext", "rsync/connector", "rsync/connector/internal/driver", apimachinery, ocmClient, ocmWork,
 	}},
 	{packages: "rsync/rsyncgrpc", may: []string{
 		"rsync", "rsync/appcontext", "rsync/store", "rsync/connector", "rsync/rsyncgrpc/emcopb", "rsync/rsyncgrpc/rsyncv1",

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package connector is the interface between the engine of package rsync and clusters. A driver
-// implements it for a kind of cluster. connector/fake has clusters in memory that can be slow,
-// failing, unreachable or silent. connector/connectortest tests a driver.
+// implements it for a kind of cluster, and connector/connectortest tests the driver. connector/fake
+// has clusters in memory.
 //
 // # What a driver does
 //
@@ -18,8 +18,8 @@
 //   - [ErrTerminal]: the cluster permanently rejects the call: an invalid object, or denied
 //     access. The app fails on the cluster.
 //
-// An error without a class is retryable. So is context.DeadlineExceeded of a call that took too
-// long. The engine then also probes the cluster.
+// An error without a class is retryable. After context.DeadlineExceeded the engine also probes the
+// cluster.
 //
 // The engine repeats calls after errors and after crashes, so calls must be idempotent. A call must
 // return soon after ctx has ended.
@@ -34,7 +34,6 @@ import (
 
 // Batch has resources of one app on one cluster. Drivers must not change it.
 type Batch struct {
-	// AppContextID and App are the owners of the resources.
 	AppContextID, App string
 	Cluster           appcontext.ClusterID
 	// Resources are in the order of execution, for Delete in the order of deletion.
@@ -95,9 +94,8 @@ type Connector interface {
 	Close() error
 }
 
-// StatusWatcher is an optional interface of a Connector that reports changes of objects. Without it
-// the engine polls while it waits until objects are ready or gone. The engine has one watch for
-// each cluster with waiting apps.
+// StatusWatcher is an optional interface of a Connector that reports changes of objects, instead of
+// polling. The engine has one watch for each cluster with waiting apps.
 type StatusWatcher interface {
 	// WatchStatus calls changed when the state of an object may have changed that was applied or
 	// deleted through connectors to the cluster. It returns when ctx ends or the watch fails. Calls

@@ -17,8 +17,8 @@ import (
 type Differ interface {
 	// Diff returns a change for each resource of batch.Apply and then for each of batch.Delete, in
 	// their order. The engine rejects another number of changes. If the change of one object cannot
-	// be determined, it is a ChangeKindUnknown. An error concerns the whole cluster, and has a class
-	// like an error of Apply.
+	// be determined, it is a ChangeKindUnknown. An error concerns the whole cluster, and has a
+	// class like an error of Apply.
 	Diff(ctx context.Context, batch DiffBatch) ([]Change, error)
 }
 
@@ -79,8 +79,7 @@ const (
 )
 
 // SetFields sets Fields and FieldsOmitted to the differences between two objects in the form of
-// encoding/json. It redacts the values of Secrets, and omits fields after 16 KiB. It is for
-// drivers.
+// encoding/json, for drivers. It redacts the values of Secrets, and omits fields after 16 KiB.
 func (c *Change) SetFields(before, after map[string]any) {
 	changes := fielddiff.Between(before, after)
 	if c.Group == "" && c.Object.Kind == "Secret" {

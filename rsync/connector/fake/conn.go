@@ -96,10 +96,6 @@ func (c *Cluster) respond(ctx context.Context, verb Verb) error {
 	}
 }
 
-func (c *Cluster) note(verb Verb, o appcontext.Object, app string) {
-	c.calls = append(c.calls, Call{Verb: verb, Object: o, App: app, Time: time.Now()})
-}
-
 // Apply implements [connector.Connector].
 func (c *Cluster) Apply(ctx context.Context, batch connector.Batch) error {
 	if err := c.begin(ctx, VerbApply, batch); err != nil {
@@ -111,8 +107,7 @@ func (c *Cluster) Apply(ctx context.Context, batch connector.Batch) error {
 			ready = ready || before.state.Ready
 		}
 		c.objects[r.Object] = &object{
-			manifest: slices.Clone(r.Manifest), app: batch.App,
-			state: connector.State{Object: r.Object, Exists: true, Ready: ready},
+			manifest: slices.Clone(r.Manifest), state: connector.State{Object: r.Object, Exists: true, Ready: ready},
 		}
 	})
 }
@@ -132,9 +127,9 @@ func (c *Cluster) each(ctx context.Context, verb Verb, batch connector.Batch, do
 			}
 		}
 		c.mu.Lock()
-		c.note(verb, r.Object, batch.App)
+		c.calls = append(c.calls, Call{Verb: verb, Object: r.Object, App: batch.App, Time: time.Now()})
 		do(r)
-		c.notify()
+		c.notifyLocked()
 		c.mu.Unlock()
 		batch.Done(i)
 	}

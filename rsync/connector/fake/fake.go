@@ -10,6 +10,7 @@ package fake
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -91,7 +92,6 @@ type Call struct {
 
 type object struct {
 	manifest []byte
-	app      string
 	state    connector.State
 	deleting bool
 }
@@ -115,6 +115,12 @@ type Cluster struct {
 	probes      []time.Time
 }
 
+func (c *Cluster) locked(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
+}
+
 // SetMode changes the behaviour of the cluster. Calls that hang in ModeBlackHole continue in
 // the new mode.
 func (c *Cluster) SetMode(m Mode) {
@@ -126,41 +132,23 @@ func (c *Cluster) SetMode(m Mode) {
 }
 
 // SetDelay sets the duration of each call except Probe.
-func (c *Cluster) SetDelay(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.delay = d
-}
+func (c *Cluster) SetDelay(d time.Duration) { c.locked(func() { c.delay = d }) }
 
 // SetLatency sets the duration of each request: a Probe, a Get, a Diff, or one object of an Apply
 // or a Delete. Apply and Delete handle objects one after the other, and report progress.
-func (c *Cluster) SetLatency(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.latency = d
-}
+func (c *Cluster) SetLatency(d time.Duration) { c.locked(func() { c.latency = d }) }
 
 // SetUnready makes each object that is applied later, and for which the function returns true,
 // unready until SetReady. Nil ends it.
 func (c *Cluster) SetUnready(which func(appcontext.Object) bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.unready = which
+	c.locked(func() { c.unready = which })
 }
 
 // SetFinalizer keeps deleted objects on the cluster until Finalize.
-func (c *Cluster) SetFinalizer(on bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.finalizer = on
-}
+func (c *Cluster) SetFinalizer(on bool) { c.locked(func() { c.finalizer = on }) }
 
 // Intercept calls f before each call. If f returns an error, the call returns it. Nil ends it.
-func (c *Cluster) Intercept(f func(Verb, connector.Batch) error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.hook = f
-}
+func (c *Cluster) Intercept(f func(Verb, connector.Batch) error) { c.locked(func() { c.hook = f }) }
 
 // SetReady sets the state of an existing object.
 func (c *Cluster) SetReady(o appcontext.Object, ready, failed bool) {
@@ -169,7 +157,7 @@ func (c *Cluster) SetReady(o appcontext.Object, ready, failed bool) {
 	if have := c.objects[o]; have != nil {
 		have.state.Ready, have.state.Failed = ready, failed
 	}
-	c.notify()
+	c.notifyLocked()
 }
 
 // SetObject changes an object as another writer would, for tests of drift. It creates the object or
@@ -186,23 +174,19 @@ func (c *Cluster) SetObject(o appcontext.Object, manifest []byte) {
 		c.objects[o] = &object{manifest: slices.Clone(manifest),
 			state: connector.State{Object: o, Exists: true, Ready: true}}
 	}
-	c.notify()
+	c.notifyLocked()
 }
 
 // Finalize removes the objects that SetFinalizer keeps.
 func (c *Cluster) Finalize() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for o, have := range c.objects {
-		if have.deleting {
-			delete(c.objects, o)
-		}
-	}
-	c.notify()
+	maps.DeleteFunc(c.objects, func(_ appcontext.Object, have *object) bool { return have.deleting })
+	c.notifyLocked()
 }
 
-// notify wakes the watches. The caller must lock c.mu.
-func (c *Cluster) notify() {
+// notifyLocked wakes the watches.
+func (c *Cluster) notifyLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
@@ -222,7 +206,7 @@ func (c *Cluster) Objects() map[appcontext.Object]string {
 func (c *Cluster) Calls() []Call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]Call(nil), c.calls...)
+	return slices.Clone(c.calls)
 }
 
 // Count returns the number of calls of a method.
@@ -236,7 +220,7 @@ func (c *Cluster) Count(v Verb) int {
 func (c *Cluster) Probes() []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]time.Time(nil), c.probes...)
+	return slices.Clone(c.probes)
 }
 
 // Forget drops Calls, Probes and counts.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // Connectors implements [connector.Connectors] for clusters with manifests in git. It may be used
@@ -43,8 +43,8 @@ func New(clusters map[string]Repository, options Options) (*Connectors, error) {
 	c := &Connectors{clusters: map[string]Repository{}, options: options, open: map[place]*repository{}}
 	same := map[place]Repository{}
 	for _, key := range slices.Sorted(maps.Keys(clusters)) {
-		if provider, cluster, ok := strings.Cut(key, "+"); key != "*" && (!ok || provider == "" || cluster == "") {
-			return nil, fmt.Errorf("%w: key %q: must be provider+cluster, provider+* or *", ErrInvalid, key)
+		if err := driver.CheckKey(key); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		at, err := clusters[key].withDefaults()
 		if err == nil {
@@ -69,17 +69,9 @@ func New(clusters map[string]Repository, options Options) (*Connectors, error) {
 // it returns a terminal error.
 func (c *Connectors) Connector(_ context.Context, provider, cluster string) (connector.Connector, error) {
 	id := appcontext.ClusterID{Provider: provider, Name: cluster}
-	at, ok := c.clusters[id.String()]
+	at, ok := driver.Find(c.clusters, id)
 	if !ok {
-		at, ok = c.clusters[provider+"+*"]
-	}
-	if !ok {
-		at, ok = c.clusters["*"]
-	}
-	if !ok {
-		return nil, &connector.Error{
-			Class: connector.ErrTerminal, Err: fmt.Errorf("no repository is configured for the cluster %s", id),
-		}
+		return nil, driver.Terminal("no repository is configured for the cluster %s", id)
 	}
 	where := place{at.URL, at.Branch}
 	c.mu.Lock()
@@ -128,8 +120,7 @@ type conn struct {
 type edit struct {
 	object appcontext.Object
 	path   []string
-	// blob is the manifest; nil deletes the file.
-	blob *plumbing.MemoryObject
+	blob   *plumbing.MemoryObject // the manifest; nil deletes the file
 }
 
 // Apply commits the manifests, all or none.
@@ -140,39 +131,32 @@ func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
 		if err := c.check(r); err != nil {
 			return err
 		}
-		blob := &plumbing.MemoryObject{}
-		blob.SetType(plumbing.BlobObject)
-		if _, err := blob.Write(r.Manifest); err != nil {
-			return err
-		}
-		edits = append(edits, edit{r.Object, c.at.file(c.id, r.Object), blob})
+		edits = append(edits, edit{r.Object, c.at.file(c.id, r.Object), memory(plumbing.BlobObject, r.Manifest)})
 	}
 	return c.write(ctx, VerbApply, batch, edits)
 }
 
-// check rejects manifests that would keep an agent from reading any of the cluster's manifests, and
-// hooks that no agent would run.
+// check rejects manifests with which an agent would reject all of the cluster, and hooks that no
+// agent would run.
 func (c *conn) check(r *appcontext.Resource) error {
 	if limit := c.repository.options.MaxManifestBytes; len(r.Manifest) > limit {
-		return fault(connector.ErrTerminal, r.Object,
+		return driver.Fault(connector.ErrTerminal, r.Object,
 			"the manifest has %d bytes and Options.MaxManifestBytes allows %d", len(r.Manifest), limit)
 	}
 	object, err := appcontext.ParseObject(r.Manifest)
 	switch {
 	case err != nil:
-		return fault(connector.ErrTerminal, r.Object, "%w", err)
+		return driver.Fault(connector.ErrTerminal, r.Object, "%w", err)
 	case object != r.Object:
-		return fault(connector.ErrTerminal, r.Object, "the manifest has another object")
+		return driver.Fault(connector.ErrTerminal, r.Object, "the manifest has another object")
 	case r.Has(appcontext.HookDeletePolicySucceeded) && c.repository.options.Status == nil:
-		// The connector sees only the commit of the hook, so it would delete the file before an
-		// agent has run the hook.
-		return fault(connector.ErrTerminal, r.Object,
-			"deletePolicies: %s needs git.Options.Status, which reports when "+
-				"the hook has run: set Status, or remove the policy", appcontext.HookDeletePolicySucceeded)
+		// The connector would delete the file before an agent has run the hook.
+		return driver.Fault(connector.ErrTerminal, r.Object,
+			"deletePolicies: %s needs git.Options.Status, which reports when the hook has run: set Status, or remove "+
+				"the policy", appcontext.HookDeletePolicySucceeded)
 	case fieldTwice(r.Manifest):
-		return fault(connector.ErrTerminal, r.Object,
-			"the manifest repeats a field: agents with Kustomize, for example Flux, reject all manifests of the "+
-				"cluster")
+		return driver.Fault(connector.ErrTerminal, r.Object,
+			"the manifest repeats a field: agents with Kustomize, for example Flux, reject all manifests of the cluster")
 	}
 	return nil
 }

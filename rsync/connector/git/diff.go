@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -16,14 +17,13 @@ import (
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 var _ connector.Differ = &conn{}
 
-// Diff compares manifests with the files at the tip of the branch, and fetches files that differ.
-// It fetches them by their hashes if the server allows that (uploadpack.allowReachableSHA1InWant),
-// and otherwise fetches all files of the commit. It does not compare with the objects that agents
-// apply.
+// Diff compares manifests with the files at the tip of the branch. It does not compare with the
+// objects that agents apply.
 func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
 	out := make([]connector.Change, 0, len(batch.Apply)+len(batch.Delete))
 	w := &call{kind: comparing}
@@ -33,15 +33,11 @@ func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector
 		e := edit{object: r.Object, path: c.at.file(c.id, r.Object)}
 		if i < len(batch.Apply) {
 			if err := c.check(&r); err != nil {
-				change.Kind, change.Message = connector.ChangeKindRefused, refused(err)
+				change.Kind, change.Message = connector.ChangeKindRefused, driver.Cause(err).Error()
 				out = append(out, change)
 				continue
 			}
-			e.blob = &plumbing.MemoryObject{}
-			e.blob.SetType(plumbing.BlobObject)
-			if _, err := e.blob.Write(r.Manifest); err != nil {
-				return nil, err
-			}
+			e.blob = memory(plumbing.BlobObject, r.Manifest)
 		}
 		asked = append(asked, i)
 		w.edits = append(w.edits, e)
@@ -57,7 +53,6 @@ func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector
 	return out, nil
 }
 
-// compare sets the change of a file.
 func (c *call) compare(n int, change *connector.Change) {
 	e, file := &c.edits[n], c.files[n]
 	switch {
@@ -69,12 +64,11 @@ func (c *call) compare(n int, change *connector.Change) {
 	default:
 		change.Kind = connector.ChangeKindUpdate
 		before, ok := c.contents[file.Hash]
-		manifest, err := content(e.blob)
-		if !ok || err != nil {
+		if !ok {
 			change.Message = "the fields are not known: Options.MaxFetchBytes does not allow to fetch the file"
 			return
 		}
-		change.SetFields(fieldsOf(before.raw, change.Object), fieldsOf(manifest, change.Object))
+		change.SetFields(fieldsOf(before.raw, change.Object), fieldsOf(content(e.blob), change.Object))
 		if len(change.Fields)+change.FieldsOmitted == 0 {
 			change.Message = "only the text of the file changes"
 		}
@@ -109,11 +103,7 @@ func (r *repository) read(ctx context.Context, calls []*call) error {
 	if err != nil {
 		return err
 	}
-	for h := range got {
-		if !wanted[h] {
-			delete(got, h)
-		}
-	}
+	maps.DeleteFunc(got, func(h plumbing.Hash, _ packed) bool { return !wanted[h] })
 	if len(got) < len(hashes) {
 		return errMissing // the branch has moved
 	}
@@ -142,17 +132,7 @@ func (r *repository) fetchFiles(ctx context.Context, hashes []plumbing.Hash) (ma
 	return readPack(demux(request.Capabilities, answer), r.options.MaxFetchBytes, true)
 }
 
-// refused returns the cause of an error about an object.
-func refused(err error) string {
-	var known *connector.Error
-	if errors.As(err, &known) && known.Err != nil {
-		return known.Err.Error()
-	}
-	return err.Error()
-}
-
-// fieldsOf decodes a manifest. It returns nil for a manifest of another object, which another
-// writer may have written.
+// fieldsOf decodes a manifest. It returns nil for a manifest of another object.
 func fieldsOf(manifest []byte, o appcontext.Object) (fields map[string]any) {
 	if found, err := appcontext.ParseObject(manifest); err != nil || found != o {
 		return nil

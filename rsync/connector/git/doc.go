@@ -17,8 +17,7 @@
 // go run ./examples/rsync serve --git URL is a program with such clusters.
 //
 // Clusters with the same repository and branch share one clone in memory. Each batch is one commit.
-// Batches that arrive during a push go into the next push together, and one request to the server
-// answers all reads in that time.
+// Batches that arrive during a push share the next push, and one request answers all reads.
 //
 // # Layout
 //
@@ -36,18 +35,16 @@
 // Lower-case letters, digits, '-', '.' and '_' of names stay unchanged. Other characters become a
 // percent sign and two hexadecimal digits: slashes, colons, a dot at the beginning, and capitals
 // except those of kinds, because some file systems ignore case. Names of more than 240 bytes end
-// with a hash. The names kustomization and cloudbuild get a percent sign, because agents treat
-// these files differently. So do folders with the extensions of pictures and archives, which Flux
-// ignores. A batch is rejected if two names differ only in case, if a file is in the place of a
-// folder, or if a folder or a submodule is in the place of a file. A file or a link at the path of
-// an object counts as the object's file, regardless of its author.
+// with a hash. Names that agents treat differently get a percent sign: kustomization, cloudbuild,
+// and folders with the extensions of pictures and archives. A batch is rejected if two names differ
+// only in case, or if a folder, a submodule or a file is in the place of the other. A file or a
+// link at the path of an object counts as the object's file, regardless of its author.
 //
-// After the deletion of the last object of a cluster, its folder stays with an empty file .gitkeep.
-// Agents prune everything if the folder is empty, but a missing folder is an error for them.
+// The folder of a cluster without objects has an empty file .gitkeep, because a missing folder is
+// an error for agents.
 //
-// Manifests are written unchanged. Do not write a Secret to a repository with other readers: use a
-// SealedSecret or an ExternalSecret. The agent decides the order of objects in a batch and runs
-// hooks. The engine only sees that they are committed.
+// Do not write a Secret to a repository with other readers: use a SealedSecret or an
+// ExternalSecret. The agent decides the order of objects in a batch and runs hooks.
 //
 // # States
 //
@@ -65,8 +62,8 @@
 // # Differences
 //
 // The connector is a [connector.Differ]: it compares manifests with the files at the tip of the
-// branch, and fetches files that differ. A server with uploadpack.allowReachableSHA1InWant sends
-// only these files. Other servers send all files of the commit, within MaxFetchBytes.
+// branch. It fetches files that differ, from a server without uploadpack.allowReachableSHA1InWant
+// together with all files of the commit, within MaxFetchBytes.
 //
 // # Guarantees
 //
@@ -74,8 +71,7 @@
 //   - A push only adds to the branch, and never forces: the server compares the expected commit.
 //     After a concurrent push of another writer, the connector fetches its commits, repeats the
 //     batch on top of them and pushes again, up to [Options].PushAttempts times.
-//   - After a lost answer the next attempt finds the commit on the server, and does not commit
-//     again.
+//   - After a lost answer the next attempt finds the commit on the server.
 //   - If a server rejects a push with several commits, the connector pushes each commit alone, so a
 //     rejected commit affects only its own cluster.
 //   - The connector fetches and stores only folders, without history. A server with
@@ -98,18 +94,16 @@
 //	             too large; a name that is taken in the repository; a hook with hook-succeeded
 //	             without Options.Status
 //
-// A push that a hook declines is a terminal error, because most hooks enforce rules. Probe requests
-// the list of branches. It also returns nil if the server refuses the request: the next call
-// returns the error. All clusters together probe a server that does not answer four times a second
-// at most.
+// Probe requests the list of branches. It also returns nil if the server refuses the request: the
+// next call returns the error. All clusters together probe a server that does not answer four times
+// a second at most.
 //
 // # Servers
 //
 // The connector supports git servers over https and ssh, and bare repositories on this machine. The
-// user in Auth needs permission to read and to push to the branch. A missing branch is an error,
-// unless CreateBranch is set. Not supported are signed commits, client certificates, git's own
-// configuration, SSH agents, repositories with SHA-256, and servers that require multi_ack (Azure
-// DevOps). HTTP proxies are those of the environment.
+// user in Auth needs permission to read and to push to the branch. Not supported are signed
+// commits, client certificates, git's own configuration, SSH agents, repositories with SHA-256, and
+// servers that require multi_ack (Azure DevOps). HTTP proxies are those of the environment.
 //
 // Each Apply sends the folders that it changes as a whole: about 40 bytes for each object in them.
 package git

@@ -14,8 +14,8 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
@@ -24,8 +24,8 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 var (
@@ -40,11 +40,6 @@ type refusal struct{ reason string }
 
 func (e *refusal) Error() string { return "the server refused the push: " + e.reason }
 
-// fault makes an error of a class about an object.
-func fault(class error, object appcontext.Object, format string, args ...any) error {
-	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf(format, args...)}
-}
-
 // failed returns an error with a class and the repository, and without secrets.
 func (r *remote) failed(ctx context.Context, doing string, err error) error {
 	var known *connector.Error
@@ -52,7 +47,7 @@ func (r *remote) failed(ctx context.Context, doing string, err error) error {
 		return err
 	}
 	if ended := ctx.Err(); ended != nil {
-		return endedError(ended)
+		return driver.Ended(ended)
 	}
 	text, class := explain(err)
 	for _, secret := range r.secrets {
@@ -63,15 +58,6 @@ func (r *remote) failed(ctx context.Context, doing string, err error) error {
 		text = strings.ToValidUTF8(text[:limit], "") + "…"
 	}
 	return &connector.Error{Class: class, Err: fmt.Errorf("%s branch %s of %s: %s", doing, r.at.Branch, r.at.URL, text)}
-}
-
-// endedError returns the error of a call with an ended context. After a deadline the server counts
-// as unreachable.
-func endedError(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &connector.Error{Class: connector.ErrUnreachable, Err: err}
-	}
-	return err
 }
 
 // explain returns the text and the class for an error of go-git, of the network or of a server.
@@ -114,7 +100,7 @@ func explainNetwork(err error) (text string, class error) {
 		certificate *tls.CertificateVerificationError
 		invalid     x509.CertificateInvalidError
 		key         *knownhosts.KeyError
-		network     net.Error
+		network     net.Error // also net.ErrClosed and errors of the operating system
 	)
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
@@ -130,8 +116,7 @@ func explainNetwork(err error) (text string, class error) {
 		return "the server does not accept the key: check Auth", connector.ErrTerminal
 	case strings.Contains(err.Error(), "http redirect:"): // nor has go-git
 		return "the server redirects to where we do not follow: check the URL", connector.ErrTerminal
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.Is(err, net.ErrClosed):
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return err.Error(), connector.ErrUnreachable
 	}
 	var garbage *packp.ErrUnexpectedData // its text quotes the data
@@ -179,8 +164,7 @@ func (e *complaintError) class() error {
 	return connector.ErrRetryable
 }
 
-// class returns ErrTerminal if a rule or a hook has rejected the push. Other rejections may be due
-// to load.
+// class returns ErrTerminal if a rule or a hook has rejected the push.
 func (e *refusal) class() error {
 	if containsAny(e.reason, "hook declined", "protected", "denied", "deny", "prohibited", "not allowed", "checked out",
 		"read-only", "read only", "quota", "hidden ref", "funny refname") {
@@ -189,8 +173,7 @@ func (e *refusal) class() error {
 	return connector.ErrRetryable
 }
 
-// raced reports whether another writer has changed the branch, or is about to, according to the
-// texts of known servers.
+// raced reports whether another writer changes the branch, according to the texts of known servers.
 func (e *refusal) raced() bool {
 	return containsAny(e.reason, "lock", "failed to update ref", "incorrect old value", "fetch first",
 		"non-fast-forward", "already exists", "stale info")
@@ -198,10 +181,5 @@ func (e *refusal) raced() bool {
 
 func containsAny(s string, parts ...string) bool {
 	s = strings.ToLower(s)
-	for _, part := range parts {
-		if strings.Contains(s, part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }

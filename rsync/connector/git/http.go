@@ -20,7 +20,7 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 )
 
-// refusalLimit limits how much of the body of a rejection is read, in bytes.
+// refusalLimit limits the body of a rejection, in bytes.
 const refusalLimit = 4 << 10
 
 // httpClient has a transport, which is replaced after the CA file has changed.
@@ -61,8 +61,8 @@ func (h *httpClient) client(caFile string) (*http.Transport, error) {
 	return h.transport, nil
 }
 
-// bounded limits how much of an answer is read, because go-git reads a rejection to its end. It
-// also closes answers, because go-git leaves the answer of a push open.
+// bounded limits the bytes of answers, and closes them: go-git reads rejections to their ends, and
+// leaves the answer of a push open.
 type bounded struct {
 	http.RoundTripper
 	limit  int64
@@ -88,7 +88,7 @@ type readCloser struct {
 	io.Closer
 }
 
-// httpSession is a session of go-git, with one request after the other.
+// httpSession is a session of go-git for one of the services.
 type httpSession struct {
 	upload  transport.UploadPackSession
 	receive transport.ReceivePackSession
@@ -104,8 +104,7 @@ func (r *remote) openHTTP(s service) (session, error) {
 	if err != nil {
 		return nil, err
 	}
-	// go-git follows redirects of the first request only. It omits the credentials if a redirect
-	// leads to another server.
+	// go-git follows redirects of the first request only, to other servers without the credentials.
 	out := &httpSession{answers: &bounded{RoundTripper: client, limit: r.limit}}
 	git := githttp.NewClient(&http.Client{Transport: out.answers})
 	endpoint := *r.endpoint // a redirect changes it

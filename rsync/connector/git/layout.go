@@ -18,8 +18,7 @@ const (
 	// clusterScoped is the folder of objects without a namespace. No namespace has this folder: it
 	// would be %5fcluster.
 	clusterScoped = "_cluster"
-	// placeholder keeps the folder of a cluster without objects. Its GitOps agent then sees an
-	// empty folder and prunes, instead of reporting a missing path.
+	// placeholder keeps the folder of a cluster without objects, so its agent prunes.
 	placeholder = ".gitkeep"
 	extension   = ".yaml"
 	// maxComponent limits a name that is not shortened, in bytes: file systems accept 255 bytes,
@@ -33,8 +32,8 @@ func (r Repository) Directory(cluster appcontext.ClusterID) string {
 	return path.Join(r.directory(cluster)...)
 }
 
-// File returns the path of an object's manifest in the repository. It depends only on the cluster
-// and the identity of the object, so a move to another app or context does not move the file.
+// File returns the path of an object's manifest in the repository. It does not depend on the app
+// and the context of the object.
 func (r Repository) File(cluster appcontext.ClusterID, object appcontext.Object) string {
 	return path.Join(r.file(cluster, object)...)
 }
@@ -79,8 +78,7 @@ func component(name string) string { return shorten(escape(name, lower)) }
 // leftOut are endings of names of files and folders that Flux ignores by default.
 var leftOut = []string{".jpg", ".jpeg", ".gif", ".png", ".wmv", ".flv", ".tar.gz", ".zip"}
 
-// visible escapes the last letter of a name with an ending that Flux ignores: a group may be
-// example.zip.
+// visible escapes the last letter of a name with such an ending: a group may be example.zip.
 func visible(name string) string {
 	last := len(name) - 1
 	if slices.ContainsFunc(leftOut, func(ending string) bool { return strings.HasSuffix(name, ending) }) {
@@ -89,9 +87,9 @@ func visible(name string) string {
 	return name
 }
 
-// escape returns the name of a file or folder. Two names also differ without case, and no result
-// has a meaning for git, a file system or an agent. A dot or underscore at the beginning is
-// escaped, because of ".", "..", ".git" and the connector's own names. The empty name becomes "%".
+// escape returns the name of a file or folder. Two results also differ without case, and have no
+// meaning for git, a file system or an agent. A dot or underscore at the beginning is escaped,
+// because of "..", ".git" and the connector's own names. The empty name becomes "%".
 func escape(name, plain string) string {
 	if name == "" {
 		return "%"
@@ -108,8 +106,7 @@ func escape(name, plain string) string {
 	return b.String()
 }
 
-// shorten replaces the end of a name that is too long with a hash of the whole name. "%-" is no
-// escape, so no other name has this form.
+// shorten replaces the end of a long name with a hash of the whole name. No other name has "%-".
 func shorten(name string) string {
 	if len(name) <= maxComponent {
 		return name

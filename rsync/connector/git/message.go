@@ -64,8 +64,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// message returns a valid message of a commit for the result of Options.Message: git ends a message
-// at a NUL, and rejects an empty message.
+// message makes a message valid: git ends a message at a NUL, and rejects an empty message.
 func message(s string) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "?"))
 	if s == "" {

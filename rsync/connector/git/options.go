@@ -4,6 +4,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,12 +22,11 @@ import (
 var ErrInvalid = errors.New("git: the configuration is invalid")
 
 // Repository is a branch of a repository, and a folder in it. Repositories with the same URL and
-// Branch share their fetches and pushes, and may differ only in Path. A value prints without
-// credentials.
+// Branch may differ only in Path. A value prints without credentials.
 type Repository struct {
 	// URL is https://host/path, ssh://user@host/path, user@host:path, or file:///path or /path on
 	// this machine, for which the program git must be installed. http is for tests: see PlainHTTP.
-	// Credentials in the URL are rejected, except the user of an ssh URL.
+	// The only credential in a URL is the user of ssh.
 	URL string
 	// Branch is the branch for commits. Defaults to "main".
 	Branch string
@@ -92,9 +92,9 @@ type Options struct {
 	// Message returns the message of a commit. It may be called several times for a commit.
 	// Defaults to [Message].
 	Message func(Commit) string
-	// Status may change the states that Get returns, for example after a request to the cluster or
-	// its agent. The states are in the order of the batch. Exists and Ready are true if the file is
-	// at the tip of the branch. Get returns the errors of Status. It may be called concurrently.
+	// Status may change the states that Get returns, which are in the order of the batch, for
+	// example after a request to the cluster or its agent. Get returns its errors. It may be called
+	// concurrently.
 	Status func(ctx context.Context, batch connector.Batch, states []connector.State) error
 	// PushAttempts limits the attempts of a push on a new tip after concurrent pushes. Then the
 	// error is retryable. Defaults to 10.
@@ -124,11 +124,11 @@ func (o Options) withDefaults() (Options, error) {
 	case strings.ContainsAny(o.Author.Name+o.Author.Email, "<>\n\x00"):
 		return o, fmt.Errorf("%w: Options.Author: the name and address must not have <, > or line breaks", ErrInvalid)
 	}
-	o.Author.Name = orDefault(o.Author.Name, "rsync")
-	o.Author.Email = orDefault(o.Author.Email, "rsync@localhost")
-	o.PushAttempts = orDefault(o.PushAttempts, defaultPushAttempts)
-	o.MaxFetchBytes = orDefault(o.MaxFetchBytes, defaultFetchBytes)
-	o.MaxManifestBytes = orDefault(o.MaxManifestBytes, defaultManifestBytes)
+	o.Author.Name = cmp.Or(o.Author.Name, "rsync")
+	o.Author.Email = cmp.Or(o.Author.Email, "rsync@localhost")
+	o.PushAttempts = cmp.Or(o.PushAttempts, defaultPushAttempts)
+	o.MaxFetchBytes = cmp.Or(o.MaxFetchBytes, defaultFetchBytes)
+	o.MaxManifestBytes = cmp.Or(o.MaxManifestBytes, defaultManifestBytes)
 	if o.Message == nil {
 		o.Message = Message
 	}
@@ -138,28 +138,17 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
-}
-
 // withDefaults also validates.
 func (r Repository) withDefaults() (Repository, error) {
-	r.Branch = orDefault(r.Branch, defaultBranch)
+	r.Branch = cmp.Or(r.Branch, defaultBranch)
 	if err := plumbing.NewBranchReferenceName(r.Branch).Validate(); err != nil || strings.HasPrefix(r.Branch, "refs/") {
 		return r, fmt.Errorf("%w: Repository.Branch: %q: must be a short name, for example main", ErrInvalid, r.Branch)
 	}
 	if err := checkPath(r.Path); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	a := r.Auth
-	for _, pair := range [][2]string{{a.Password, a.PasswordFile}, {a.Token, a.TokenFile}} {
-		if pair[0] != "" && pair[1] != "" {
-			return r, fmt.Errorf("%w: a secret and a file for it exclude each other", ErrInvalid)
-		}
+	if a := r.Auth; a.Password != "" && a.PasswordFile != "" || a.Token != "" && a.TokenFile != "" {
+		return r, fmt.Errorf("%w: a secret and a file for it exclude each other", ErrInvalid)
 	}
 	if err := r.checkURL(); err != nil {
 		return r, fmt.Errorf("%w: %w", ErrInvalid, err)

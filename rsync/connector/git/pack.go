@@ -12,19 +12,17 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
-	"github.com/go-git/go-git/v5/storage/memory"
+	storage "github.com/go-git/go-git/v5/storage/memory"
 )
 
 // errTooLarge: the server sends more than Options.MaxFetchBytes.
 var errTooLarge = errors.New("the answer is larger than Options.MaxFetchBytes")
 
-// objectCost is the memory for the record of an object, in bytes. An object needs nine bytes of a
-// pack.
+// objectCost is the memory for the record of an object, which may have nine bytes in a pack.
 const objectCost = 100
 
 // packReader reads a pack as a stream, and keeps only folders and commits, unless files is set. The
-// base of a delta always precedes the delta and has the same type. So without files, the content of
-// files is never kept, not even for a moment.
+// base of a delta always precedes the delta and has the same type.
 type packReader struct {
 	limit int64 // bytes that may be kept
 	files bool
@@ -117,7 +115,7 @@ func (p *packReader) patch(base, delta []byte) ([]byte, error) {
 
 // writePack returns objects as a pack.
 func writePack(objects []plumbing.EncodedObject) ([]byte, error) {
-	store := memory.NewStorage()
+	store := storage.NewStorage()
 	hashes := make([]plumbing.Hash, 0, len(objects))
 	for _, o := range objects {
 		h, err := store.SetEncodedObject(o)
@@ -134,11 +132,17 @@ func writePack(objects []plumbing.EncodedObject) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func content(o plumbing.EncodedObject) (raw []byte, err error) {
-	r, err := o.Reader()
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	return io.ReadAll(r)
+// memory returns an object with a content.
+func memory(kind plumbing.ObjectType, raw []byte) *plumbing.MemoryObject {
+	o := &plumbing.MemoryObject{}
+	o.SetType(kind)
+	_, _ = o.Write(raw) // never fails
+	return o
+}
+
+// content returns the content of an object.
+func content(o *plumbing.MemoryObject) []byte {
+	r, _ := o.Reader() // neither fails
+	raw, _ := io.ReadAll(r)
+	return raw
 }

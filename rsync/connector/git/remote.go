@@ -4,12 +4,12 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -56,7 +56,7 @@ func newRemote(at Repository, limit int64) (*remote, error) {
 	}
 	r := &remote{at: at, endpoint: endpoint, limit: limit}
 	if endpoint.Protocol == "ssh" && endpoint.User == "" {
-		endpoint.User = orDefault(at.Auth.Username, "git")
+		endpoint.User = cmp.Or(at.Auth.Username, "git")
 	}
 	return r, nil
 }
@@ -73,8 +73,7 @@ func (r *remote) open(ctx context.Context, s service) (session, error) {
 
 func (r *remote) close() { r.http.close() }
 
-// secret returns a secret that is given, or that is in a file. It records the secret, so no message
-// will have it.
+// secret returns a secret that is given or in a file, and records it for failed.
 func (r *remote) secret(given, file string) (string, error) {
 	if file != "" {
 		text, err := os.ReadFile(file)
@@ -94,8 +93,7 @@ func (r *remote) secret(given, file string) (string, error) {
 	return given, nil
 }
 
-// fileError is the error of a file of the configuration. The file may be in replacement at this
-// moment, so a retry makes sense.
+// fileError is the error of a file of the configuration, which may be in replacement.
 type fileError struct {
 	file string
 	err  error
@@ -128,21 +126,31 @@ func (r *remote) inTheWay(refs *packp.AdvRefs) string {
 	return ""
 }
 
-// fetchRequest requests one commit with its folders: without its history, and without files if the
-// server can omit them.
-func fetchRequest(refs *packp.AdvRefs, want, have plumbing.Hash) *packp.UploadPackRequest {
+// newRequest requests objects, without messages for people.
+func newRequest(refs *packp.AdvRefs, wants ...plumbing.Hash) *packp.UploadPackRequest {
 	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
-	request.Wants = []plumbing.Hash{want}
+	request.Wants = wants
+	if refs.Capabilities.Supports("no-progress") {
+		_ = request.Capabilities.Set("no-progress")
+	}
+	return request
+}
+
+// withoutHistory limits a request to one commit, if the server can do that.
+func withoutHistory(refs *packp.AdvRefs, request *packp.UploadPackRequest) {
 	if refs.Capabilities.Supports(capability.Shallow) {
 		_ = request.Capabilities.Set(capability.Shallow)
 		request.Depth = packp.DepthCommits(1)
 	}
+}
+
+// fetchRequest requests one commit with its folders, and without files if the server can omit them.
+func fetchRequest(refs *packp.AdvRefs, want, have plumbing.Hash) *packp.UploadPackRequest {
+	request := newRequest(refs, want)
+	withoutHistory(refs, request)
 	if refs.Capabilities.Supports(capability.Filter) {
 		_ = request.Capabilities.Set(capability.Filter)
 		request.Filter = packp.FilterBlobNone()
-	}
-	if refs.Capabilities.Supports("no-progress") {
-		_ = request.Capabilities.Set("no-progress")
 	}
 	if !have.IsZero() {
 		request.Haves = []plumbing.Hash{have}
@@ -156,25 +164,16 @@ func fetchRequest(refs *packp.AdvRefs, want, have plumbing.Hash) *packp.UploadPa
 // filesRequest requests files by their hashes, if the server allows that, and otherwise all files
 // of a commit.
 func filesRequest(refs *packp.AdvRefs, tip plumbing.Hash, hashes []plumbing.Hash) *packp.UploadPackRequest {
-	request := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
-	request.Wants = []plumbing.Hash{tip}
-	byHash := refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) ||
-		refs.Capabilities.Supports("allow-any-sha1-in-want")
-	switch {
-	case byHash:
-		request.Wants = hashes
-	case refs.Capabilities.Supports(capability.Shallow):
-		_ = request.Capabilities.Set(capability.Shallow)
-		request.Depth = packp.DepthCommits(1)
+	if refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) ||
+		refs.Capabilities.Supports("allow-any-sha1-in-want") {
+		return newRequest(refs, hashes...)
 	}
-	if refs.Capabilities.Supports("no-progress") {
-		_ = request.Capabilities.Set("no-progress")
-	}
+	request := newRequest(refs, tip)
+	withoutHistory(refs, request)
 	return request
 }
 
-// pushRequest moves the branch from one commit to another. The server compares, and rejects the
-// push if the branch has moved.
+// pushRequest moves the branch, which the server rejects if the branch is not at from.
 func (r *remote) pushRequest(
 	refs *packp.AdvRefs, from, to plumbing.Hash, pack io.ReadCloser,
 ) *packp.ReferenceUpdateRequest {
@@ -197,7 +196,7 @@ func checkFormat(refs *packp.AdvRefs) error {
 	return nil
 }
 
-// limited is a reader that fails with errTooLarge after a number of bytes.
+// limited fails with errTooLarge after a number of bytes.
 type limited struct {
 	io.Reader
 	left int64
@@ -209,13 +208,4 @@ func (l *limited) Read(p []byte) (int, error) {
 		return 0, errTooLarge
 	}
 	return n, err
-}
-
-// localPath returns the path of a repository on this machine.
-func (r *remote) localPath() (string, error) {
-	path := filepath.FromSlash(r.endpoint.Path)
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return "", transport.ErrRepositoryNotFound
-	}
-	return path, nil
 }

@@ -6,6 +6,7 @@ package git
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 type kind int
@@ -33,8 +35,7 @@ type call struct {
 	folder []string // of the cluster
 	commit Commit
 	found  []bool
-	// files and contents are the result of comparing: the files, which are nil if they do not
-	// exist, and the contents of files that differ.
+	// The result of comparing: the files, or nil, and the contents of files that differ.
 	files    []*object.TreeEntry
 	contents map[plumbing.Hash]packed
 
@@ -56,20 +57,19 @@ const (
 	maxBytes  = 16 << 20
 )
 
-// probeAgain is the minimum time between two probes of a server that did not answer, for all
-// clusters together: the engine probes for each cluster, and a repository may have thousands.
+// probeAgain is the minimum time between two probes of a server that did not answer: a repository
+// may have thousands of clusters.
 const probeAgain = 250 * time.Millisecond
 
 // repository is a branch that connectors share. Calls that arrive during a request to the server
-// wait, and are then handled together: one request for all reads, and one push with a commit for
-// each write. The goroutine that handles them exists only while calls wait.
+// are then handled together: one request for all reads, and one push with a commit for each write.
+// The goroutine that handles them exists only while calls wait.
 type repository struct {
 	remote  *remote
 	options Options
 	users   int // guarded by Connectors.mu
 	working sync.WaitGroup
-	// prober answers probes. They must not wait for a long push, because they show whether it makes
-	// sense to wait.
+	// prober answers probes, which must not wait for a long push.
 	prober *repository
 
 	mu      sync.Mutex
@@ -95,10 +95,9 @@ func (r *repository) close() {
 	r.remote.close()
 }
 
-// do queues a call, and waits for it.
 func (r *repository) do(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
-		return endedError(err)
+		return driver.Ended(err)
 	}
 	c.ctx, c.done = ctx, make(chan struct{})
 	r.mu.Lock()
@@ -112,7 +111,7 @@ func (r *repository) do(ctx context.Context, c *call) error {
 	case <-c.done:
 		return c.err
 	case <-ctx.Done():
-		return endedError(ctx.Err())
+		return driver.Ended(ctx.Err())
 	}
 }
 
@@ -132,8 +131,7 @@ func (r *repository) work() {
 func (r *repository) next() []*call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []*call
-	var rest []*call
+	var out, rest []*call
 	writes, size := 0, int64(0)
 	for _, c := range r.queue {
 		if c.ctx.Err() != nil {
@@ -204,10 +202,7 @@ func (r *repository) serve(ctx context.Context, calls []*call) {
 
 // ask answers probes and reads with one request to the server.
 func (r *repository) ask(ctx context.Context, calls []*call) {
-	probes := true
-	for _, c := range calls {
-		probes = probes && c.kind == probing
-	}
+	probes := !slices.ContainsFunc(calls, func(c *call) bool { return c.kind != probing })
 	now := r.options.Clock.Now()
 	if since := now.Sub(r.silentTime); probes && r.silent != nil && since >= 0 && since < probeAgain {
 		for _, c := range calls {
@@ -241,7 +236,6 @@ func (r *repository) answerAll(ctx context.Context, calls []*call, update bool) 
 	return err
 }
 
-// find looks for the files of a call at the tip.
 func (r *repository) find(c *call) error {
 	if c.kind == probing {
 		return nil

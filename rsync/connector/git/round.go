@@ -62,13 +62,8 @@ func (r *repository) look(ctx context.Context, update bool) error {
 
 // take makes a fetched commit the tip.
 func (r *repository) take(tip plumbing.Hash, got map[plumbing.Hash]packed) error {
-	var o plumbing.MemoryObject
-	o.SetType(plumbing.CommitObject)
-	if _, err := o.Write(got[tip].raw); err != nil {
-		return err
-	}
 	var c object.Commit
-	if err := c.Decode(&o); err != nil || got[tip].kind != plumbing.CommitObject {
+	if err := c.Decode(memory(plumbing.CommitObject, got[tip].raw)); err != nil || got[tip].kind != plumbing.CommitObject {
 		r.forget()
 		return errors.Join(errMissing, err)
 	}
@@ -92,8 +87,8 @@ func (r *repository) advance(tip, root plumbing.Hash) {
 	}
 }
 
-// write pushes the commits of all calls at once. If the server rejects them together, each is
-// pushed alone, so a problem of one cluster does not affect others.
+// write pushes the commits of all calls at once, and each alone if the server rejects them
+// together: a problem of one cluster must not affect others.
 func (r *repository) write(ctx context.Context, calls []*call) {
 	err := r.commit(ctx, calls)
 	var refused *refusal
@@ -112,8 +107,7 @@ func (r *repository) write(ctx context.Context, calls []*call) {
 }
 
 // commit makes the commits on the tip of the branch and pushes them, and repeats that while other
-// writers are faster. If an earlier call lost its answer, its commit is found on the server, and is
-// not made again.
+// writers are faster.
 func (r *repository) commit(ctx context.Context, calls []*call) error {
 	for attempt := 1; ; attempt++ {
 		err := r.attempt(ctx, calls)
@@ -153,7 +147,6 @@ func (r *repository) moved(ctx context.Context) (bool, error) {
 	return r.tip != before, err
 }
 
-// attempt makes the commits on the current tip, and pushes them.
 func (r *repository) attempt(ctx context.Context, calls []*call) error {
 	s, err := r.remote.open(ctx, receivePack)
 	if err != nil {
@@ -207,8 +200,7 @@ type plan struct {
 	objects   []plumbing.EncodedObject
 }
 
-// build makes a commit for each call that changes something. A call that cannot be done is
-// answered, and omitted.
+// build makes a commit for each call that changes something, and answers calls that cannot be done.
 func (r *repository) build(calls []*call) (*plan, error) {
 	p := &plan{tip: r.tip, root: r.root}
 	draft, err := newDraft(r.trees, r.root)
@@ -235,7 +227,6 @@ func (r *repository) build(calls []*call) (*plan, error) {
 	return p, err
 }
 
-// append adds a commit to a plan.
 func (r *repository) append(p *plan, d *draft, c Commit) error {
 	root, objects, err := d.write()
 	if err != nil {

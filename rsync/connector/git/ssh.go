@@ -5,6 +5,7 @@ package git
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -21,7 +22,7 @@ import (
 // dialTimeout limits the time to connect, unless the context ends sooner.
 const dialTimeout = 10 * time.Second
 
-// openedKey is a decrypted key. With a passphrase, decryption takes long by design.
+// openedKey caches a decrypted key: with a passphrase, decryption takes long by design.
 type openedKey struct {
 	text []byte
 	keys *gitssh.PublicKeys
@@ -38,7 +39,6 @@ func (o *openedKey) open(user string, text []byte, passphrase string) (*gitssh.P
 	return keys, err
 }
 
-// sshConfig reads the key and the known hosts.
 func (r *remote) sshConfig(address string) (*ssh.ClientConfig, error) {
 	a := r.at.Auth
 	key, err := os.ReadFile(a.SSHKeyFile)
@@ -65,9 +65,8 @@ func (r *remote) sshConfig(address string) (*ssh.ClientConfig, error) {
 	return keys.ClientConfig()
 }
 
-// openSSH connects, and starts the program on the server.
 func (r *remote) openSSH(ctx context.Context, s service) (session, error) {
-	address := net.JoinHostPort(strings.Trim(r.endpoint.Host, "[]"), strconv.Itoa(orDefault(r.endpoint.Port, 22)))
+	address := net.JoinHostPort(strings.Trim(r.endpoint.Host, "[]"), strconv.Itoa(cmp.Or(r.endpoint.Port, 22)))
 	config, err := r.sshConfig(address)
 	if err != nil {
 		return nil, err
@@ -106,7 +105,7 @@ func (r *remote) startSSH(conn net.Conn, address string, config *ssh.ClientConfi
 	if err != nil {
 		return nil, err
 	}
-	out := &stream{complaint: &tail{}}
+	out := &stream{complaint: &head{}}
 	run.Stderr = out.complaint
 	var pipe io.Reader
 	if out.in, err = run.StdinPipe(); err == nil {

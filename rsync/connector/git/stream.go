@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +26,7 @@ import (
 type stream struct {
 	in        io.WriteCloser
 	out       io.Reader
-	complaint *tail        // the standard error of the program
+	complaint *head        // the standard error of the program
 	wait      func() error // until the program has ended and its complaint is complete
 	kill      func()
 
@@ -78,8 +80,8 @@ func (s *stream) push(_ context.Context, request *packp.ReferenceUpdateRequest) 
 	return report, err
 }
 
-// close ends the session, and waits for the program. If no request was sent, it sends a flush
-// packet, because the program would otherwise report an error.
+// close ends the session, and waits for the program, which reports an error without a request or a
+// flush packet.
 func (s *stream) close() {
 	s.once.Do(func() {
 		if !s.fetching && !s.pushing {
@@ -95,8 +97,8 @@ func (s *stream) close() {
 	})
 }
 
-// demux returns the first band of an answer, if the answer has bands. It omits the server's
-// messages for people: they may contain anything, and logs and statuses would show them.
+// demux returns the first band of an answer. It omits the server's messages for people, which may
+// contain anything.
 func demux(capabilities *capability.List, r io.Reader) io.Reader {
 	switch {
 	case capabilities.Supports(capability.Sideband64k):
@@ -117,13 +119,13 @@ func (e *complaintError) Error() string {
 	return "the server said: " + e.text
 }
 
-// tail keeps the beginning of the text that is written to it.
-type tail struct {
+// head keeps the beginning of the text that is written to it.
+type head struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-func (t *tail) Write(p []byte) (int, error) {
+func (t *head) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n := refusalLimit - len(t.text); n > 0 {
@@ -133,7 +135,7 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 // first returns the first line with content.
-func (t *tail) first() string {
+func (t *head) first() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for line := range strings.Lines(string(t.text)) {
@@ -147,14 +149,15 @@ func (t *tail) first() string {
 
 // openLocal runs git's own program for a repository on this machine.
 func (r *remote) openLocal(ctx context.Context, s service) (session, error) {
-	path, err := r.localPath()
-	if err != nil {
-		return nil, err
+	path := filepath.FromSlash(r.endpoint.Path)
+	_, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, transport.ErrRepositoryNotFound
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, "git", strings.TrimPrefix(string(s), "git-"), path)
 	cmd.WaitDelay = time.Second
-	out := &stream{complaint: &tail{}, kill: cancel}
+	out := &stream{complaint: &head{}, kill: cancel}
 	cmd.Stderr = out.complaint
 	var pipe io.Reader
 	if out.in, err = cmd.StdinPipe(); err == nil {

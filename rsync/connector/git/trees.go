@@ -6,6 +6,7 @@ package git
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -15,13 +16,12 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
-// errMissing: a folder was not fetched. It is fetched again.
 var errMissing = errors.New("a folder of the repository was not fetched")
 
-// trees are the folders of one commit, as git's tree objects, without files. They may include
-// folders of earlier commits.
+// trees are the folders of a commit, and of some earlier commits, as git's tree objects.
 type trees map[plumbing.Hash][]byte
 
 // sweep drops all that is not reachable from a root.
@@ -49,20 +49,12 @@ func (t trees) sweep(root plumbing.Hash) trees {
 }
 
 func decodeTree(raw []byte) ([]object.TreeEntry, error) {
-	var o plumbing.MemoryObject
-	o.SetType(plumbing.TreeObject)
-	if _, err := o.Write(raw); err != nil {
-		return nil, err
-	}
 	var t object.Tree
-	if err := t.Decode(&o); err != nil {
-		return nil, err
-	}
-	return t.Entries, nil
+	err := t.Decode(memory(plumbing.TreeObject, raw))
+	return t.Entries, err
 }
 
-// draft has the folders of a commit while they are changed. It loads only folders that are read,
-// and writes only folders that change.
+// draft has the folders of a commit while they are changed. It loads only folders that are read.
 type draft struct {
 	trees trees
 	root  *folder
@@ -98,12 +90,7 @@ func (d *draft) load(h plumbing.Hash) (*folder, error) {
 }
 
 func (f *folder) find(name string) int {
-	for i := range f.entries {
-		if f.entries[i].Name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(f.entries, func(e object.TreeEntry) bool { return e.Name == name })
 }
 
 // child returns a folder in a folder, or nil if it does not exist.
@@ -138,12 +125,11 @@ func (d *draft) file(path []string) (*object.TreeEntry, error) {
 	return &f.entries[i], nil
 }
 
-// isFile reports whether an agent may read an object from an entry with a mode. Another writer may
-// have made a file executable, or put a link in its place. A folder or a submodule is not a file.
+// isFile reports whether an agent may read an object from an entry with a mode: another writer may
+// have made a file executable, or put a link in its place.
 func isFile(m filemode.FileMode) bool { return m != filemode.Dir && m != filemode.Submodule }
 
-// put adds or replaces a file. It rejects a name that is taken, also by a name that differs only in
-// case.
+// put adds or replaces a file. It rejects a name that is taken, regardless of case.
 func (d *draft) put(path []string, h plumbing.Hash) error {
 	f := d.root
 	for i, name := range path[:len(path)-1] {
@@ -204,9 +190,7 @@ func (f *folder) insert(e object.TreeEntry) {
 		return e.Name
 	}
 	i := sort.Search(len(f.entries), func(i int) bool { return key(&f.entries[i]) >= key(&e) })
-	f.entries = append(f.entries, object.TreeEntry{})
-	copy(f.entries[i+1:], f.entries[i:])
-	f.entries[i] = e
+	f.entries = slices.Insert(f.entries, i, e)
 }
 
 // remove deletes a file, and its folders that are then empty, except the first keep folders of its
@@ -226,13 +210,13 @@ func (d *draft) remove(path []string, keep int) (bool, error) {
 			continue
 		}
 		j := f.find(path[i])
-		f.entries = append(f.entries[:j], f.entries[j+1:]...)
+		f.entries = slices.Delete(f.entries, j, j+1)
 		delete(f.loaded, path[i])
 	}
 	return true, nil
 }
 
-// empty reports whether a folder exists and is empty.
+// empty reports whether an existing folder is empty.
 func (d *draft) empty(path []string) (bool, error) {
 	f := d.root
 	var err error
@@ -267,11 +251,7 @@ func (d *draft) write() (plumbing.Hash, []plumbing.EncodedObject, error) {
 		f.dirty = false
 		h := o.Hash()
 		if _, ok := d.trees[h]; !ok {
-			raw, err := content(&o)
-			if err != nil {
-				return h, err
-			}
-			d.trees[h] = raw
+			d.trees[h] = content(&o)
 		}
 		made = append(made, &o)
 		return h, nil
@@ -298,7 +278,7 @@ func (d *draft) edit(c *call) (changed []appcontext.Object, blobs []plumbing.Enc
 		case errors.Is(err, errMissing):
 			return nil, nil, err
 		case err != nil:
-			return nil, nil, fault(connector.ErrTerminal, e.object, "%w", err)
+			return nil, nil, driver.Fault(connector.ErrTerminal, e.object, "%w", err)
 		case did:
 			changed = append(changed, e.object)
 		}
@@ -306,7 +286,6 @@ func (d *draft) edit(c *call) (changed []appcontext.Object, blobs []plumbing.Enc
 	if empty, err := d.empty(c.folder); err != nil || !empty {
 		return changed, blobs, err
 	}
-	keep := &plumbing.MemoryObject{}
-	keep.SetType(plumbing.BlobObject)
+	keep := memory(plumbing.BlobObject, nil)
 	return changed, append(blobs, keep), d.put(append(c.folder[:len(c.folder):len(c.folder)], placeholder), keep.Hash())
 }

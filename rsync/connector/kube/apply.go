@@ -21,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // protected are namespaces that a cluster requires.
@@ -30,7 +31,6 @@ func isProtected(o appcontext.Object) bool {
 	return o.Group == "" && o.Kind == "Namespace" && slices.Contains(protected, o.Name)
 }
 
-// manifest is a decoded manifest.
 type manifest struct {
 	object appcontext.Object
 	gvk    schema.GroupVersionKind
@@ -40,7 +40,7 @@ type manifest struct {
 	owners []types.UID
 }
 
-// Apply applies the objects server-side, in the steps of applySteps. It decodes all manifests
+// Apply applies the objects server-side, in steps. It decodes all manifests
 // before the first request.
 func (c *cluster) Apply(ctx context.Context, batch connector.Batch) error {
 	manifests := make([]*manifest, 0, len(batch.Resources))
@@ -51,7 +51,7 @@ func (c *cluster) Apply(ctx context.Context, batch connector.Batch) error {
 		}
 		manifests = append(manifests, m)
 	}
-	for _, step := range applySteps(batch.Resources) {
+	for _, step := range steps(batch.Resources, false) {
 		if err := c.parallel(step, func(i int) error {
 			m := manifests[i]
 			err := c.apply(ctx, &batch, m)
@@ -72,7 +72,7 @@ func (c *cluster) Apply(ctx context.Context, batch connector.Batch) error {
 // read decodes a manifest, and checks it without a request to the cluster.
 func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 	refuse := func(format string, args ...any) (*manifest, error) {
-		return nil, fault(connector.ErrTerminal, r.Object, format, args...)
+		return nil, driver.Fault(connector.ErrTerminal, r.Object, format, args...)
 	}
 	if limit := c.options.MaxObjectBytes; len(r.Manifest) > limit {
 		return refuse("the manifest has %d bytes and Options.MaxObjectBytes allows %d", len(r.Manifest), limit)
@@ -93,8 +93,7 @@ func (c *cluster) read(r *appcontext.Resource) (*manifest, error) {
 		return refuse("the manifest is neither YAML nor JSON") // the parser's error quotes the manifest
 	}
 	u := unstructured.Unstructured{Object: content}
-	// Manifests that were read from a server have these fields. They would be a precondition, or an
-	// error.
+	// Manifests from a server have these fields, which would be preconditions or errors.
 	for _, field := range serverFields {
 		unstructured.RemoveNestedField(content, "metadata", field)
 	}
@@ -128,7 +127,7 @@ func contentOf(manifest []byte) (map[string]any, error) {
 	return content, err
 }
 
-// apply applies one object, and replaces it if that is necessary and allowed.
+// apply applies one object, and replaces it if necessary and allowed.
 func (c *cluster) apply(ctx context.Context, batch *connector.Batch, m *manifest) error {
 	_, refused := c.patch(ctx, m, false)
 	if refused == nil {
@@ -145,7 +144,7 @@ func (c *cluster) apply(ctx context.Context, batch *connector.Batch, m *manifest
 	case refused == nil:
 		return nil
 	case deleted && refused.fields() != nil:
-		return fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving) // the old object still exists
+		return driver.Fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving) // the old object still exists
 	default:
 		return refused.err
 	}
@@ -171,17 +170,13 @@ func (c *cluster) patch(ctx context.Context, m *manifest, dry bool) (body []byte
 	}
 	var answer error
 	err := c.call(ctx, o, doing, func(ctx context.Context, cl *client) error {
-		answer = c.retryFresh(func(fresh bool) error {
+		answer = retryFresh(func(fresh bool) error {
 			k, err := c.kinds.find(ctx, cl, m.gvk, fresh)
-			switch {
-			case err != nil:
+			if err == nil {
+				err = k.check(o)
+			}
+			if err != nil {
 				return err
-			case !k.patched:
-				return errNotApplied
-			case k.namespaced && o.Namespace == "":
-				return errNoNamespace
-			case !k.namespaced && o.Namespace != "":
-				return errNamespace
 			}
 			request := cl.rest.Patch(types.ApplyPatchType).AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).
 				Param("fieldManager", c.options.FieldManager).Body(m.json)
@@ -207,11 +202,9 @@ func (c *cluster) patch(ctx context.Context, m *manifest, dry bool) (body []byte
 	return body, nil
 }
 
-// metadataOnly accepts the metadata of an object in place of the object.
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// isLeaving reports whether an object is being deleted. It returns false for an answer that is not
-// an object.
+// isLeaving reports whether an answer is an object that is being deleted.
 func isLeaving(body []byte) bool {
 	var object struct {
 		Metadata struct {
@@ -222,7 +215,7 @@ func isLeaving(body []byte) bool {
 }
 
 // retryFresh repeats a call with new discovery if the cached path of its kind is no longer served.
-func (c *cluster) retryFresh(do func(fresh bool) error) error {
+func retryFresh(do func(fresh bool) error) error {
 	err := do(false)
 	if pathGone(err) {
 		return do(true)
@@ -237,16 +230,28 @@ var (
 	errNamespace   = errors.New("the manifest has a metadata.namespace: objects of this kind are cluster-scoped")
 )
 
-// validNames reports whether the name and the namespace are each one segment of a path.
+// check returns an error if an object of the kind cannot have been applied.
+func (k kind) check(o appcontext.Object) error {
+	switch {
+	case !k.patched:
+		return errNotApplied
+	case !validNames(o):
+		return errName
+	case k.namespaced && o.Namespace == "":
+		return errNoNamespace
+	case !k.namespaced && o.Namespace != "":
+		return errNamespace
+	}
+	return nil
+}
+
 func validNames(o appcontext.Object) bool {
 	return len(content.IsPathSegmentName(o.Name)) == 0 &&
 		(o.Namespace == "" || len(content.IsDNS1123Label(o.Namespace)) == 0)
 }
 
-// absent reports whether an error means that an object cannot exist: its kind is not served, or it
-// could never have been applied.
+// absent reports whether an error means that an object cannot exist.
 func absent(err error) bool {
 	return errors.Is(err, errNotServed) || errors.Is(err, errName) || errors.Is(err, errNoNamespace) ||
-		errors.Is(err, errNamespace) ||
-		errors.Is(err, errNotApplied)
+		errors.Is(err, errNamespace) || errors.Is(err, errNotApplied)
 }

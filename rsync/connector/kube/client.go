@@ -4,10 +4,12 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -23,6 +25,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 var (
@@ -30,8 +33,8 @@ var (
 	errStarting = errors.New("the API server is starting and has not loaded its access rules")
 )
 
-// client is a connection pool with the clients that use it. client-go shares pools among equal
-// configurations, and such a pool cannot be closed.
+// client is a connection pool with the clients that use it. The pools of client-go cannot be
+// closed.
 type client struct {
 	http     *http.Client
 	base     *url.URL
@@ -52,19 +55,19 @@ func newClient(config *rest.Config, options Options, left chan struct{}) (*clien
 	if config.UserAgent == "" {
 		config.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
-	// call waits for the rate limit, so that wait does not count for the timeout of a request.
+	// call waits for the rate limit before the timeout of the request begins.
 	limit := config.RateLimiter
-	qps, burst := orDefault(config.QPS, options.QPS), orDefault(config.Burst, options.Burst)
+	qps, burst := cmp.Or(config.QPS, options.QPS), cmp.Or(config.Burst, options.Burst)
 	if limit == nil && qps > 0 {
 		limit = flowcontrol.NewTokenBucketRateLimiter(qps, burst)
 	}
 	config.RateLimiter, config.QPS = nil, -1
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return nil, terminal("the configuration's host is not valid") // the host may contain a password by mistake
+		return nil, driver.Terminal("the configuration's host is not valid") // the host may contain a password by mistake
 	}
 	if base.Scheme != "http" && base.Scheme != "https" {
-		return nil, terminal("the configuration's server has the scheme %q: it can be https or http", base.Scheme)
+		return nil, driver.Terminal("the configuration's server has the scheme %q: it can be https or http", base.Scheme)
 	}
 	base.User = nil
 	cl := &client{base: base, limit: limit}
@@ -80,27 +83,25 @@ func newClient(config *rest.Config, options Options, left chan struct{}) (*clien
 		NegotiatedSerializer: codecs(),
 	}
 	if cl.rest, err = rest.UnversionedRESTClientForConfigAndClient(config, cl.http); err != nil {
-		return nil, terminal("the configuration is not valid")
+		return nil, driver.Terminal("the configuration is not valid")
 	}
 	if cl.metadata, err = metadata.NewForConfigAndClient(config, cl.http); err != nil {
-		return nil, terminal("the configuration is not valid")
+		return nil, driver.Terminal("the configuration is not valid")
 	}
 	return cl, nil
 }
 
-// codecs returns the codecs of statuses and discovery.
 func codecs() runtime.NegotiatedSerializer {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	return serializer.NewCodecFactory(scheme).WithoutConversion()
 }
 
-// connect creates the pool. Like client-go's pools, it has one connection for all requests if the
-// server supports HTTP/2.
+// connect creates the pool.
 func (cl *client) connect(config *rest.Config, options Options, left chan struct{}) error {
 	how, err := config.TransportConfig()
 	if err != nil {
-		return terminal("the configuration's way to get credentials is not valid")
+		return driver.Terminal("the configuration's way to get credentials is not valid")
 	}
 	var pool http.RoundTripper
 	if how.Transport != nil {
@@ -149,7 +150,7 @@ func newTransport(secure *tls.Config, how *transport.Config) *http.Transport {
 
 func (cl *client) close() { cl.idle() }
 
-// ready returns the code of the answer of /readyz, or errNotReady.
+// ready returns the code of the answer of /readyz, and errNotReady for codes from 500.
 func (cl *client) ready(ctx context.Context) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, cl.base.JoinPath("readyz").String(), http.NoBody)
 	if err != nil {
@@ -159,8 +160,8 @@ func (cl *client) ready(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = resp.Body.Close() }()                  // it was read, or is not needed
-	if _, err := readLimited(resp.Body, 64<<10); err != nil { // so the connection can be used again
+	defer func() { _ = resp.Body.Close() }()                                 // it was read, or is not needed
+	if _, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10)); err != nil { // so the connection can be used again
 		return 0, err
 	}
 	if resp.StatusCode >= http.StatusInternalServerError {
@@ -184,12 +185,9 @@ func (l *limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// path returns the path of a resource, or of one object if name is not empty.
+// path returns the path of an object, or of all objects if name is empty.
 func (k kind) path(namespace, name string) []string {
-	parts := []string{"/apis", k.resource.Group, k.resource.Version}
-	if k.resource.Group == "" {
-		parts = []string{"/api", k.resource.Version}
-	}
+	parts := apiPath(k.resource.GroupVersion())
 	if k.namespaced {
 		parts = append(parts, "namespaces", namespace)
 	}
@@ -198,4 +196,11 @@ func (k kind) path(namespace, name string) []string {
 		parts = append(parts, name)
 	}
 	return parts
+}
+
+func apiPath(gv schema.GroupVersion) []string {
+	if gv.Group == "" {
+		return []string{"/api", gv.Version}
+	}
+	return []string{"/apis", gv.Group, gv.Version}
 }

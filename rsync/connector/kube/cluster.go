@@ -6,17 +6,17 @@ package kube
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // cluster has the state that the connectors of one cluster share.
@@ -39,10 +39,12 @@ type cluster struct {
 }
 
 func newCluster(id appcontext.ClusterID, at Cluster, options Options) *cluster {
-	c := &cluster{id: id, at: at, options: options, opening: make(chan struct{}, 1), left: make(chan struct{}, maxLeft)}
-	c.questions = newQuestions(options)
-	c.interest.clock = options.Clock
-	return c
+	objects, followed := map[pair]map[string]wanted{}, map[pair]map[string]wanted{}
+	return &cluster{
+		id: id, at: at, options: options, questions: newQuestions(options),
+		interest: interest{clock: options.Clock, objects: objects, followed: followed},
+		opening:  make(chan struct{}, 1), left: make(chan struct{}, maxLeft),
+	}
 }
 
 // acquire returns the client, which it opens if necessary. The caller must call giveBack.
@@ -70,15 +72,7 @@ func (c *cluster) acquire(ctx context.Context) (*client, error) {
 	return c.use(cl), nil
 }
 
-// acquireWithin is acquire within Options.Timeout.
-func (c *cluster) acquireWithin(ctx context.Context) (*client, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-	return c.acquire(ctx)
-}
-
-// use adds a user to the current client, and returns the client. If fresh is not nil, it is the new
-// current client.
+// use adds a user to the current client, which fresh replaces if it is not nil.
 func (c *cluster) use(fresh *client) *client {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,21 +110,23 @@ func (c *cluster) closeUnused(cl *client) {
 	}
 }
 
-// call runs a function with the client within Options.Timeout, and adds a class to its error.
+// call runs a function with the client within Options.Timeout, and classifies its error.
 func (c *cluster) call(
 	ctx context.Context, object appcontext.Object, doing string, do func(context.Context, *client) error,
 ) error {
 	if err := ctx.Err(); err != nil {
-		return endedError(err)
+		return driver.Ended(err)
 	}
-	cl, err := c.acquireWithin(ctx)
+	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	cl, err := c.acquire(limited)
+	cancel()
 	if err != nil {
 		return c.failed(ctx, object, "open the configuration", err)
 	}
 	defer c.giveBack(cl)
 	if cl.limit != nil {
 		if err := cl.limit.Wait(ctx); err != nil {
-			return fault(connector.ErrRetryable, object,
+			return driver.Fault(connector.ErrRetryable, object,
 				"%s: the limit of requests per second, Options.QPS, did not admit the request in time", doing)
 		}
 	}
@@ -138,27 +134,21 @@ func (c *cluster) call(
 	quiet, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), c.options.Timeout)
 	defer cancel()
 	if err := do(quiet, cl); err != nil {
-		if isUnauthorized(err) {
+		if apierrors.IsUnauthorized(err) {
 			c.retire(cl)
 		}
-		if isForbidden(err) && starting(quiet, cl) {
-			err = errStarting
+		if apierrors.IsForbidden(err) { // as is every request until the server has read the roles
+			if _, notReady := cl.ready(quiet); errors.Is(notReady, errNotReady) {
+				err = errStarting
+			}
 		}
 		return c.failed(ctx, object, doing, err)
 	}
 	return nil
 }
 
-// starting reports whether the server is still starting: until it has read the roles, it forbids
-// every request.
-func starting(ctx context.Context, cl *client) bool {
-	_, err := cl.ready(ctx)
-	return errors.Is(err, errNotReady)
-}
-
-// Probe requests /readyz, independently of other requests and their limits. It accepts every
-// answer, even if access is denied, except an answer that the server is not ready. A gateway sends
-// the same answer for a server that it does not reach.
+// Probe requests /readyz, independently of other requests and their limits. It accepts every answer
+// except that the server is not ready.
 func (c *cluster) Probe(ctx context.Context) error {
 	quiet, cancel := context.WithTimeout(klog.NewContext(ctx, logr.Discard()), c.options.Timeout)
 	defer cancel()
@@ -183,15 +173,13 @@ func (c *cluster) Probe(ctx context.Context) error {
 		}
 		return nil
 	case !errors.Is(err, errNotReady) && !errors.Is(ctx.Err(), context.Canceled):
-		// Earlier connections may hang long after the network is back, so the next probe opens a
-		// new one. The address or the CA may also have changed.
-		c.retire(cl)
+		c.retire(cl) // see maxSilence; the address or the CA may also have changed
 	}
 	return c.failed(ctx, appcontext.Object{}, "probe", err)
 }
 
-// maxSilence limits the time without an answer to a probe. After that the next probe opens a new
-// connection: the old connection may hang for minutes after the network is back.
+// maxSilence is the time without an answer after which the next probe opens a new connection: the
+// old connection may hang for minutes after the network is back.
 const maxSilence = 4 * time.Second
 
 // silent reports whether a probe of a client has had no answer for maxSilence. Otherwise a probe
@@ -203,14 +191,4 @@ func (c *cluster) silent(cl *client) bool {
 		cl.probed = time.Now()
 	}
 	return time.Since(cl.probed) > maxSilence
-}
-
-// readLimited reads up to limit bytes.
-func readLimited(r io.Reader, limit int64) ([]byte, error) {
-	return io.ReadAll(io.LimitReader(r, limit))
-}
-
-// fault returns an error with a class and an object.
-func fault(class error, object appcontext.Object, format string, args ...any) error {
-	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf(format, args...)}
 }

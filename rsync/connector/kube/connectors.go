@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // Connectors implements [connector.Connectors] for clusters with a reachable API server. It may be
@@ -26,17 +26,16 @@ type Connectors struct {
 }
 
 // New returns Connectors for clusters. A key is provider+cluster, provider+* for the other clusters
-// of a provider, or * for all others. For keys with * use Load: with Config or Kubeconfig all
-// matching names are the same cluster. New reads no file and makes no calls. It returns
-// [ErrInvalid].
+// of a provider, or * for all others. For keys with * use Load, because Config and Kubeconfig are
+// one cluster. New reads no file and makes no calls. It returns [ErrInvalid].
 func New(clusters map[string]Cluster, options Options) (*Connectors, error) {
 	options, err := options.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(clusters)) {
-		if provider, cluster, ok := strings.Cut(key, "+"); key != "*" && (!ok || provider == "" || cluster == "") {
-			return nil, fmt.Errorf("%w: key %q: must be provider+cluster, provider+* or *", ErrInvalid, key)
+		if err := driver.CheckKey(key); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		if err := clusters[key].validate(); err != nil {
 			return nil, fmt.Errorf("clusters %s: %w", key, err)
@@ -49,16 +48,15 @@ func New(clusters map[string]Cluster, options Options) (*Connectors, error) {
 // configuration. For a cluster without a key in New it returns a terminal error.
 func (c *Connectors) Connector(_ context.Context, provider, name string) (connector.Connector, error) {
 	id := appcontext.ClusterID{Provider: provider, Name: name}
-	for _, key := range []string{id.String(), provider + "+*", "*"} {
-		if at, ok := c.clusters[key]; ok {
-			of := c.use(id, at)
-			return &conn{cluster: of, release: sync.OnceFunc(func() { c.release(of) })}, nil
-		}
+	at, ok := driver.Find(c.clusters, id)
+	if !ok {
+		return nil, driver.Terminal("no API server is configured for the cluster %s", id)
 	}
-	return nil, terminal("no API server is configured for the cluster %s", id)
+	of := c.use(id, at)
+	return &conn{cluster: of, release: sync.OnceFunc(func() { c.release(of) })}, nil
 }
 
-// use begins the use of a cluster, which all its connectors share.
+// use begins the use of a cluster.
 func (c *Connectors) use(id appcontext.ClusterID, at Cluster) *cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,25 +71,19 @@ func (c *Connectors) use(id appcontext.ClusterID, at Cluster) *cluster {
 
 // release ends the use of a cluster. The last release closes the cluster.
 func (c *Connectors) release(of *cluster) {
-	if c.isLast(of) {
+	c.mu.Lock()
+	of.connectors--
+	last := of.connectors == 0
+	if last {
+		delete(c.open, of.id)
+	}
+	c.mu.Unlock()
+	if last {
 		of.questions.close()
 		of.retire(nil)
 	}
 }
 
-// isLast reports whether the last user of a cluster has left.
-func (c *Connectors) isLast(of *cluster) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	of.connectors--
-	if of.connectors > 0 {
-		return false
-	}
-	delete(c.open, of.id)
-	return true
-}
-
-// conn is a connector. All connectors of a cluster share the cluster.
 type conn struct {
 	*cluster
 	release func()

@@ -20,8 +20,8 @@ import (
 // without a waiting caller count too.
 const maxLeft = 128
 
-// credentialsError is the error of a request that could not be sent, because its credentials could
-// not be obtained, or not in time. The underlying error may contain a secret, so the text omits it.
+// credentialsError is the error of a request without credentials, or without them in time. The
+// underlying error may contain a secret, so the text omits it.
 type credentialsError struct {
 	from string
 	err  error
@@ -109,7 +109,6 @@ func (i *impatient) failed(sent *atomic.Bool, err error) error {
 	return &credentialsError{i.from, err}
 }
 
-// noteSent records that a request has its credentials.
 func noteSent(req *http.Request) {
 	if sent, ok := req.Context().Value(sentKey{}).(*atomic.Bool); ok {
 		sent.Store(true)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // definition has the relevant fields of a CustomResourceDefinition.
@@ -23,8 +24,8 @@ type definition struct {
 	versions    []string // the served versions
 }
 
-// establishPoll is the interval at which a definition is read. An API server needs about 20 ms to
-// establish a definition, and up to seconds to serve it.
+// establishPoll is the interval at which a definition is read. An API server needs between 20 ms
+// and seconds to serve it.
 const establishPoll = 50 * time.Millisecond
 
 func isDefinition(o appcontext.Object) bool {
@@ -61,9 +62,9 @@ func (c *cluster) established(ctx context.Context, m *manifest) error {
 		})
 	switch {
 	case ctx.Err() != nil:
-		return endedError(ctx.Err())
+		return driver.Ended(ctx.Err())
 	case limited.Err() != nil:
-		return fault(connector.ErrRetryable, m.object, "after %s it is not served yet: %s", c.options.EstablishTimeout,
+		return driver.Fault(connector.ErrRetryable, m.object, "after %s it is not served yet: %s", c.options.EstablishTimeout,
 			reason)
 	}
 	return err
@@ -78,7 +79,7 @@ func (c *cluster) look(ctx context.Context, m *manifest) (reason string, err err
 	}
 	switch s := r.states[0]; {
 	case s.Failed:
-		return "", fault(connector.ErrTerminal, m.object, "it cannot be established: %s", s.Message)
+		return "", driver.Fault(connector.ErrTerminal, m.object, "it cannot be established: %s", s.Message)
 	case !s.Ready:
 		return s.Message, nil
 	}

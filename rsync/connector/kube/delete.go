@@ -15,20 +15,21 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
-// Delete requests the deletion of the objects, in the steps of deleteSteps. It stops when the
+// Delete requests the deletion of the objects, in steps. It stops when the
 // cluster rejects a request.
 func (c *cluster) Delete(ctx context.Context, batch connector.Batch) error {
 	if err := ctx.Err(); err != nil {
-		return endedError(err)
+		return driver.Ended(err)
 	}
 	for i := range batch.Resources {
 		if o := batch.Resources[i].Object; isProtected(o) {
-			return fault(connector.ErrTerminal, o, "the namespace is protected, and is not deleted")
+			return driver.Fault(connector.ErrTerminal, o, "the namespace is protected, and is not deleted")
 		}
 	}
-	for _, step := range deleteSteps(batch.Resources) {
+	for _, step := range steps(batch.Resources, true) {
 		if err := c.parallel(step, func(i int) error {
 			err := c.delete(ctx, &batch.Resources[i])
 			if err == nil {
@@ -52,11 +53,7 @@ func (c *cluster) delete(ctx context.Context, r *appcontext.Resource) error {
 	o, gvk := r.Object, c.kindOf(r)
 	return c.call(ctx, o, "delete", func(ctx context.Context, cl *client) error {
 		c.interest.want(gvk, o, gone)
-		err := c.retryFresh(func(fresh bool) error {
-			k, err := c.place(ctx, cl, gvk, o, fresh)
-			if err != nil {
-				return err
-			}
+		err := c.served(ctx, cl, gvk, o, func(k kind) error {
 			return cl.rest.Delete().AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).Body(options).Do(ctx).Error()
 		})
 		if absent(err) || apierrors.IsNotFound(err) && !pathGone(err) {
@@ -85,24 +82,27 @@ func (c *cluster) kindOf(r *appcontext.Resource) schema.GroupVersionKind {
 	return gvk
 }
 
-// place returns the served kind of an object. An object that was applied in a version that is no
-// longer served still exists in other versions.
+// place returns the served kind of an object, also in another version.
 func (c *cluster) place(
 	ctx context.Context, cl *client, gvk schema.GroupVersionKind, o appcontext.Object, fresh bool,
 ) (kind, error) {
 	k, err := c.kinds.find(ctx, cl, gvk, fresh)
-	var other *otherVersionError
-	switch {
-	case err != nil && !errors.As(err, &other):
+	if err != nil && !errors.As(err, new(*otherVersionError)) {
 		return k, err
-	case !k.patched:
-		return k, errNotApplied
-	case !validNames(o):
-		return k, errName
-	case k.namespaced && o.Namespace == "":
-		return k, errNoNamespace
-	case !k.namespaced && o.Namespace != "":
-		return k, errNamespace
 	}
-	return k, nil
+	return k, k.check(o)
+}
+
+// served calls a function with the served kind of an object, and again after new discovery if the
+// path of the cached kind is no longer served.
+func (c *cluster) served(
+	ctx context.Context, cl *client, gvk schema.GroupVersionKind, o appcontext.Object, do func(kind) error,
+) error {
+	return retryFresh(func(fresh bool) error {
+		k, err := c.place(ctx, cl, gvk, o, fresh)
+		if err != nil {
+			return err
+		}
+		return do(k)
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/fielddiff"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 var _ connector.Differ = &cluster{}
@@ -51,7 +52,7 @@ func unknown(change *connector.Change, err error) error {
 	if err == nil || !errors.Is(err, connector.ErrTerminal) {
 		return err
 	}
-	change.Kind, change.Message = connector.ChangeKindUnknown, causeOf(err).Error()
+	change.Kind, change.Message = connector.ChangeKindUnknown, driver.Cause(err).Error()
 	return nil
 }
 
@@ -74,7 +75,7 @@ func (c *cluster) diffApply(
 ) error {
 	m, err := c.read(r)
 	if err != nil {
-		change.Kind, change.Message = connector.ChangeKindRefused, causeOf(err).Error()
+		change.Kind, change.Message = connector.ChangeKindRefused, driver.Cause(err).Error()
 		return nil
 	}
 	live, err := c.getObject(ctx, m.gvk, m.object)
@@ -117,7 +118,7 @@ func (c *cluster) diffRefused(
 	case live != nil && live.GetDeletionTimestamp() != nil:
 		change.Kind, change.Message = connector.ChangeKindCreate, errLeaving.Error()
 	case live == nil && isPremature(refused.answer):
-		change.Kind, change.Message = connector.ChangeKindCreate, "not checked: "+causeOf(err).Error()
+		change.Kind, change.Message = connector.ChangeKindCreate, "not checked: "+driver.Cause(err).Error()
 	case isDryRunRefused(refused.answer):
 		change.Kind = connector.ChangeKindCreate
 		if live != nil {
@@ -125,7 +126,7 @@ func (c *cluster) diffRefused(
 		}
 		change.Message = "not checked: a webhook of the cluster does not support dry runs"
 	case errors.Is(connector.ClassOf(err), connector.ErrTerminal):
-		change.Kind, change.Message = connector.ChangeKindRefused, causeOf(err).Error()
+		change.Kind, change.Message = connector.ChangeKindRefused, driver.Cause(err).Error()
 	default:
 		return err
 	}

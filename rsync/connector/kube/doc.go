@@ -12,8 +12,8 @@
 //
 // go run ./examples/rsync serve --kubeconfig-dir DIR is a program with such clusters.
 //
-// The connectors of a cluster share one client: one connection with HTTP/2, one rate limit, and one
-// cache of the kinds that the cluster serves.
+// The connectors of a cluster share one connection with HTTP/2, one rate limit, and one cache of
+// the kinds that the cluster serves.
 //
 // # Apply
 //
@@ -25,10 +25,8 @@
 // objects, so a batch has no time limit.
 //
 // [Options].FieldManager owns the fields of a manifest. Fields that the manifest no longer has are
-// removed. A field of another manager is an error that names the field, unless [Options].Force is
-// set. Metadata that servers write, for example resourceVersion, uid and managedFields, is omitted.
-//
-// To apply an object that is being deleted is a retryable error until the object is gone.
+// removed. A field of another manager is an error, unless [Options].Force is set. Metadata that
+// servers write is omitted. An object that is being deleted is a retryable error until it is gone.
 //
 // # Immutable fields
 //
@@ -42,29 +40,28 @@
 //   - has no owner that its manifest does not name, and
 //   - no other app context holds, except those that the update replaces.
 //
-// Otherwise the error gives the reason. Namespaces and CustomResourceDefinitions are never replaced.
+// Otherwise the error gives the reason. Namespaces and CustomResourceDefinitions are never
+// replaced.
 //
 // # Namespaces
 //
-// A manifest must have its namespace. There is no default: for the engine, an object without a
-// namespace and the same object in the namespace default are two objects, but for the cluster they
-// are one. An update from the first to the second would delete it.
+// A manifest must have its namespace. With a default, an object without a namespace and the same
+// object in the namespace default would be two objects for the engine and one for the cluster, so
+// an update from the first to the second would delete it.
 //
 // # Delete
 //
 // Delete deletes objects in the order of the batch, then CustomResourceDefinitions, then
-// Namespaces. The engine passes batches in reverse order. An object that does not exist, that has a
-// kind that the cluster does not serve, or that can never have been applied is no error. The
+// Namespaces. An object that does not exist or can never have been applied is no error. The
 // namespaces default, kube-system, kube-public and kube-node-lease are neither deleted nor applied.
 //
 // # Differences
 //
 // The connector is a [connector.Differ]. It compares the live object with the result of a
-// server-side dry run, so defaults, removed fields and fields of other managers are those of the
-// real apply. There are three differences: random values, for example node ports; objects in a
-// Namespace or of a kind that does not exist yet, which are reported as created without a check;
-// and replaced objects, which have only the fields of the manifest. Values of Secrets and their
-// annotations are redacted.
+// server-side dry run. It differs from the real apply in random values, for example node ports; in
+// objects in a Namespace or of a kind that does not exist yet, which are reported as created
+// without a check; and in replaced objects, which have only the fields of the manifest. Values of
+// Secrets and their annotations are redacted.
 //
 // # States
 //
@@ -75,17 +72,14 @@
 // customization. A Deployment beyond its progress deadline has failed.
 //
 // Ten objects or more of one kind in one namespace are read with a list, unless the namespace has
-// more than 50 other objects for each of them. Otherwise objects are read one by one.
-//
-// The connector watches the metadata of the kinds and namespaces of objects for which the engine
-// waits or which it observes: see [Options].MaxWatches. Nothing else is watched, and no object is
-// cached.
+// more than 50 other objects for each of them. The connector watches only the metadata of the kinds
+// and namespaces of objects for which the engine waits or which it observes: see
+// [Options].MaxWatches. No object is cached.
 //
 // # Errors
 //
-// Errors are [connector.Error]s. Their texts have no content of manifests and no credentials. They
-// include messages of servers and webhooks only if these cannot quote any. Therefore errors name an
-// invalid field, but not its value.
+// Errors are [connector.Error]s. Their texts have no content of manifests and no credentials: they
+// name an invalid field, but not its value, and omit messages that may quote any.
 //
 //	unreachable  no connection, an unknown host, no answer in time, an unverified certificate; HTTP
 //	             502, 503 and 504 of a gateway; a program for credentials that does not end
@@ -100,15 +94,13 @@
 //	             [Options].AwaitKinds: definitions may be in the same batch, in a crd-install hook,
 //	             or in an app that this one depends on); a protected namespace; a wrong kubeconfig
 //
-// The engine's backoff replaces Retry-After. Probe requests /readyz. It accepts any answer, except
-// an answer that the server or the server behind a gateway is not ready. After a probe without an
-// answer, the next one reads the configuration and connects again.
+// The engine's backoff replaces Retry-After. Probe requests /readyz, and accepts any answer except
+// that the server, also behind a gateway, is not ready.
 //
 // # Rights
 //
 // The user needs the verbs patch, create, get and delete for the applied kinds, also for Diff. The
 // connector uses list if it is allowed, and list and watch to notice changes. A kubeconfig may name
-// a program for credentials, which this process runs: use only trusted kubeconfigs. The program has
-// no terminal, and its standard error is that of this process. A call does not wait for the program
-// after its own time limit, and its error names the program.
+// a program for credentials, which this process runs without a terminal: use only trusted
+// kubeconfigs. A call does not wait for the program after its own time limit.
 package kube

@@ -23,10 +23,8 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
-
-func isUnauthorized(err error) bool { return apierrors.IsUnauthorized(err) }
-func isForbidden(err error) bool    { return apierrors.IsForbidden(err) }
 
 // failed returns an error with a class, and with a text without content of manifests.
 func (c *cluster) failed(ctx context.Context, object appcontext.Object, doing string, err error) error {
@@ -41,39 +39,15 @@ func (c *cluster) failed(ctx context.Context, object appcontext.Object, doing st
 	if ended := ctx.Err(); ended != nil {
 		// otherwise users would look for the cause on the cluster
 		if errors.As(err, &credentials) && credentials.late() {
-			return fault(connector.ErrUnreachable, object, "%s: %w", doing, credentials)
+			return driver.Fault(connector.ErrUnreachable, object, "%s: %w", doing, credentials)
 		}
-		return endedError(ended)
+		return driver.Ended(ended)
 	}
 	text, class := explain(err)
 	if errors.Is(err, errNotServed) && c.options.AwaitKinds {
 		class = connector.ErrRetryable
 	}
-	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf("%s: %s", doing, clip(text))}
-}
-
-// endedError returns the error of a call with an ended context. After a deadline the cluster counts
-// as unreachable.
-func endedError(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) {
-		return &connector.Error{Class: connector.ErrUnreachable, Err: err}
-	}
-	return err
-}
-
-// clip returns a text as one line of limited length, for logs.
-func clip(text string) string {
-	const limit = 300
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
+	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf("%s: %s", doing, driver.OneLine(text))}
 }
 
 func printable(s string) bool {
@@ -144,8 +118,7 @@ func explainNetwork(err error) (text string, class error) {
 		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"): // net/http has no types for these
 		return "no connection: " + err.Error(), connector.ErrUnreachable
 	}
-	// The remaining errors come from the source of credentials, for example a program. Their texts
-	// may contain secrets, so they are omitted.
+	// The remaining errors come from the source of credentials, so their texts may contain secrets.
 	return "the request could not be made" + causeType(err), connector.ErrRetryable
 }
 

@@ -13,8 +13,7 @@ import (
 )
 
 // failures has the last logged error of the interpreter for one kind. A mistake in a customization
-// fails for each of its objects. Therefore at most one error a minute is logged, and the same error
-// once.
+// fails for each object, so one error a minute is logged, and the same error once.
 type failures struct {
 	text string
 	at   time.Time

@@ -21,6 +21,7 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 const (
@@ -39,11 +40,10 @@ type pair struct {
 	namespace string
 }
 
-// Get reads the objects: with one list for many objects of one kind in one namespace, and otherwise
-// one by one.
+// Get reads the objects: with a list from listFrom on, and otherwise one by one.
 func (c *cluster) Get(ctx context.Context, batch connector.Batch) ([]connector.State, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, endedError(err)
+		return nil, driver.Ended(err)
 	}
 	r := newReading(len(batch.Resources))
 	states := r.states
@@ -105,7 +105,6 @@ func newReading(n int) *reading {
 	return &reading{states: make([]connector.State, n), found: make([]*found, n)}
 }
 
-// interpret calls the interpreter for the objects that were read.
 func (c *cluster) interpret(ctx context.Context, r *reading) error {
 	ask := slices.DeleteFunc(r.found, func(f *found) bool { return f == nil })
 	if len(ask) == 0 {
@@ -113,7 +112,7 @@ func (c *cluster) interpret(ctx context.Context, r *reading) error {
 	}
 	c.questions.judge(ctx, ask)
 	if err := ctx.Err(); err != nil {
-		return endedError(err)
+		return driver.Ended(err)
 	}
 	for _, f := range ask {
 		c.interest.seen(f.gvk, f.state, false)
@@ -121,7 +120,6 @@ func (c *cluster) interpret(ctx context.Context, r *reading) error {
 	return nil
 }
 
-// getOne fills in the state of an object.
 func (c *cluster) getOne(ctx context.Context, gvk schema.GroupVersionKind, r *reading, i int) error {
 	u, err := c.getObject(ctx, gvk, r.states[i].Object)
 	if err != nil {
@@ -137,11 +135,8 @@ func (c *cluster) getObject(
 ) (*unstructured.Unstructured, error) {
 	var body []byte
 	err := c.call(ctx, o, "get", func(ctx context.Context, cl *client) error {
-		err := c.retryFresh(func(fresh bool) error {
-			k, err := c.place(ctx, cl, gvk, o, fresh)
-			if err == nil {
-				body, err = raw(cl.rest.Get().AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).Do(ctx))
-			}
+		err := c.served(ctx, cl, gvk, o, func(k kind) (err error) {
+			body, err = raw(cl.rest.Get().AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).Do(ctx))
 			return err
 		})
 		if absent(err) || apierrors.IsNotFound(err) && !pathGone(err) {
@@ -156,11 +151,10 @@ func (c *cluster) getObject(
 	return decode(body, o)
 }
 
-// decode decodes an answer with an object.
 func decode(body []byte, o appcontext.Object) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(body); err != nil || u.GetKind() != o.Kind || u.GetName() != o.Name {
-		return nil, fault(connector.ErrRetryable, o, "get: the answer is not an object")
+		return nil, driver.Fault(connector.ErrRetryable, o, "get: the answer is not an object")
 	}
 	return u, nil
 }
@@ -223,14 +217,10 @@ func (c *cluster) list(ctx context.Context, p pair, places []int, r *reading, do
 func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured.UnstructuredList, error) {
 	var page *unstructured.UnstructuredList
 	// without a name: an invalid name must not affect others
-	kind := appcontext.Object{Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace}
-	err := c.call(ctx, kind, "list", func(ctx context.Context, cl *client) error {
+	of := appcontext.Object{Group: p.gvk.Group, Kind: p.gvk.Kind, Namespace: p.namespace}
+	err := c.call(ctx, of, "list", func(ctx context.Context, cl *client) error {
 		var body []byte
-		err := c.retryFresh(func(fresh bool) error {
-			k, err := c.place(ctx, cl, p.gvk, kind, fresh)
-			if err != nil {
-				return err
-			}
+		err := c.served(ctx, cl, p.gvk, of, func(k kind) (err error) {
 			request := cl.rest.Get().AbsPath(k.path(p.namespace, "")...).MaxRetries(0).
 				Param("limit", strconv.Itoa(pageSize))
 			if token != "" {
@@ -244,14 +234,14 @@ func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured
 		case absent(err):
 			page = &unstructured.UnstructuredList{}
 			return nil
-		case isForbidden(err) || errors.As(err, &large) || apierrors.IsMethodNotSupported(err) ||
+		case apierrors.IsForbidden(err) || errors.As(err, &large) || apierrors.IsMethodNotSupported(err) ||
 			apierrors.IsResourceExpired(err):
 			return nil
 		case err != nil:
 			return err
 		}
-		// A list that cannot be decoded is no failure either. Without the check of its kind, an
-		// answer of another kind would mean that all objects are gone.
+		// Without the check of its kind, an answer of another kind would mean that all objects are
+		// gone.
 		found := &unstructured.UnstructuredList{}
 		if err := found.UnmarshalJSON(body); err == nil && strings.HasSuffix(found.GetKind(), "List") {
 			page = found
@@ -261,8 +251,7 @@ func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured
 	return page, err
 }
 
-// raw returns the body of an answer. The error of Result.Raw is client-go's summary, and not the
-// server's error.
+// raw returns the body of an answer. The error of Result.Raw would be client-go's summary.
 func raw(result rest.Result) ([]byte, error) {
 	if err := result.Error(); err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// recent is the time for which an object is of interest after the last call for it. While the
-// engine waits, it makes calls much more often.
+// recent is the time for which an object is of interest after the last call for it. The engine
+// calls much more often.
 const recent = 5 * time.Minute
 
 // aim is the awaited state of an object.
@@ -36,57 +36,45 @@ type interest struct {
 
 	mu       sync.Mutex
 	objects  map[pair]map[string]wanted
-	followed map[pair]map[string]time.Time // until when
-	changed  wait.Broadcast                // the pairs
+	followed map[pair]map[string]wanted // without an aim
+	changed  wait.Broadcast             // the pairs
 }
 
 type wanted struct {
-	aim     aim
-	touched time.Time
+	aim   aim
+	until time.Time
 }
 
 // want records that an object was applied or deleted.
 func (n *interest) want(gvk schema.GroupVersionKind, o appcontext.Object, a aim) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	p := pair{gvk, o.Namespace}
-	if n.objects == nil {
-		n.objects = map[pair]map[string]wanted{}
-	}
-	if n.objects[p] == nil {
-		n.objects[p] = map[string]wanted{}
-		n.changed.Wake()
-	}
-	n.objects[p][o.Name] = wanted{a, n.clock.Now()}
+	n.put(n.objects, gvk, o, wanted{a, n.clock.Now().Add(recent)})
 }
 
 // follow records that each change of an object must be reported for some time.
 func (n *interest) follow(gvk schema.GroupVersionKind, o appcontext.Object, d time.Duration) {
+	n.put(n.followed, gvk, o, wanted{until: n.clock.Now().Add(d)})
+}
+
+func (n *interest) put(in map[pair]map[string]wanted, gvk schema.GroupVersionKind, o appcontext.Object, w wanted) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := pair{gvk, o.Namespace}
-	if n.followed == nil {
-		n.followed = map[pair]map[string]time.Time{}
-	}
-	if n.followed[p] == nil {
-		n.followed[p] = map[string]time.Time{}
+	if in[p] == nil {
+		in[p] = map[string]wanted{}
 		n.changed.Wake()
 	}
-	n.followed[p][o.Name] = n.clock.Now().Add(d)
+	in[p][o.Name] = w
 }
 
 // settle records that an object has reached its aim.
 func (n *interest) settle(gvk schema.GroupVersionKind, o appcontext.Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.drop(pair{gvk, o.Namespace}, o.Name)
-}
-
-func (n *interest) drop(p pair, name string) {
-	if _, ok := n.objects[p][name]; !ok {
+	p := pair{gvk, o.Namespace}
+	if _, ok := n.objects[p][o.Name]; !ok {
 		return
 	}
-	delete(n.objects[p], name)
+	delete(n.objects[p], o.Name)
 	if len(n.objects[p]) == 0 {
 		delete(n.objects, p)
 		n.changed.Wake()
@@ -117,20 +105,19 @@ func (n *interest) seen(gvk schema.GroupVersionKind, s *connector.State, leaving
 	n.want(gvk, s.Object, w.aim)
 }
 
-// dated is a pair with the time of the last call about one of its objects.
 type dated struct {
 	pair
 	at time.Time
 }
 
-// watched returns the pairs to watch, at most limit, and a channel that is closed when they may
-// have changed. Pairs with awaited objects are first, followed pairs are next, each with the latest
-// first.
+// watched returns up to limit pairs to watch, and a channel that is closed when they may have
+// changed. Pairs with awaited objects are first, then followed pairs, the latest first.
 func (n *interest) watched(limit int) (map[pair]struct{}, <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := map[pair]struct{}{}
-	for _, d := range append(n.awaitedLocked(), n.followedLocked()...) {
+	now := n.clock.Now()
+	for _, d := range append(latest(n.objects, now), latest(n.followed, now)...) {
 		if len(out) == limit {
 			break
 		}
@@ -139,58 +126,30 @@ func (n *interest) watched(limit int) (map[pair]struct{}, <-chan struct{}) {
 	return out, n.changed.Next()
 }
 
-// followedLocked returns the followed pairs, and removes objects that are no longer followed.
-func (n *interest) followedLocked() []dated {
-	now := n.clock.Now()
+// latest returns the pairs with their latest times, and the latest pair first. It removes objects
+// after their time.
+func latest(pairs map[pair]map[string]wanted, now time.Time) []dated {
 	var all []dated
-	for p, objects := range n.followed {
-		var last time.Time
-		for name, until := range objects {
-			switch {
-			case !until.After(now):
-				delete(objects, name)
-			case until.After(last):
-				last = until
-			}
-		}
-		if len(objects) == 0 {
-			delete(n.followed, p)
-			continue
-		}
-		all = append(all, dated{p, last})
-	}
-	latestFirst(all)
-	return all
-}
-
-// awaitedLocked returns the pairs with awaited objects, and removes objects without a recent call.
-func (n *interest) awaitedLocked() []dated {
-	now := n.clock.Now()
-	var all []dated
-	for p, objects := range n.objects {
+	for p, objects := range pairs {
 		var last time.Time
 		for name, w := range objects {
-			if now.Sub(w.touched) > recent {
+			if !w.until.After(now) {
 				delete(objects, name)
-			} else if w.touched.After(last) {
-				last = w.touched
+			} else if w.until.After(last) {
+				last = w.until
 			}
 		}
 		if len(objects) == 0 {
-			delete(n.objects, p)
+			delete(pairs, p)
 			continue
 		}
 		all = append(all, dated{p, last})
 	}
-	latestFirst(all)
-	return all
-}
-
-func latestFirst(all []dated) {
 	slices.SortFunc(all, func(a, b dated) int {
 		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.gvk.String(), b.gvk.String()),
 			cmp.Compare(a.namespace, b.namespace))
 	})
+	return all
 }
 
 // has reports whether an object is awaited or followed.

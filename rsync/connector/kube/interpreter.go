@@ -36,22 +36,19 @@ type Interpreter interface {
 // error as interpreter.ErrNotInterpreted.
 var ErrNotInterpreted = uninterpreted.Err
 
-// mayInterpret reports whether the health of an object counts. The status of an object that is
-// being deleted, or that its controller has not observed yet, does not describe its current spec.
+// mayInterpret reports whether the status of an object describes its current spec.
 func mayInterpret(u *unstructured.Unstructured) bool {
 	observed, found, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
 	return u.GetDeletionTimestamp() == nil && (err != nil || !found || observed >= u.GetGeneration())
 }
 
-// hasRule reports whether this connector, or kstatus, has a rule for the kind. An interpreter does
-// not override the rule: for many interpreters a running Job is healthy, and so is a Deployment
-// with old Pods.
+// hasRule reports whether this connector, or kstatus, has a rule for the kind, which an interpreter
+// does not override: for many interpreters a running Job is healthy.
 func hasRule(o appcontext.Object, u *unstructured.Unstructured) bool {
 	return counted[u.GroupVersionKind().GroupKind()] || isDefinition(o)
 }
 
-// interpreted returns the state of an object after the answer of the interpreter, given the state
-// without one.
+// interpreted returns a state after the answer of the interpreter.
 func interpreted(s connector.State, u *unstructured.Unstructured, healthy bool, err error) connector.State {
 	rule := hasRule(s.Object, u)
 	switch {
@@ -82,8 +79,7 @@ func (e lateError) Error() string {
 	return fmt.Sprintf("the interpreter did not answer within %s", e.after)
 }
 
-// describe returns a text without content of the object, which an error of an interpreter may
-// quote.
+// describe returns a text without content of the object.
 func describe(err error) string {
 	var late lateError
 	switch {

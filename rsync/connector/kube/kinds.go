@@ -23,7 +23,7 @@ type kind struct {
 	patched    bool // whether objects can be patched, which apply requires
 }
 
-// kinds caches the kinds that a cluster serves. It does not cache that a kind is not served.
+// kinds caches the kinds that a cluster serves.
 type kinds struct {
 	mu     sync.Mutex
 	served map[schema.GroupVersionKind]kind
@@ -40,8 +40,7 @@ func (e *otherVersionError) Error() string {
 }
 
 // find returns the kind in this version, or in any version if it is empty. It sends requests only
-// if fresh is set or the kind is not cached. The requests are only for that group, so an
-// unavailable API of another group does no harm.
+// if fresh is set or the kind is not cached, and only for that group.
 func (k *kinds) find(ctx context.Context, cl *client, gvk schema.GroupVersionKind, fresh bool) (kind, error) {
 	if !fresh {
 		k.mu.Lock()
@@ -85,12 +84,8 @@ func (k *kinds) forget(gvk schema.GroupVersionKind) {
 
 // ask requests the resources of a group and version.
 func (k *kinds) ask(ctx context.Context, cl *client, gvk schema.GroupVersionKind) (kind, error) {
-	path := []string{"/apis", gvk.Group, gvk.Version}
-	if gvk.Group == "" {
-		path = []string{"/api", gvk.Version}
-	}
 	var list metav1.APIResourceList
-	switch err := cl.rest.Get().AbsPath(path...).MaxRetries(0).Do(ctx).Into(&list); {
+	switch err := cl.rest.Get().AbsPath(apiPath(gvk.GroupVersion())...).MaxRetries(0).Do(ctx).Into(&list); {
 	case apierrors.IsNotFound(err):
 		return kind{}, errNotServed
 	case err != nil:
@@ -136,8 +131,8 @@ func (cl *client) versions(ctx context.Context, group string) ([]string, error) 
 	return slices.Compact(versions), nil
 }
 
-// pathGone reports whether an error means that nothing is served at a path, and not that an object
-// does not exist. In that case the server answers without a Status, which client-go notes.
+// pathGone reports whether an error means that nothing is served at a path. Then the server answers
+// without a Status, which client-go notes.
 func pathGone(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

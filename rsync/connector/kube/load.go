@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // maxKubeconfig limits a kubeconfig file, in bytes.
@@ -30,14 +32,10 @@ func Directory(dir string) Loader {
 	return func(_ context.Context, cluster appcontext.ClusterID) (*rest.Config, error) {
 		name := cluster.Name
 		if name == "" || name[0] == '.' || strings.ContainsAny(name, "/\\\x00") {
-			return nil, terminal("the cluster's name %q cannot be that of a file", name)
+			return nil, driver.Terminal("the cluster's name %q cannot be that of a file", name)
 		}
 		return loadFile(filepath.Join(dir, name+".kubeconfig"), "")
 	}
-}
-
-func terminal(format string, args ...any) error {
-	return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf(format, args...)}
 }
 
 // load returns a new copy of the configuration.
@@ -53,29 +51,28 @@ func (c Cluster) load(ctx context.Context, id appcontext.ClusterID) (*rest.Confi
 	case err != nil:
 		return nil, err
 	case config == nil:
-		return nil, terminal("Load returned no configuration")
+		return nil, driver.Terminal("Load returned no configuration")
 	}
 	return rest.CopyConfig(config), nil
 }
 
-// loadFile reads a kubeconfig. It omits client-go's error for an invalid file, because the error
-// quotes the content, which may be secret.
+// loadFile reads a kubeconfig. client-go's error for an invalid file may quote secrets.
 func loadFile(file, name string) (*rest.Config, error) {
 	content, err := readFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, terminal("the kubeconfig %s does not exist", file)
+		return nil, driver.Terminal("the kubeconfig %s does not exist", file)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, terminal("the kubeconfig %s may not be read: check its permissions", file)
+		return nil, driver.Terminal("the kubeconfig %s may not be read: check its permissions", file)
 	case err != nil:
 		return nil, &connector.Error{Class: connector.ErrRetryable, Err: fmt.Errorf("the kubeconfig: %w", err)}
 	}
 	if len(content) > maxKubeconfig {
-		return nil, terminal("the kubeconfig %s has more than %d bytes", file, maxKubeconfig)
+		return nil, driver.Terminal("the kubeconfig %s has more than %d bytes", file, maxKubeconfig)
 	}
 	kubeconfig, err := clientcmd.Load(content)
 	if err != nil {
-		return nil, terminal("the file %s is not a kubeconfig", file)
+		return nil, driver.Terminal("the file %s is not a kubeconfig", file)
 	}
 	if name == "" {
 		name = kubeconfig.CurrentContext
@@ -90,12 +87,12 @@ func loadFile(file, name string) (*rest.Config, error) {
 		part.LocationOfOrigin = file
 	}
 	if err := clientcmd.ResolveLocalPaths(kubeconfig); err != nil {
-		return nil, terminal("the kubeconfig %s has paths that cannot be resolved", file)
+		return nil, driver.Terminal("the kubeconfig %s has paths that cannot be resolved", file)
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, name, &clientcmd.ConfigOverrides{}, nil).
 		ClientConfig()
 	if err != nil {
-		return nil, terminal("the kubeconfig %s, context %q, is not valid: check its cluster and its user, and the "+
+		return nil, driver.Terminal("the kubeconfig %s, context %q, is not valid: check its cluster and its user, and the "+
 			"files that they name", file, name)
 	}
 	if config.ExecProvider == nil && config.AuthProvider == nil {
@@ -117,28 +114,28 @@ func classOfTLS(config *rest.Config) error {
 	return connector.ErrTerminal
 }
 
-// readFile reads at most one byte more than allowed.
+// readFile reads at most one byte more than maxKubeconfig.
 func readFile(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was read only
-	return readLimited(f, maxKubeconfig+1)
+	return io.ReadAll(io.LimitReader(f, maxKubeconfig+1))
 }
 
 func checkContext(kubeconfig *clientcmdapi.Config, file, name string) error {
 	if name == "" {
-		return terminal("the kubeconfig %s has no current context: set Cluster.Context", file)
+		return driver.Terminal("the kubeconfig %s has no current context: set Cluster.Context", file)
 	}
 	at := kubeconfig.Contexts[name]
 	switch {
 	case at == nil:
-		return terminal("the kubeconfig %s has no context %q", file, name)
+		return driver.Terminal("the kubeconfig %s has no context %q", file, name)
 	case kubeconfig.Clusters[at.Cluster] == nil:
-		return terminal("the kubeconfig %s, context %q: there is no cluster %q", file, name, at.Cluster)
+		return driver.Terminal("the kubeconfig %s, context %q: there is no cluster %q", file, name, at.Cluster)
 	case at.AuthInfo != "" && kubeconfig.AuthInfos[at.AuthInfo] == nil:
-		return terminal("the kubeconfig %s, context %q: there is no user %q", file, name, at.AuthInfo)
+		return driver.Terminal("the kubeconfig %s, context %q: there is no user %q", file, name, at.AuthInfo)
 	}
 	return nil
 }

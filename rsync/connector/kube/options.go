@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +83,8 @@ func (c Cluster) validate() error {
 
 // Options configures [New]; the zero value is useful.
 type Options struct {
-	// FieldManager is the owner of applied fields: 1 to 128 printable bytes. Do not change it: a
-	// new manager neither changes the fields of the earlier one without Force, nor removes them.
-	// Defaults to "rsync".
+	// FieldManager is the owner of applied fields: 1 to 128 printable bytes. Do not change it: the
+	// fields of the earlier manager stay. Defaults to "rsync".
 	FieldManager string
 	// Force takes ownership of fields of other managers. Without Force a conflict is a terminal
 	// error that names the fields and their owners.
@@ -115,22 +115,20 @@ type Options struct {
 	// MaxWatches limits the watches on one cluster. Each watch has one kind in one namespace. The
 	// engine polls objects beyond the limit. Defaults to 32.
 	MaxWatches int
-	// Interpreter decides whether an object is ready, if it supports the kind. An object of a kind
-	// with its own rule must also satisfy the rule: Pod, Job, Deployment, StatefulSet, DaemonSet,
-	// ReplicaSet, Service, PersistentVolumeClaim and CustomResourceDefinition. A healthy object of
-	// another kind has not failed. An unhealthy object has failed only if it would have failed
-	// without an Interpreter. No object is ready before status.observedGeneration, if it has one,
-	// is its generation.
+	// Interpreter decides whether an object is ready, if it supports the kind. A Pod, Job,
+	// Deployment, StatefulSet, DaemonSet, ReplicaSet, Service, PersistentVolumeClaim and
+	// CustomResourceDefinition must also satisfy the rule of its kind. A healthy object of another
+	// kind has not failed. An unhealthy object has failed only if it would have failed without an
+	// Interpreter. No object is ready before status.observedGeneration, if it has one, is its
+	// generation.
 	//
 	// After an error, or without an answer, the object is not ready. Its message omits the text of
-	// the error, which may quote the object. The log has the text, such as file and line of a
-	// customization: "Failed to interpret the health of an object", with the keys kind, group,
-	// namespace and name, at most once a minute for each kind. For a Secret it omits the text too.
+	// the error, which may quote the object. The log has the text, at most once a minute for each
+	// kind, except for a Secret.
 	//
 	// The interpreter is asked again after 5 s, about Concurrency objects of each kind at a time.
-	// Get waits for answers for at most 1 s. A later answer counts for the next Get, which
-	// [connector.StatusWatcher] requests. If the object has changed meanwhile, it is ready only
-	// after another healthy answer.
+	// Get waits for answers for at most 1 s. A later answer counts for the next Get. If the object
+	// has changed meanwhile, it is ready only after another healthy answer.
 	//
 	// Defaults to no Interpreter.
 	Interpreter Interpreter
@@ -148,32 +146,24 @@ func (o Options) withDefaults() (Options, error) {
 	case len(o.FieldManager) > 128 || !printable(o.FieldManager):
 		return o, fmt.Errorf("%w: Options.FieldManager: must have at most 128 bytes, all printable", ErrInvalid)
 	}
-	o.FieldManager = orDefault(o.FieldManager, "rsync")
-	o.Propagation = orDefault(o.Propagation, metav1.DeletePropagationBackground)
+	o.FieldManager = cmp.Or(o.FieldManager, "rsync")
+	o.Propagation = cmp.Or(o.Propagation, metav1.DeletePropagationBackground)
 	switch o.Propagation {
 	case metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan:
 	default:
 		return o, fmt.Errorf("%w: Options.Propagation: %q: must be Background, Foreground or Orphan", ErrInvalid,
 			o.Propagation)
 	}
-	o.QPS = orDefault(o.QPS, 200)
-	o.Burst = orDefault(o.Burst, 400)
-	o.Timeout = orDefault(o.Timeout, 30*time.Second)
-	o.EstablishTimeout = orDefault(o.EstablishTimeout, 20*time.Second)
-	o.Concurrency = orDefault(o.Concurrency, 16)
-	o.MaxObjectBytes = orDefault(o.MaxObjectBytes, 3<<19)
-	o.MaxResponseBytes = orDefault(o.MaxResponseBytes, 64<<20)
-	o.MaxWatches = orDefault(o.MaxWatches, 32)
+	o.QPS = cmp.Or(o.QPS, 200)
+	o.Burst = cmp.Or(o.Burst, 400)
+	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
+	o.EstablishTimeout = cmp.Or(o.EstablishTimeout, 20*time.Second)
+	o.Concurrency = cmp.Or(o.Concurrency, 16)
+	o.MaxObjectBytes = cmp.Or(o.MaxObjectBytes, 3<<19)
+	o.MaxResponseBytes = cmp.Or(o.MaxResponseBytes, 64<<20)
+	o.MaxWatches = cmp.Or(o.MaxWatches, 32)
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	return o, nil
-}
-
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
 }

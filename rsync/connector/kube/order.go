@@ -16,8 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// independent are kinds that the API server accepts, and that work, regardless of the other
-// existing objects of these kinds.
+// independent are kinds whose objects work regardless of other objects of these kinds.
 var independent = map[schema.GroupKind]bool{
 	{Kind: "ConfigMap"}: true, {Kind: "Secret"}: true, {Kind: "Service"}: true, {Kind: "Endpoints"}: true,
 	{Kind: "PersistentVolumeClaim"}: true, {Kind: "ReplicationController"}: true,
@@ -33,8 +32,7 @@ func groupKind(o appcontext.Object) schema.GroupKind {
 	return schema.GroupKind{Group: o.Group, Kind: o.Kind}
 }
 
-// foundation returns the rank of an object. Other objects need Namespaces, and then
-// CustomResourceDefinitions, in order to exist.
+// foundation returns the rank of an object: others need Namespaces and then definitions to exist.
 func foundation(o appcontext.Object) int {
 	switch {
 	case o.Group == "" && o.Kind == "Namespace":
@@ -45,32 +43,26 @@ func foundation(o appcontext.Object) int {
 	return objects
 }
 
-// The ranks of foundation.
 const (
 	namespaces = iota
 	definitions
 	objects
 )
 
-// applySteps divides resources into steps to apply one after the other. The objects of a step may
-// be applied in parallel. Namespaces and definitions are first. The rest stays in its order:
-// neighbours are one step if they have the same kind, or independent kinds. It returns indexes.
-func applySteps(resources []appcontext.Resource) [][]int {
-	return steps(resources, func(a, b int) int { return a - b })
-}
-
-// deleteSteps is applySteps for a deletion: definitions and Namespaces are last.
-func deleteSteps(resources []appcontext.Resource) [][]int {
-	return steps(resources, func(a, b int) int { return b - a })
-}
-
-func steps(resources []appcontext.Resource, compare func(a, b int) int) [][]int {
+// steps divides resources into steps, one after the other. The objects of a step may be applied, or
+// deleted, in parallel. Namespaces and definitions are first, for a deletion last. The rest stays
+// in its order: neighbours are one step if they have the same kind, or independent kinds. It
+// returns indexes.
+func steps(resources []appcontext.Resource, deletion bool) [][]int {
 	order := make([]int, len(resources))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return compare(foundation(resources[a].Object), foundation(resources[b].Object))
+		if deletion {
+			a, b = b, a
+		}
+		return foundation(resources[a].Object) - foundation(resources[b].Object)
 	})
 	var out [][]int
 	var last schema.GroupKind

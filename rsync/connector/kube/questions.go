@@ -20,19 +20,17 @@ import (
 )
 
 const (
-	// patience limits the time for which a Get waits for the interpreter. A slow interpreter must
-	// not occupy the calls that the engine allows for a cluster, so later answers are for the next
-	// Get.
+	// patience limits the time for which a Get waits for the interpreter: a slow interpreter must
+	// not occupy the calls that the engine allows for a cluster.
 	patience = time.Second
-	// retryAfter is the time for which an error is the answer. Other objects get their turns
-	// meanwhile.
+	// retryAfter is the time for which an error is the answer.
 	retryAfter = 5 * time.Second
 	// forgetAfter is the time for which a late answer waits for a Get.
 	forgetAfter = 15 * time.Second
 )
 
-// questions has the calls to the interpreter for a cluster. Each kind has its own slots, so slow
-// answers for one kind do not delay others.
+// questions has the calls to the interpreter for a cluster. Each kind has its own slots, so it does
+// not delay others.
 type questions struct {
 	interpreter Interpreter
 	timeout     time.Duration
@@ -57,7 +55,6 @@ type slots struct {
 	logged  failures
 }
 
-// subject is the object of a question.
 type subject struct {
 	gvk             schema.GroupVersionKind
 	namespace, name string
@@ -146,12 +143,10 @@ func (q *questions) judge(ctx context.Context, all []*found) {
 // answer counts until then if it is not healthy, or healthy for the second time: a status that
 // changes all the time must not keep an object from being ready.
 func (q *questions) health(
-	ctx context.Context,
-	gvk schema.GroupVersionKind,
-	u *unstructured.Unstructured,
+	ctx context.Context, gvk schema.GroupVersionKind, u *unstructured.Unstructured,
 ) (bool, error) {
 	about := subject{gvk, u.GetNamespace(), u.GetName()}
-	a := q.ask(ctx, about, u)
+	a := q.ask(ctx, about, u, false)
 	if !q.wait(ctx, a) {
 		return false, errPending
 	}
@@ -162,7 +157,7 @@ func (q *questions) health(
 	if fails || a.resource == u.GetResourceVersion() {
 		return a.healthy, a.err
 	}
-	next := q.askAgain(ctx, about, u, a.healthy)
+	next := q.ask(ctx, about, u, a.healthy)
 	switch {
 	case q.wait(ctx, next):
 		return next.healthy, next.err
@@ -183,32 +178,22 @@ func (q *questions) wait(ctx context.Context, a *answer) bool {
 	case <-a.done:
 		return true
 	case <-ctx.Done():
-		return !q.missed(a)
 	}
-}
-
-// missed records that a Get no longer waits for an answer. It returns false if the answer has
-// arrived.
-func (q *questions) missed(a *answer) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
-	case <-a.done:
-		return false
+	case <-a.done: // meanwhile
+		return true
 	default:
 		a.missed = true
-		return true
+		return false
 	}
 }
 
 // ask returns the answer about an object, which may be pending. It returns nil if there is no free
-// slot before ctx ends, and immediately if all questions about the kind are slow.
-func (q *questions) ask(ctx context.Context, about subject, u *unstructured.Unstructured) *answer {
-	return q.askAgain(ctx, about, u, false)
-}
-
-// askAgain is ask after an answer about an earlier status, which may be healthy.
-func (q *questions) askAgain(ctx context.Context, about subject, u *unstructured.Unstructured, healthy bool) *answer {
+// slot before ctx ends, and immediately if all questions about the kind are slow. healthy is the
+// answer about an earlier status.
+func (q *questions) ask(ctx context.Context, about subject, u *unstructured.Unstructured, healthy bool) *answer {
 	version := versionOf(u)
 	if a := q.known(about, version); a != nil {
 		return a
@@ -240,8 +225,7 @@ func (q *questions) askAgain(ctx context.Context, about subject, u *unstructured
 		defer func() { <-kind.taken }()
 		healthy, err := q.put(context.WithoutCancel(ctx), u, a)
 		q.report(ctx, kind, about, err)
-		late := q.answered(kind, a, healthy, err)
-		for _, changed := range late {
+		for _, changed := range q.answered(kind, a, healthy, err) {
 			(*changed)()
 		}
 	})
@@ -262,7 +246,7 @@ func (q *questions) noSlot(kind *slots) {
 }
 
 // answered records the answer to a question. It returns the functions to call if a Get has missed
-// the answer.
+// it.
 func (q *questions) answered(kind *slots, a *answer, healthy bool, err error) (late []*func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -320,16 +304,15 @@ func (q *questions) put(ctx context.Context, u *unstructured.Unstructured, a *an
 	return r.healthy && r.err == nil, r.err
 }
 
-// setHangs records whether a call hangs. Until it returns, there is no further call for its object.
+// setHangs records whether a call hangs. Meanwhile there is no further call for its object.
 func (q *questions) setHangs(a *answer, hangs bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a.hangs = hangs
 }
 
-// versionOf returns a text that differs for versions of an object with a possibly different health.
-// It uses the generation, if the object has one, and so ignores changes of the status: an object
-// with a status that changes all the time would never get an answer from a slow interpreter.
+// versionOf identifies the version of an object, by its generation if it has one: an object with a
+// status that changes all the time would never get an answer from a slow interpreter.
 func versionOf(u *unstructured.Unstructured) string {
 	if generation := u.GetGeneration(); generation > 0 {
 		return fmt.Sprintf("%s/%d", u.GetUID(), generation)
@@ -366,7 +349,6 @@ func (q *questions) known(about subject, version string) *answer {
 	return a
 }
 
-// drop removes an answer, so the next Get asks again.
 func (q *questions) drop(about subject, a *answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -379,8 +361,7 @@ func (q *questions) drop(about subject, a *answer) {
 func (q *questions) forget() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	maps.DeleteFunc(
-		q.answers,
-		func(_ subject, a *answer) bool { return !a.hangs && !a.at.IsZero() && time.Since(a.at) > forgetAfter },
-	)
+	maps.DeleteFunc(q.answers, func(_ subject, a *answer) bool {
+		return !a.hangs && !a.at.IsZero() && time.Since(a.at) > forgetAfter
+	})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // An object with Flux's annotation in its manifest is replaced if immutable fields change.
@@ -28,13 +29,10 @@ const (
 // errLeaving: an apply to an object that is being deleted would be lost with the object.
 var errLeaving = errors.New("the object is being deleted, and is applied again when it is gone")
 
-// holderFunc is the type of Holder in [connector.Batch].
 type holderFunc = func(ctx context.Context, object appcontext.Object) (string, error)
 
-// replace deletes an object if its update was rejected because of immutable fields, so the next
-// apply creates it again. It deletes only an object that the API server would create, that this
-// connector applied, and that has no other owner. If the object is gone already, it deletes nothing
-// and returns no error.
+// replace deletes an object with rejected changes of immutable fields, if mayReplace allows it, so
+// the next apply creates the object again. It returns no error if the object is gone already.
 func (c *cluster) replace(
 	ctx context.Context, holder holderFunc, m *manifest, refused *refusal,
 ) (deleted bool, err error) {
@@ -56,45 +54,35 @@ func (c *cluster) mayReplace(
 	ctx context.Context, holder holderFunc, m *manifest, live *unstructured.Unstructured, refused *refusal,
 ) error {
 	if live.GetDeletionTimestamp() != nil {
-		return fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving)
+		return driver.Fault(connector.ErrRetryable, m.object, "apply: %w", errLeaving)
 	}
 	fields := strings.Join(some(refused.fields()), ", ")
 	switch err := c.tryCreate(ctx, m, live); {
 	case err != nil && (m.force || !errors.Is(connector.ClassOf(err), connector.ErrTerminal)):
-		return fault(connector.ClassOf(err), m.object,
+		return driver.Fault(connector.ClassOf(err), m.object,
 			"immutable fields (%s): the object is not replaced, because it could not be created again: %w",
-			fields, causeOf(err))
+			fields, driver.Cause(err))
 	case err != nil:
 		return refused.err
 	case !m.force:
-		return fault(connector.ErrTerminal, m.object,
-			"immutable fields (%s): to have the object deleted and created again, set the annotation %s: %s in its "+
-				"manifest",
-			fields, forceAnnotation, forceEnabled)
+		return driver.Fault(connector.ErrTerminal, m.object, "immutable fields (%s): to have the object deleted and "+
+			"created again, set the annotation %s: %s in its manifest", fields, forceAnnotation, forceEnabled)
 	}
 	if why := c.foreign(m, live); why != "" {
-		return fault(connector.ErrTerminal, m.object, "immutable fields (%s): the object is not replaced, because %s",
+		return driver.Fault(connector.ErrTerminal, m.object, "immutable fields (%s): the object is not replaced, because %s",
 			fields, why)
 	}
 	if holder != nil {
 		other, err := holder(ctx, m.object)
 		if err != nil {
-			return fault(connector.ErrRetryable, m.object, "find app contexts that hold it: %w", err)
+			return driver.Fault(connector.ErrRetryable, m.object, "find app contexts that hold it: %w", err)
 		}
 		if other != "" {
-			return fault(connector.ErrTerminal, m.object,
+			return driver.Fault(connector.ErrTerminal, m.object,
 				"immutable fields (%s): the object is not replaced, because %s holds it too", fields, other)
 		}
 	}
 	return nil
-}
-
-func causeOf(err error) error {
-	var known *connector.Error
-	if errors.As(err, &known) && known.Err != nil {
-		return known.Err
-	}
-	return err
 }
 
 // tryCreate returns nil if the API server would create an object if it did not exist.
@@ -174,8 +162,7 @@ func (c *cluster) foreign(m *manifest, live *unstructured.Unstructured) string {
 	return ""
 }
 
-// remove deletes the object that was read. It deletes neither another object of its name nor an
-// object that was changed since.
+// remove deletes the object that was read, unless it was replaced or changed since.
 func (c *cluster) remove(ctx context.Context, m *manifest, live *unstructured.Unstructured) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	options, err := json.Marshal(&metav1.DeleteOptions{

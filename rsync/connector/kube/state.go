@@ -12,9 +12,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// stateOf returns the state of an object, as kstatus computes it. It differs for Jobs and Pods, the
-// kinds of most hooks. For kstatus a running Job is Current, and so is a failed Pod, while a Pod
-// that may still start is Failed.
+// stateOf returns the state of an object, as kstatus computes it, except for Jobs and Pods, the
+// kinds of most hooks. For kstatus a running Job and a failed Pod are Current, and a Pod that may
+// still start is Failed.
 func stateOf(o appcontext.Object, u *unstructured.Unstructured) connector.State {
 	s := connector.State{Object: o, Exists: true}
 	result, err := status.Compute(u)

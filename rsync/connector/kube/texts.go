@@ -4,6 +4,7 @@
 package kube
 
 import (
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +38,7 @@ func some(list []string) []string {
 	return list
 }
 
-// fields lists the invalid fields. It has the text of a cause only if that never quotes a value.
+// fields lists the invalid fields, with texts that never quote a value.
 func fields(s *metav1.Status) string {
 	if s.Details == nil || len(s.Details.Causes) == 0 {
 		return ""
@@ -65,8 +66,7 @@ func denial(message string) string {
 		}
 	}
 	if strings.Contains(message, " cannot ") && strings.Contains(message, " resource ") ||
-		strings.Contains(message, "exceeded quota") ||
-		strings.Contains(message, "violates PodSecurity") {
+		strings.Contains(message, "exceeded quota") || strings.Contains(message, "violates PodSecurity") {
 		return message
 	}
 	return "the server's reasons may quote the object, and are not repeated here"
@@ -75,12 +75,8 @@ func denial(message string) string {
 // isSchemaError reports whether an HTTP 500 of server-side apply without a reason is a mistake in
 // the manifest. Other errors without a reason are temporary errors of etcd.
 func isSchemaError(s *metav1.Status) bool {
-	for _, text := range []string{"failed to create typed patch object", "illegal base64 data", "cannot unmarshal"} {
-		if strings.Contains(s.Message, text) {
-			return true
-		}
-	}
-	return false
+	texts := []string{"failed to create typed patch object", "illegal base64 data", "cannot unmarshal"}
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(s.Message, text) })
 }
 
 // undeclared returns the field that a kind does not have, if the server names it.

@@ -22,11 +22,9 @@ import (
 
 var _ connector.StatusWatcher = (*conn)(nil)
 
-// WatchStatus implements [connector.StatusWatcher]. It watches the kinds and namespaces of objects
-// that were recently applied or deleted and are not ready or not gone, and of objects of a Get with
-// Batch.WatchFor. It opens at most Options.MaxWatches watches, and only for the metadata of
-// objects. It continues until ctx ends, even if the cluster does not answer or denies access: the
-// engine polls objects without a watch.
+// WatchStatus implements [connector.StatusWatcher]. It watches the pairs of interest, and only the
+// metadata of objects. It continues until ctx ends, even if the cluster does not answer or denies
+// access: the engine polls objects without a watch.
 func (c *cluster) WatchStatus(ctx context.Context, changed func()) error {
 	ctx = klog.NewContext(ctx, logr.Discard())
 	defer c.questions.watch(changed)()
@@ -105,8 +103,7 @@ func (c *cluster) watch(ctx context.Context, p pair, changed func()) bool {
 	}
 }
 
-// begin opens a watch from now on. The list is only for the current resource version, so it is
-// limited to one object.
+// begin opens a watch from now on. The list is only for the current resource version.
 func (c *cluster) begin(ctx context.Context, cl *client, p pair) (watch.Interface, error) {
 	limited, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()

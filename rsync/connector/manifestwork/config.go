@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// rule is for a kind with objects that are not ready as soon as they exist. It has the fields that
-// the agent must report, and a function that judges them.
+// rule is for a kind with objects that are not ready as soon as they exist. The agent must report
+// the fields that judge needs.
 type rule struct {
 	group, kind, resource string
 	clustered             bool

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // conn is the connector of one cluster.
@@ -26,11 +27,10 @@ type conn struct {
 
 	mu sync.Mutex
 	// holders has the work in which an object was last seen, or from which it was removed. It
-	// avoids lists. Its entries are checked.
+	// avoids lists, and may be wrong.
 	holders map[appcontext.Object]string
-	// read has the works as they were last read. places is the number of objects in them.
-	read   map[string]*readWork
-	places int
+	read    map[string]*readWork // the works as they were last read
+	places  int                  // the number of objects in them
 }
 
 // maxAttempts limits the attempts of a call after conflicts with other writers.
@@ -57,8 +57,7 @@ func (c *conn) begin(ctx context.Context) error {
 	return &connector.Error{Class: connector.ErrUnreachable, Err: err}
 }
 
-// Apply puts the objects into works: an object that is in a work into that work, and a new object
-// into the work of its app.
+// Apply puts each object into the work that has it, and a new object into the work of its app.
 func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
 	if err := c.begin(ctx); err != nil {
 		return err
@@ -82,11 +81,7 @@ func (c *conn) retried(ctx context.Context, own string, round func() error) erro
 }
 
 func (c *conn) apply(ctx context.Context, batch connector.Batch, own string, entries []entry) error {
-	objects := make([]appcontext.Object, len(entries))
-	for i, e := range entries {
-		objects[i] = e.object
-	}
-	works, err := c.find(ctx, own, objects, held)
+	works, err := c.find(ctx, own, objectsIn(batch.Resources), held)
 	if err != nil {
 		return err
 	}
@@ -98,7 +93,7 @@ func (c *conn) apply(ctx context.Context, batch connector.Batch, own string, ent
 			h = works[0]
 		}
 		if h.work.DeletionTimestamp != nil {
-			return fault(connector.ErrRetryable, e.object,
+			return driver.Fault(connector.ErrRetryable, e.object,
 				"the work %s is being deleted, and its agent has not finished", h.work.Name)
 		}
 		if len(parts[h]) == 0 {
@@ -128,8 +123,8 @@ func (c *conn) apply(ctx context.Context, batch connector.Batch, own string, ent
 	return nil
 }
 
-// interfered returns an error unchanged if a new round may succeed: the work was written, deleted
-// or created meanwhile. Other errors get a class.
+// interfered classifies an error, unless the work was changed meanwhile and a new round may
+// succeed.
 func (c *conn) interfered(ctx context.Context, doing, name string, err error) error {
 	if moved(err) && ctx.Err() == nil {
 		return err
@@ -146,13 +141,13 @@ func (c *conn) Delete(ctx context.Context, batch connector.Batch) error {
 		return nil
 	}
 	own := workName(c.options.Manager, batch.AppContextID, batch.App)
-	return c.retried(ctx, own, func() error { return c.delete(ctx, own, objectsIn(batch)) })
+	return c.retried(ctx, own, func() error { return c.delete(ctx, own, objectsIn(batch.Resources)) })
 }
 
-func objectsIn(batch connector.Batch) []appcontext.Object {
-	out := make([]appcontext.Object, len(batch.Resources))
-	for i := range batch.Resources {
-		out[i] = batch.Resources[i].Object
+func objectsIn(resources []appcontext.Resource) []appcontext.Object {
+	out := make([]appcontext.Object, len(resources))
+	for i := range resources {
+		out[i] = resources[i].Object
 	}
 	return out
 }
@@ -196,7 +191,7 @@ func (c *conn) Get(ctx context.Context, batch connector.Batch) ([]connector.Stat
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
-	objects := objectsIn(batch)
+	objects := objectsIn(batch.Resources)
 	works, err := c.find(ctx, workName(c.options.Manager, batch.AppContextID, batch.App), objects, known)
 	if err != nil {
 		return nil, err

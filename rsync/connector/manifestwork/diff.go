@@ -5,27 +5,23 @@ package manifestwork
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 var _ connector.Differ = &conn{}
 
-// Diff compares manifests with the manifests in the works. Agents do not report whole objects, so
-// changes by other writers on the cluster are not visible. An unchanged object has a message if the
+// Diff compares manifests with the manifests in the works. An unchanged object has a message if the
 // agent has not applied its work.
 func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
 	resources := slices.Concat(batch.Apply, batch.Delete)
-	objects := make([]appcontext.Object, len(resources))
-	for i := range resources {
-		objects[i] = resources[i].Object
-	}
+	objects := objectsIn(resources)
 	works, err := c.find(ctx, workName(c.options.Manager, batch.AppContextID, batch.App), objects, held)
 	if err != nil {
 		return nil, err
@@ -45,7 +41,7 @@ func (c *conn) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector
 func diffApply(change *connector.Change, works []*holder, r *appcontext.Resource) {
 	entries, err := entriesOf([]appcontext.Resource{*r})
 	if err != nil {
-		change.Kind, change.Message = connector.ChangeKindRefused, refusal(err)
+		change.Kind, change.Message = connector.ChangeKindRefused, driver.Cause(err).Error()
 		return
 	}
 	h := holderOf(works, r.Object)
@@ -77,16 +73,6 @@ func diffDelete(change *connector.Change, works []*holder) {
 	}
 }
 
-// refusal returns the cause of an error about an object.
-func refusal(err error) string {
-	var known *connector.Error
-	if errors.As(err, &known) && known.Err != nil {
-		return known.Err.Error()
-	}
-	return err.Error()
-}
-
-// fieldsOf decodes a manifest. It returns nil for a manifest that is not an object.
 func fieldsOf(raw []byte) map[string]any {
 	content, err := contentOf(raw)
 	if err != nil {

@@ -26,19 +26,17 @@
 // # Works
 //
 // Each app of each AppContext has one work on each cluster for its new objects: see
-// [Connectors.Name]. An object that is already in a work of the connector stays in that work,
-// regardless of the context and the app that apply it, because the agent could delete and recreate
-// an object that moves to another work. Therefore an app's objects may be in several works after an
-// update, or after a move from another app. Delete removes objects from their works. A work is
-// deleted with its last object.
+// [Connectors.Name]. An object that is already in a work of the connector stays there, regardless
+// of the context and the app that apply it, because an agent could delete and recreate an object
+// that moves. A work is deleted with its last object.
 //
 // The works of the connector have the label [LabelManager] with the value [Options].Manager. The
 // connector never changes other works. To apply an object of a work that is being deleted is a
 // retryable error until the work is gone.
 //
-// Manifests are converted to JSON. Their order in a work is the order of their first Apply. Agents
-// apply a work in that order, and delete its objects in any order. The phases of an app, including
-// waves and hooks with delete policies, keep their order, because the engine waits for each phase.
+// Manifests are converted to JSON. Agents apply a work in the order in which its objects were first
+// applied, and delete them in any order. The phases of an app, including waves and hooks with
+// delete policies, keep their order, because the engine waits for each phase.
 //
 // # States
 //
@@ -57,23 +55,21 @@
 //
 // A Job that reports a failure is Failed, regardless of Progressing and Degraded, unless the
 // condition StatusFeedbackSynced of its manifest has an earlier generation. A manifest that is not
-// applied is not Failed, because agents retry, and its namespace or definition may be created
-// later. The message has the agent's reason.
+// applied is not Failed, because agents retry.
 //
 // A deleted object is gone when the agent has applied the current generation of the work and does
-// not list the object any more, or when the work is gone. An annotation of the work has the removed
-// objects. If an agent reports before it prunes, the object counts as gone slightly early. While
-// the agent cannot apply another object of the work, the engine waits.
+// not list the object any more, or when the work is gone. If an agent reports before it prunes, the
+// object counts as gone slightly early. While the agent cannot apply another object of the work,
+// the engine waits.
 //
 // # Differences
 //
-// The connector is a [connector.Differ]: it compares manifests with the manifests in the works.
-// Agents do not report whole objects, so the diff does not have changes that other writers made on
-// the cluster.
+// The connector is a [connector.Differ]: it compares manifests with the manifests in the works, and
+// does not see changes of other writers on the cluster.
 //
 // # Guarantees
 //
-//   - No object moves between works, so agents do not delete and recreate objects that stay.
+//   - No object moves between works.
 //   - Writes have the resourceVersion of the read work. After a conflict the connector reads the
 //     work and repeats the change, up to ten times. Then the error is retryable.
 //   - A batch makes one write for each work that it changes, usually one. The next call completes
@@ -85,9 +81,8 @@
 // # Errors
 //
 // Errors are [connector.Error]s. Their texts have no content of manifests: they name invalid fields
-// without values, and omit messages of admission webhooks.
-//
-// For an answer of the hub the text is "the hub refused", not "the cluster refused".
+// without values, and omit messages of admission webhooks. For an answer of the hub the text is
+// "the hub refused", not "the cluster refused".
 //
 //	unreachable  no connection, a broken one, no answer in time, HTTP 502, 503, 504; an error of
 //	             Options.Reachable

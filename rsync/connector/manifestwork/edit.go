@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -20,10 +19,10 @@ import (
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
-// workName returns the name of the work for the new objects of an app. It is a readable DNS label,
-// and differs for each pair of context and app.
+// workName returns a readable DNS label that differs for each pair of context and app.
 func workName(manager, contextID, app string) string {
 	const longest, hashed = 63, 10
 	sum := sha256.Sum256([]byte(manager + "\x00" + contextID + "\x00" + app))
@@ -63,15 +62,15 @@ func entriesOf(resources []appcontext.Resource) ([]entry, error) {
 		r := &resources[i]
 		object, err := appcontext.ParseObject(r.Manifest)
 		if err != nil {
-			return nil, fault(connector.ErrTerminal, r.Object, "%w", err)
+			return nil, driver.Fault(connector.ErrTerminal, r.Object, "%w", err)
 		}
 		if object != r.Object {
-			return nil, fault(connector.ErrTerminal, r.Object, "the manifest has another object")
+			return nil, driver.Fault(connector.ErrTerminal, r.Object, "the manifest has another object")
 		}
 		raw := r.Manifest
 		if !json.Valid(raw) { // YAML may begin as JSON does
 			if raw, err = yamldoc.JSON(raw); err != nil {
-				return nil, fault(connector.ErrTerminal, r.Object, "the manifest cannot be converted to JSON")
+				return nil, driver.Fault(connector.ErrTerminal, r.Object, "the manifest cannot be converted to JSON")
 			}
 		}
 		out[i] = entry{object, raw}
@@ -79,8 +78,7 @@ func entriesOf(resources []appcontext.Resource) ([]entry, error) {
 	return out, nil
 }
 
-// objectsOf returns the objects in a work, in the order of its manifests. For a manifest that
-// cannot be parsed, the object has no kind.
+// objectsOf returns the objects of a work's manifests, without a kind for a broken manifest.
 func objectsOf(w *workv1.ManifestWork) []appcontext.Object {
 	out := make([]appcontext.Object, len(w.Spec.Workload.Manifests))
 	for i := range out {
@@ -91,8 +89,7 @@ func objectsOf(w *workv1.ManifestWork) []appcontext.Object {
 	return out
 }
 
-// put returns a work with the entries. An entry replaces the manifest of the same object, or is
-// added at the end. put returns w itself if nothing changes.
+// put returns a work with the entries, or w itself if nothing changes. New objects are at the end.
 func put(w *workv1.ManifestWork, entries []entry, o *Options) *workv1.ManifestWork {
 	next := w.DeepCopy()
 	at := map[appcontext.Object]int{}
@@ -204,8 +201,7 @@ func wasRemoved(w *workv1.ManifestWork, object appcontext.Object) bool {
 	return slices.ContainsFunc(removedOf(w), func(h string) bool { return h == hash || h == anyObject })
 }
 
-// hashOf returns a short hash. If two objects had the same hash, the engine would wait a little
-// longer for one of them.
+// hashOf returns a short hash. With equal hashes the engine waits longer for one of two objects.
 func hashOf(o appcontext.Object) string {
 	const size = 6
 	sum := sha256.Sum256([]byte(o.Group + "\x00" + o.Kind + "\x00" + o.Namespace + "\x00" + o.Name))
@@ -234,7 +230,7 @@ func contentOf(data []byte) (v any, err error) {
 func sized(w *workv1.ManifestWork, entries []entry, limit int) error {
 	for _, e := range entries {
 		if len(e.raw) > limit {
-			return fault(connector.ErrTerminal, e.object,
+			return driver.Fault(connector.ErrTerminal, e.object,
 				"the manifest has %d bytes of JSON and Options.MaxWorkBytes allows %d for a work", len(e.raw), limit)
 		}
 	}
@@ -242,11 +238,11 @@ func sized(w *workv1.ManifestWork, entries []entry, limit int) error {
 	counted.ManagedFields = nil
 	data, err := json.Marshal(counted)
 	if err != nil {
-		return fault(connector.ErrTerminal, appcontext.Object{}, "the work %s cannot be written as JSON", w.Name)
+		return driver.Terminal("the work %s cannot be written as JSON", w.Name)
 	}
 	if len(data) > limit {
-		return &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf(
-			"the work %s would have %d bytes and Options.MaxWorkBytes allows %d: divide the app", w.Name, len(data), limit)}
+		return driver.Terminal("the work %s would have %d bytes and Options.MaxWorkBytes allows %d: divide the app",
+			w.Name, len(data), limit)
 	}
 	return nil
 }

@@ -12,14 +12,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // errRivals is the error of a call after too many conflicts with other writers.
@@ -28,11 +27,6 @@ var errRivals = errors.New("other writers change the same works too often")
 // namespaceTerminating is the cause of package corev1, without an import of corev1.
 const namespaceTerminating metav1.CauseType = "NamespaceTerminating"
 
-// fault returns an error with a class and an object.
-func fault(class error, object appcontext.Object, format string, args ...any) error {
-	return &connector.Error{Class: class, Object: object, Err: fmt.Errorf(format, args...)}
-}
-
 // failed returns an error with a class, the operation, and the name of the work.
 func (c *conn) failed(ctx context.Context, doing, name string, err error) error {
 	var known *connector.Error
@@ -40,10 +34,7 @@ func (c *conn) failed(ctx context.Context, doing, name string, err error) error 
 		return err
 	}
 	if ended := ctx.Err(); ended != nil {
-		if errors.Is(ended, context.DeadlineExceeded) {
-			return &connector.Error{Class: connector.ErrUnreachable, Err: ended}
-		}
-		return ended
+		return driver.Ended(ended)
 	}
 	text, class := explain(err)
 	what := "the works"
@@ -51,12 +42,11 @@ func (c *conn) failed(ctx context.Context, doing, name string, err error) error 
 		what = "the work " + name
 	}
 	return &connector.Error{
-		Class: ofHub{class}, Err: fmt.Errorf("%s %s in the namespace %s: %s", doing, what, c.namespace, clean(text)),
+		Class: ofHub{class}, Err: fmt.Errorf("%s %s in the namespace %s: %s", doing, what, c.namespace, driver.OneLine(text)),
 	}
 }
 
-// ofHub is a class with a text about the hub. The hub has answered instead of the cluster, which
-// received no request.
+// ofHub is a class of an answer of the hub: the cluster received no request.
 type ofHub struct{ class error }
 
 func (o ofHub) Error() string { return strings.Replace(o.class.Error(), "the cluster", "the hub", 1) }
@@ -70,11 +60,9 @@ func explain(err error) (text string, class error) {
 		s := status.Status()
 		return explainStatus(err, &s)
 	}
-	var network net.Error
+	var network net.Error // also net.ErrClosed and errors of the operating system
 	switch {
-	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
-		errors.Is(err, net.ErrClosed),
-		errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.As(err, &network), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return err.Error(), connector.ErrUnreachable
 	case errors.Is(err, errRivals):
 		return err.Error(), connector.ErrRetryable
@@ -118,21 +106,20 @@ func explainStatus(err error, s *metav1.Status) (text string, class error) {
 	case s.Code == http.StatusBadGateway, s.Code == http.StatusServiceUnavailable, s.Code == http.StatusGatewayTimeout:
 		return "the hub does not answer now: " + s.Message, connector.ErrUnreachable
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err), apierrors.IsTooManyRequests(err),
-		apierrors.IsServerTimeout(err),
-		apierrors.IsInternalError(err), apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		apierrors.IsServerTimeout(err), apierrors.IsInternalError(err), apierrors.IsResourceExpired(err),
+		apierrors.IsGone(err):
 		return "the hub refused for now: " + string(s.Reason), connector.ErrRetryable
 	}
 	return fmt.Sprintf("the hub answered %d %s", s.Code, s.Reason), connector.ErrRetryable
 }
 
-// fields returns the invalid fields and the reasons, without the values that the hub's message
-// quotes.
+// fields returns the invalid fields and the reasons, without values.
 func fields(s *metav1.Status) string {
 	var all []string
 	if s.Details != nil {
 		for _, cause := range s.Details.Causes {
-			all = append(all,
-				strings.TrimSuffix(fmt.Sprintf("%s (%s): %s", cause.Field, cause.Type, detail(cause.Message)), ": "))
+			text := fmt.Sprintf("%s (%s): %s", cause.Field, cause.Type, detail(cause.Message))
+			all = append(all, strings.TrimSuffix(text, ": "))
 		}
 	}
 	if len(all) == 0 {
@@ -141,8 +128,8 @@ func fields(s *metav1.Status) string {
 	return strings.Join(all, ", ")
 }
 
-// detail returns the text after the quoted value in the message of a cause. It returns "" if that
-// value cannot be separated from the text, or occurs in it again.
+// detail returns the text after the quoted value in the message of a cause, or "" if the text may
+// contain the value.
 func detail(message string) string {
 	_, rest, _ := strings.Cut(message, ": ")
 	quoted, err := strconv.QuotedPrefix(rest)

@@ -13,7 +13,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
-	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // holder is a work as it was read.
@@ -23,9 +23,8 @@ type holder struct {
 	absent bool                      // the work does not exist; work is its initial value
 }
 
-// readWork has the indexes of the objects in a version of a work. After any change on a cluster,
-// the engine reads all works there that it waits for. To parse thousands of manifests each time
-// would take seconds.
+// readWork caches the indexes of the objects in a version of a work: the engine reads works after
+// each change on their cluster, and to parse thousands of manifests takes seconds.
 type readWork struct {
 	uid     types.UID
 	version string
@@ -52,8 +51,8 @@ func (c *conn) holder(w *workv1.ManifestWork) *holder {
 	return h
 }
 
-// mayHave reports whether an object that is not in a work's manifests may be on the cluster because
-// of the work. It was removed from the work, and the agent has not confirmed that it is gone.
+// mayHave reports whether an object was removed from a work, and the agent has not confirmed that
+// it is gone.
 func (h *holder) mayHave(o appcontext.Object) bool {
 	if h.absent {
 		return false
@@ -93,14 +92,12 @@ func held(h *holder, o appcontext.Object) bool {
 // known reports whether the work has the object, or may still have it on the cluster.
 func known(h *holder, o appcontext.Object) bool { return held(h, o) || h.mayHave(o) }
 
-// had reports whether the object was removed from the work, or is reported without being in it. For
-// a work with very many removals, the removed objects are unknown, and had returns false.
+// had is mayHave without works with so many removals that the removed objects are unknown.
 func had(h *holder, o appcontext.Object) bool {
 	return h.mayHave(o) && !slices.Contains(removedOf(h.work), anyObject)
 }
 
-// holderOf returns the work that has an object. Otherwise it returns a work from which the object
-// was removed, if the agent has not confirmed that: the object can return to that work without a
+// holderOf returns the work that has an object, or that had it and can have it again without a
 // deletion. It returns nil for a new object.
 func holderOf(works []*holder, o appcontext.Object) *holder {
 	for _, is := range []found{held, had} {
@@ -112,8 +109,7 @@ func holderOf(works []*holder, o appcontext.Object) *holder {
 }
 
 // find reads the app's own work, which is first in the result even if it does not exist, and the
-// connector's works that have the other objects. It lists all works only for objects without a
-// remembered work.
+// works that have the other objects. It lists all works only for objects without a remembered work.
 func (c *conn) find(ctx context.Context, own string, objects []appcontext.Object, enough found) ([]*holder, error) {
 	mine, err := c.get(ctx, own)
 	if err != nil {
@@ -174,9 +170,8 @@ func (c *conn) get(ctx context.Context, name string) (*holder, error) {
 	case err != nil:
 		return nil, c.failed(ctx, "read", name, err)
 	case w.Labels[LabelManager] != c.options.Manager:
-		return nil, fault(connector.ErrTerminal, appcontext.Object{},
-			"the work %s in the namespace %s is not of manager %q",
-			name, c.namespace, c.options.Manager)
+		return nil, driver.Terminal("the work %s in the namespace %s is not of manager %q", name, c.namespace,
+			c.options.Manager)
 	}
 	return c.holder(w), nil
 }
@@ -255,7 +250,6 @@ func (c *conn) boundLocked() {
 	}
 }
 
-// forgetLocked removes a work from the cache.
 func (c *conn) forgetLocked(name string) {
 	if w := c.read[name]; w != nil {
 		c.places -= len(w.at)

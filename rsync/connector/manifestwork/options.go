@@ -4,6 +4,7 @@
 package manifestwork
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 // ErrInvalid is wrapped by the errors of [New]: the configuration is invalid.
@@ -41,9 +43,8 @@ type Options struct {
 	// Namespace returns the namespace of a cluster's works on the hub. Each cluster must have its
 	// own namespace. Defaults to the name of the cluster, without its provider.
 	Namespace func(appcontext.ClusterID) string
-	// Manager identifies the works of this engine and its replicas: it is the value of LabelManager
-	// and a part of the names of works. Do not change it while works exist. Defaults to
-	// "rsync".
+	// Manager identifies the works of this engine and its replicas. Do not change it while works
+	// exist. Defaults to "rsync".
 	Manager string
 	// Labels and Annotations are added to each work that is written.
 	Labels, Annotations map[string]string
@@ -67,8 +68,7 @@ type Options struct {
 	MaxWorkBytes int
 	// Reachable returns an error if a cluster is unreachable although the hub answers. It is called
 	// before each call, so it must be fast. An error without a class means unreachable. If
-	// Reachable is nil, works for disconnected clusters wait on the hub. For works over
-	// CloudEvents, call Source.Healthy, which checks the broker.
+	// Reachable is nil, works for disconnected clusters wait on the hub.
 	Reachable func(context.Context, appcontext.ClusterID) error
 }
 
@@ -76,24 +76,18 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Namespace == nil {
 		o.Namespace = func(id appcontext.ClusterID) string { return id.Name }
 	}
-	if o.Manager == "" {
-		o.Manager = "rsync"
-	}
 	if o.Config == nil {
 		o.Config = DefaultConfig
 	}
-	if o.MaxWorkBytes == 0 {
-		o.MaxWorkBytes = 1 << 20
-	}
+	o.Manager = cmp.Or(o.Manager, "rsync")
+	o.MaxWorkBytes = cmp.Or(o.MaxWorkBytes, 1<<20)
 	o.Labels, o.Annotations = maps.Clone(o.Labels), maps.Clone(o.Annotations)
 	o.Executor, o.DeleteOption = o.Executor.DeepCopy(), o.DeleteOption.DeepCopy()
 	if o.MaxWorkBytes < 0 {
 		return o, fmt.Errorf("%w: Options.MaxWorkBytes: must not be negative", ErrInvalid)
 	}
-	for key, value := range map[string]string{LabelManager: o.Manager} {
-		if err := checkLabel(key, value); err != nil {
-			return o, fmt.Errorf("%w: Manager: %w", ErrInvalid, err)
-		}
+	if err := checkLabel(LabelManager, o.Manager); err != nil {
+		return o, fmt.Errorf("%w: Manager: %w", ErrInvalid, err)
 	}
 	for key, value := range o.Labels {
 		if err := checkLabel(key, value); err != nil {
@@ -150,13 +144,11 @@ func (c *Connectors) Connector(_ context.Context, provider, cluster string) (con
 	id := appcontext.ClusterID{Provider: provider, Name: cluster}
 	namespace := c.options.Namespace(id)
 	if wrong := content.IsPathSegmentName(namespace); namespace == "" || len(wrong) > 0 {
-		return nil, &connector.Error{Class: connector.ErrTerminal,
-			Err: fmt.Errorf("Options.Namespace of cluster %s: %q: must be the name of a namespace", id, namespace)}
+		return nil, driver.Terminal("Options.Namespace of cluster %s: %q: must be the name of a namespace", id, namespace)
 	}
 	return &conn{
 		works: c.works.ManifestWorks(namespace), options: &c.options, id: id, namespace: namespace,
-		holders: map[appcontext.Object]string{},
-		read:    map[string]*readWork{},
+		holders: map[appcontext.Object]string{}, read: map[string]*readWork{},
 	}, nil
 }
 

@@ -6,8 +6,6 @@ package manifestwork
 import (
 	"errors"
 	"fmt"
-	"strings"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
 var (
@@ -24,8 +23,7 @@ var (
 	errUnapplied   = errors.New("the agent could not apply all of the work")
 )
 
-// statusFeedbackSynced is the type of the condition with the generation of the values that an agent
-// reports.
+// statusFeedbackSynced is the condition with the generation of the values that an agent reports.
 const statusFeedbackSynced = "StatusFeedbackSynced"
 
 // reported returns nil if the agent has applied the current version of a work, and otherwise the
@@ -90,25 +88,25 @@ func heldState(
 	known := reported(w)
 	switch problem := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkDegraded); {
 	case known != nil && problem != nil && problem.Status == metav1.ConditionTrue:
-		state.Message = "the work is degraded: " + clean(problem.Reason+": "+problem.Message)
+		state.Message = "the work is degraded: " + driver.OneLine(problem.Reason+": "+problem.Message)
 	case known != nil && !errors.Is(known, errUnapplied):
 		state.Message = known.Error()
 	case applied == nil || !recent(applied, w):
 		state.Message = errOutdated.Error()
 	case applied.Status != metav1.ConditionTrue:
-		state.Message = "the agent could not apply it: " + clean(applied.Message)
+		state.Message = "the agent could not apply it: " + driver.OneLine(applied.Message)
 	case available == nil || !recent(available, w) || !availableKnown(available, w):
 		state.Message = "the agent has not reported yet whether it exists"
 	case !state.Exists:
-		state.Message = "it is not available: " + clean(available.Message)
+		state.Message = "it is not available: " + driver.OneLine(available.Message)
 	default:
 		state.Ready, state.Failed, state.Message = judged(object, w, i, c, o)
 	}
 	return state
 }
 
-// recent reports whether a condition of a manifest is not of an earlier generation. Agents may omit
-// its generation. Then the generation of the work's condition counts.
+// recent reports whether a condition of a manifest is not of an earlier generation, which agents
+// may omit.
 func recent(c *metav1.Condition, w *workv1.ManifestWork) bool {
 	return c.ObservedGeneration == 0 || c.ObservedGeneration >= w.Generation
 }
@@ -121,8 +119,8 @@ func availableKnown(c *metav1.Condition, w *workv1.ManifestWork) bool {
 		whole.ObservedGeneration >= w.Generation
 }
 
-// judged returns whether an existing object is ready or has failed. A failure takes precedence: an
-// agent may report that a failed object still progresses.
+// judged returns whether an existing object is ready or has failed. Agents may report that a failed
+// object still progresses.
 func judged(
 	object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.ManifestCondition, o *Options,
 ) (ready, failed bool, message string) {
@@ -136,7 +134,7 @@ func judged(
 	case failed:
 		if why := meta.FindStatusCondition(c.Conditions, workv1.ManifestDegraded); why != nil &&
 			why.Status == metav1.ConditionTrue && recent(why, w) {
-			message = clean(message + ": " + why.Message)
+			message = driver.OneLine(message + ": " + why.Message)
 		}
 		return false, true, message
 	}
@@ -147,7 +145,7 @@ func judged(
 			wanted = metav1.ConditionTrue
 		}
 		if found != nil && (found.Status != wanted || !recent(found, w)) {
-			return false, false, clean(fmt.Sprintf("%s is %s: %s", kind, found.Status, found.Message))
+			return false, false, driver.OneLine(fmt.Sprintf("%s is %s: %s", kind, found.Status, found.Message))
 		}
 	}
 	return ready, failed, message
@@ -175,24 +173,8 @@ func conditionOf(w *workv1.ManifestWork, object appcontext.Object, i int) workv1
 	return *found
 }
 
-// names reports whether an agent's report is about an object, which may be in the default namespace
-// without naming it.
+// names reports whether a report is about an object. No namespace may be the default namespace.
 func names(m *workv1.ManifestResourceMeta, o appcontext.Object) bool {
 	return m.Group == o.Group && m.Kind == o.Kind && m.Name == o.Name &&
 		(m.Namespace == o.Namespace || o.Namespace == "" && m.Namespace == metav1.NamespaceDefault)
-}
-
-// clean returns a text of an agent as one line of limited length.
-func clean(text string) string {
-	const limit = 300
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, text)
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
 }
