@@ -12,8 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Differ is an optional interface of a Connector that returns the changes of an Apply and a Delete
-// without making them.
+// Differ is an optional interface of a Connector that can predict an Apply and a Delete.
 type Differ interface {
 	// Diff returns a change for each resource of batch.Apply and then for each of batch.Delete, in
 	// their order. The engine rejects another number of changes. If the change of one object cannot
@@ -22,8 +21,7 @@ type Differ interface {
 	Diff(ctx context.Context, batch DiffBatch) ([]Change, error)
 }
 
-// DiffBatch has the resources that an event would apply and delete of one app on one cluster.
-// Drivers must not change it.
+// DiffBatch has the resources of one app on one cluster. Drivers must not change it.
 type DiffBatch struct {
 	AppContextID, App string
 	Cluster           appcontext.ClusterID
@@ -65,9 +63,8 @@ type FieldChange struct {
 	// Path has the format of the API server's conflicts:
 	// .spec.template.spec.containers[name="web"].image. Items without names have an index.
 	Path string `json:"path"`
-	// Before and After are the values as JSON. They are empty if the field does not exist. A value
-	// of more than 512 bytes is cut and ends with "…". A value of a Secret is the text
-	// "(redacted)".
+	// Before and After are the values as JSON, or "" for no field. A value of more than 512 bytes
+	// ends with "…". A value of a Secret is "(redacted)".
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }

@@ -22,13 +22,11 @@ var (
 
 // Error is an error with a class and an object.
 type Error struct {
-	// Class is ErrUnreachable, ErrRetryable or ErrTerminal, or an error that wraps one of them:
-	// compare it with errors.Is.
+	// Class is, or wraps, ErrUnreachable, ErrRetryable or ErrTerminal.
 	Class error
 	// Object is the object that failed. Its Kind is empty if the error concerns no single object.
 	Object appcontext.Object
-	// Err is the cause. Logs and statuses include its text, so it must have no content of
-	// manifests.
+	// Err is the cause. Its text is in logs and statuses: it must have no content of manifests.
 	Err error
 }
 

@@ -17,8 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// ErrDenied is returned when the server's [Authorizer] denies a call. Its code is
-// PERMISSION_DENIED.
+// ErrDenied is returned, with the code PERMISSION_DENIED, when the [Authorizer] denies a call.
 var ErrDenied = errors.New("permission denied")
 
 // Verb is an action of a call.
@@ -60,8 +59,7 @@ func (f AuthorizerFunc) Authorize(ctx context.Context, access *Access) error { r
 type Access struct {
 	Client Identity
 	Verb   Verb
-	// AppContext is the ID of the app context. It is empty for VerbList, and for Forget, which
-	// concerns all app contexts.
+	// AppContext is the ID of the app context. It is empty for VerbList and Forget.
 	AppContext string
 
 	targets func(context.Context) ([]Target, error) // nil: none
@@ -92,8 +90,7 @@ func (a *Access) Targets(ctx context.Context) ([]Target, error) {
 	return a.targets(ctx)
 }
 
-// Identity has the names of a client's verified certificate. It is empty for clients without a
-// certificate.
+// Identity has the names of a client's verified certificate, if it has one.
 type Identity struct {
 	CommonName     string
 	URIs, DNSNames []string
@@ -136,8 +133,7 @@ func identityOf(auth credentials.AuthInfo) Identity {
 	return out
 }
 
-// Rules is an [Authorizer]. It allows an action that at least one rule allows, and denies all other
-// actions.
+// Rules is an [Authorizer] that allows an action if a rule allows it.
 type Rules []Rule
 
 // Rule allows actions to clients. Except for Clients, an empty list matches everything. An entry
@@ -225,10 +221,9 @@ func (r Rules) Authorize(ctx context.Context, access *Access) error {
 }
 
 func (r *Rule) matches(access *Access) bool {
-	known := slices.Contains(r.Clients, "*") ||
-		slices.ContainsFunc(access.Client.Names(), func(name string) bool {
-			return len(r.Clients) > 0 && anyMatch(r.Clients, name)
-		})
+	known := slices.Contains(r.Clients, "*") || slices.ContainsFunc(access.Client.Names(), func(name string) bool {
+		return len(r.Clients) > 0 && anyMatch(r.Clients, name)
+	})
 	return known && (len(r.Verbs) == 0 || slices.Contains(r.Verbs, access.Verb)) &&
 		anyMatch(r.AppContexts, access.AppContext)
 }
@@ -241,7 +236,9 @@ func anyMatch(patterns []string, text string) bool {
 	})
 }
 
-func (s *service) ask(ctx context.Context, verb Verb, id string, targets func(context.Context) ([]Target, error)) error {
+func (s *service) ask(
+	ctx context.Context, verb Verb, id string, targets func(context.Context) ([]Target, error),
+) error {
 	if s.options.Authorizer == nil {
 		return nil
 	}
@@ -263,8 +260,8 @@ func (s *service) authorize(ctx context.Context, verb Verb, ids ...string) error
 	return nil
 }
 
-// authorizeOn asks the authorizer about an action on the apps of an app context on one cluster. An
-// empty ID means all app contexts.
+// authorizeOn asks the authorizer about an action on one cluster of an app context, or, without an
+// ID, of all app contexts.
 func (s *service) authorizeOn(ctx context.Context, verb Verb, id string, cluster appcontext.ClusterID) error {
 	return s.ask(ctx, verb, id, func(ctx context.Context) ([]Target, error) {
 		if id == "" {

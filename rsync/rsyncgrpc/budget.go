@@ -111,9 +111,8 @@ func (b *budget) closeLocked(c *budgetConn, why string) {
 	go func() { _ = c.Conn.Close() }() // TLS may wait for the peer
 }
 
-// mostLocked returns the connection with the most bytes of the client with the most bytes. If that
-// is the client of c, it usually returns c itself: the bytes that c charges are not allocated yet,
-// and the memory of a closed connection is freed only after a while.
+// mostLocked returns the connection with the most bytes of the client with the most bytes. For the
+// client of c it usually returns c: the memory of other connections is freed only after a while.
 func (b *budget) mostLocked(c *budgetConn) *budgetConn {
 	client := c.client
 	for other, n := range b.clients {

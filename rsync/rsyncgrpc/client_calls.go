@@ -79,9 +79,8 @@ func (c *Client) List(ctx context.Context) ([]rsync.Summary, error) {
 	return collect(ctx, c, &rsyncv1.ListRequest{}, add, c.engine.List)
 }
 
-// Instantiate queues an event: see [rsync.Engine.Instantiate]. Like all methods that queue an
-// event, it repeats a call without an answer with the same idempotency key, of the caller or
-// random.
+// Instantiate queues an event: see [rsync.Engine.Instantiate]. Without an idempotency key of the
+// caller it uses a random one, like all methods that queue an event.
 func (c *Client) Instantiate(ctx context.Context, id string, options ...rsync.CallOption) (rsync.EventRef, error) {
 	return c.enqueue(ctx, &rsyncv1.EnqueueRequest{Id: id, Event: string(rsync.Instantiate)}, options)
 }
@@ -179,8 +178,7 @@ func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, e
 // unfinishedGrace is the time for which Wait still reads the reasons after ctx has ended.
 const unfinishedGrace = time.Second
 
-// unfinished returns the result of a Wait whose ctx ended with err. The status is nil if the server
-// did not answer.
+// unfinished returns the result of a Wait whose ctx ended with err.
 func (c *Client) unfinished(ctx context.Context, ref rsync.EventRef, err error) (*rsync.Status, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unfinishedGrace)
 	defer cancel()

@@ -55,9 +55,7 @@ func appMessage(a *appcontext.App) *rsyncv1.App {
 			return &rsyncv1.Dependency{App: d.App, Status: string(d.Status), Wait: durationpb.New(d.Wait)}
 		}),
 		Clusters: messagesOf(a.Clusters, func(c *appcontext.Cluster) *rsyncv1.Cluster {
-			return &rsyncv1.Cluster{
-				Id: clusterMessage(&c.ClusterID), Resources: messagesOf(c.Resources, resourceMessage),
-			}
+			return &rsyncv1.Cluster{Id: clusterMessage(&c.ClusterID), Resources: messagesOf(c.Resources, resourceMessage)}
 		}),
 	}
 }
@@ -73,8 +71,7 @@ func resourceMessage(r *appcontext.Resource) *rsyncv1.Resource {
 	return out
 }
 
-// appContextOf returns the context of a message, without validation. It returns an error only for
-// values that a context cannot represent.
+// appContextOf returns an error only for values that a context cannot represent.
 func appContextOf(m *rsyncv1.AppContext) (*appcontext.AppContext, error) {
 	if m == nil {
 		return nil, fmt.Errorf("%w: app_context: must be set", rsync.ErrInvalidInput)
@@ -90,8 +87,7 @@ func appContextOf(m *rsyncv1.AppContext) (*appcontext.AppContext, error) {
 	for _, a := range m.Apps {
 		app := appcontext.App{Name: a.GetName(), Clusters: valuesOf(a.GetClusters(), clusterContentOf)}
 		for _, d := range a.GetDependsOn() {
-			if d.Wait != nil && (d.Wait.CheckValid() != nil ||
-				durationpb.New(d.Wait.AsDuration()).Seconds != d.Wait.Seconds) {
+			if d.Wait != nil && (d.Wait.CheckValid() != nil || durationpb.New(d.Wait.AsDuration()).Seconds != d.Wait.Seconds) {
 				return nil, fmt.Errorf("%w: app %q: the wait for app %q is out of range", rsync.ErrInvalidInput,
 					app.Name, d.GetApp())
 			}

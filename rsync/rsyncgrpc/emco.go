@@ -39,8 +39,7 @@ type topic struct{ client, appContext string }
 
 type alert struct{ end context.CancelCauseFunc }
 
-// queue makes a call that queues an event. It returns whether the event is queued, with a reason,
-// and an error only for a denied call.
+// queue queues an event, or returns the reason. It returns an error only for a denied call.
 func (e *emco) queue(ctx context.Context, method, event, from, id string) (ok bool, message string, err error) {
 	err = e.service.call(ctx, method, func() error {
 		todo := e.service.event(event, from, id)
@@ -139,8 +138,7 @@ func (e *emco) UpdateApp(ctx context.Context, r *emcopb.UpdateAppRequest) (*emco
 
 // RollbackApp implements EMCO's updateapp.
 func (e *emco) RollbackApp(ctx context.Context, r *emcopb.RollbackAppRequest) (*emcopb.RollbackAppResponse, error) {
-	ok, message, err := e.queue(ctx, "RollbackApp", rollback, r.GetRollbackFromAppContext(),
-		r.GetRollbackToAppContext())
+	ok, message, err := e.queue(ctx, "RollbackApp", rollback, r.GetRollbackFromAppContext(), r.GetRollbackToAppContext())
 	return &emcopb.RollbackAppResponse{AppContextRolledback: ok, AppContextRollbackMessage: message}, err
 }
 

@@ -10,8 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// sharedBytes is the size from which a byte field is not copied, and the approximate size of the
-// buffers for other fields.
+// sharedBytes is the size of a byte field that is not copied, and about that of other buffers.
 const sharedBytes = 1 << 20
 
 type encoder struct {

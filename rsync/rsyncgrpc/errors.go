@@ -42,8 +42,7 @@ type existsError struct{ error }
 // Unwrap returns the engine's error.
 func (e *existsError) Unwrap() error { return e.error }
 
-// The limits of an error. It is sent in a header, and a header that is too large breaks the
-// connection with all of its calls.
+// The limits of an error: a header that is too large breaks the connection with all of its calls.
 const (
 	problemLimit = 100     // problems of a context
 	textLimit    = 8 << 10 // bytes of its text
@@ -74,8 +73,7 @@ var reasons = []struct {
 	{ErrUnavailable, "STORE", codes.Unavailable},
 }
 
-// toStatus converts an error of an engine to a gRPC error. Unknown errors are errors of the store,
-// which may answer later.
+// toStatus converts an error of an engine to a gRPC error. Unknown errors are the store's.
 func toStatus(err error) error {
 	switch {
 	case err == nil:

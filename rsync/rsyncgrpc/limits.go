@@ -18,8 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/connlimit"
 )
 
-// clientOf returns the name under which the connections and bytes of a client are counted: a hash
-// of the names of its certificate, or its address.
+// clientOf returns the name under which a client is counted: a hash of its names, or its address.
 func clientOf(info credentials.AuthInfo, addr net.Addr) string {
 	names := identityOf(info).Names()
 	if len(names) == 0 {

@@ -37,8 +37,7 @@ type Options struct {
 	EMCOImporter Importer
 	// Authorizer allows or denies each call. Nil allows all calls of all connected clients.
 	Authorizer Authorizer
-	// WatchBuffer is the number of unread changes that the server buffers for a Watch. Defaults to
-	// 256.
+	// WatchBuffer is the number of unread changes of a Watch in memory. Defaults to 256.
 	WatchBuffer int
 	// WatchLag is the time after which a Watch with a full buffer is ended, and the time for which
 	// a message of Diff and Detached may wait for its client. Defaults to 10 s.
@@ -47,15 +46,13 @@ type Options struct {
 	MetricsRegisterer prometheus.Registerer
 }
 
-// Importer reads app contexts from another system.
+// Importer reads app contexts from another system. It may be called from any goroutine.
 type Importer interface {
 	// Import returns an app context. It returns rsync.ErrNotFound if the app context does not
-	// exist, and an error with the key if it cannot be used. Import may be called from any
-	// goroutine.
+	// exist, and an error with the key if it cannot be used.
 	Import(ctx context.Context, id string) (*appcontext.AppContext, error)
 	// FollowStop stops an app context in the engine, or clears its stop, if the other system
-	// requires it. EMCO's services call it before they queue an event. It may be called from any
-	// goroutine.
+	// requires it. EMCO's services call it before they queue an event.
 	FollowStop(ctx context.Context, id string) error
 }
 
@@ -84,8 +81,7 @@ type ServerOptions struct {
 	// port: see [Server.Addr].
 	Addr string
 
-	// CertFile and KeyFile are the server's certificate, followed by intermediate certificates, and
-	// its key, in PEM.
+	// CertFile has the server's certificate and intermediate certificates, KeyFile its key, in PEM.
 	CertFile, KeyFile string
 	// ClientCAFile holds the CAs of clients in PEM. Only clients with a certificate of these CAs
 	// can connect. Without an Authorizer they may make all calls.
@@ -93,8 +89,7 @@ type ServerOptions struct {
 	// AnyClient accepts clients without a certificate. Without an Authorizer, every client that
 	// reaches Addr may then create any object on any cluster.
 	AnyClient bool
-	// Insecure serves without TLS, and therefore accepts every client. It is for tests, and for a
-	// proxy that encrypts and authenticates.
+	// Insecure serves every client without TLS. It is for tests, and for a proxy with TLS.
 	Insecure bool
 	// Reflection serves gRPC reflection, which lists all services and messages to every client.
 	Reflection bool
@@ -129,9 +124,8 @@ type ServerOptions struct {
 	// ShutdownTimeout limits how long Start waits for calls in progress when it ends. Waits and
 	// watches end at once. Defaults to 10 s.
 	ShutdownTimeout time.Duration
-	// ServerOptions are additional options of the gRPC server, for example interceptors. They must
-	// not include Credentials or an InTapHandle, because the limits above depend on those of this
-	// package.
+	// ServerOptions are additional options of the gRPC server, for example interceptors, but not
+	// Credentials or an InTapHandle, on which the limits above depend.
 	ServerOptions []grpc.ServerOption
 }
 
@@ -182,8 +176,7 @@ type ClientOptions struct {
 	CAFile string
 	// CertFile and KeyFile are the client's certificate and key in PEM. Most servers require them.
 	CertFile, KeyFile string
-	// ServerName is the required name in the server's certificate. Defaults to the host of the
-	// target.
+	// ServerName is the name in the server's certificate. Defaults to the host of the target.
 	ServerName string
 	// Insecure connects without TLS.
 	Insecure bool

@@ -25,8 +25,7 @@ import (
 const (
 	// workBytes is the memory of all running calls, in addition to requests and answers.
 	workBytes = 256 << 20
-	// readBytes is the memory of a call that reads an app context of unknown size: one call of each
-	// client, two in total.
+	// readBytes is the memory of a call that reads an app context: one of a client, two in total.
 	readBytes = workBytes / 2
 	// smallRequest is the size of a request that needs no turn. Only a Create, and an Enqueue with
 	// a rollout, may be larger.
@@ -38,8 +37,7 @@ const (
 	maxParts                = 1 << 18 // messages and list elements in a request
 )
 
-// requests registers services with requests that are counted before they are decoded: two bytes may
-// need 100 bytes in memory.
+// requests registers services, and counts requests before decoding: 2 bytes may need 100 bytes.
 type requests struct {
 	grpc.ServiceRegistrar
 	service *service

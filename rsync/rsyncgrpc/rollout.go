@@ -46,8 +46,7 @@ func (s *service) ChangeRollout(
 			case actionAbort:
 				return s.engine.Abort(ctx, ref)
 			}
-			return fmt.Errorf("%w: action %q: must be Approve, Pause, Resume or Abort", rsync.ErrInvalidInput,
-				r.GetAction())
+			return fmt.Errorf("%w: action %q: must be Approve, Pause, Resume or Abort", rsync.ErrInvalidInput, r.GetAction())
 		})
 }
 

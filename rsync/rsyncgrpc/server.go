@@ -30,8 +30,7 @@ import (
 )
 
 const (
-	// maxHeaderBytes limits the header of a call, with 32 bytes for each field. One byte of a frame
-	// may become a field of 150 bytes in memory.
+	// maxHeaderBytes limits the header of a call: one byte of a frame may be 150 bytes in memory.
 	maxHeaderBytes = 4 << 10
 	// bufferBytes is the size of each buffer of a connection. gRPC's default of 32 KiB would be
 	// most of the memory of a silent connection.
@@ -50,8 +49,7 @@ type Server struct {
 	addr    net.Addr // set before ready is closed
 }
 
-// NewServer returns a server, which does nothing before Start. It returns rsync.ErrInvalidInput for
-// invalid options.
+// NewServer returns a server. It returns rsync.ErrInvalidInput for invalid options.
 func NewServer(engine Engine, options ServerOptions) (*Server, error) {
 	if engine == nil {
 		return nil, fmt.Errorf("%w: rsyncgrpc.NewServer needs an engine", rsync.ErrInvalidInput)
@@ -197,8 +195,7 @@ func registerReflection(server *grpc.Server) {
 	reflectionv1alpha.RegisterServerReflectionServer(server, reflection.NewServer(options))
 }
 
-// bothRegistries finds EMCO's files in their own registry, and all others in the registry of the
-// process.
+// bothRegistries finds EMCO's files in their own registry, and others in that of the process.
 type bothRegistries struct{}
 
 // FindFileByPath implements protodesc.Resolver.

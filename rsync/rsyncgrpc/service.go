@@ -67,9 +67,7 @@ func newService(engine Engine, options Options) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{
-		engine: engine, options: options, metrics: m, turns: turns.New(workBytes), long: turns.New(longAnswers),
-	}
+	s := &service{engine: engine, options: options, metrics: m, turns: turns.New(workBytes), long: turns.New(longAnswers)}
 	s.stopping, s.drain = context.WithCancel(context.Background())
 	return s, nil
 }

@@ -17,8 +17,7 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// fresh is a value that is read from files again for each use. If they cannot be read or used, the
-// earlier value stays in use.
+// fresh is a value that is read from files for each use, or the earlier value if that fails.
 type fresh[T any] struct {
 	read   func() (T, error)
 	failed func(error) // called once for each problem
@@ -57,8 +56,7 @@ func pairOf(certFile, keyFile string) func() (tls.Certificate, error) {
 	}
 }
 
-// authoritiesOf returns a function that reads CAs. It rejects a file that ends within a
-// certificate, because another process may still write it.
+// authoritiesOf returns a function that reads CAs. It rejects a file that is still being written.
 func authoritiesOf(file string) func() (*x509.CertPool, error) {
 	return func() (*x509.CertPool, error) {
 		rest, err := os.ReadFile(file)
@@ -69,8 +67,7 @@ func authoritiesOf(file string) func() (*x509.CertPool, error) {
 		for block, next := pem.Decode(rest); block != nil; block, next = pem.Decode(rest) {
 			rest = next
 			if block.Type != "CERTIFICATE" {
-				return nil, fmt.Errorf("CAs: %s has a PEM block of type %s: must have only certificates", file,
-					block.Type)
+				return nil, fmt.Errorf("CAs: %s has a PEM block of type %s: must have only certificates", file, block.Type)
 			}
 			certificate, err := x509.ParseCertificate(block.Bytes)
 			if err != nil {

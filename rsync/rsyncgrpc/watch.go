@@ -24,8 +24,7 @@ func (s *service) Watch(r *rsyncv1.WatchRequest, stream grpc.ServerStreamingServ
 	})
 }
 
-// changes returns the messages of a watch. The initial state is one message, so a client receives
-// all or nothing of it.
+// changes returns the messages of a watch. The initial state is one message.
 func (s *service) changes(ctx context.Context, id string, from int64) iter.Seq2[*rsyncv1.WatchResponse, error] {
 	return func(yield func(*rsyncv1.WatchResponse, error) bool) {
 		if from == 0 {
@@ -44,8 +43,7 @@ func (s *service) changes(ctx context.Context, id string, from int64) iter.Seq2[
 				yield(nil, err)
 				return
 			}
-			if !yield(&rsyncv1.WatchResponse{Changes: []*rsyncv1.Change{changeMessage(&change)}}, nil) ||
-				change.Deleted {
+			if !yield(&rsyncv1.WatchResponse{Changes: []*rsyncv1.Change{changeMessage(&change)}}, nil) || change.Deleted {
 				return
 			}
 		}

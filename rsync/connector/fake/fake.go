@@ -171,8 +171,7 @@ func (c *Cluster) SetObject(o appcontext.Object, manifest []byte) {
 	case have != nil:
 		have.manifest = slices.Clone(manifest)
 	default:
-		c.objects[o] = &object{manifest: slices.Clone(manifest),
-			state: connector.State{Object: o, Exists: true, Ready: true}}
+		c.objects[o] = &object{manifest: slices.Clone(manifest), state: connector.State{Object: o, Exists: true, Ready: true}}
 	}
 	c.notifyLocked()
 }

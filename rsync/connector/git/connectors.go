@@ -136,8 +136,7 @@ func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
 	return c.write(ctx, VerbApply, batch, edits)
 }
 
-// check rejects manifests with which an agent would reject all of the cluster, and hooks that no
-// agent would run.
+// check rejects manifests that stop an agent, and hooks that no agent would run.
 func (c *conn) check(r *appcontext.Resource) error {
 	if limit := c.repository.options.MaxManifestBytes; len(r.Manifest) > limit {
 		return driver.Fault(connector.ErrTerminal, r.Object,

@@ -106,8 +106,7 @@ func explainNetwork(err error) (text string, class error) {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "the server's certificate has expired, or is not valid yet", connector.ErrUnreachable
 	case errors.As(err, &certificate):
-		return "the server's certificate cannot be verified, check CAFile: " + certificate.Err.Error(),
-			connector.ErrTerminal
+		return "the server's certificate cannot be verified, check CAFile: " + certificate.Err.Error(), connector.ErrTerminal
 	case errors.As(err, &key) && len(key.Want) == 0:
 		return "the server is not in KnownHostsFile", connector.ErrTerminal
 	case errors.As(err, &key):

@@ -61,8 +61,7 @@ func (h *httpClient) client(caFile string) (*http.Transport, error) {
 	return h.transport, nil
 }
 
-// bounded limits the bytes of answers, and closes them: go-git reads rejections to their ends, and
-// leaves the answer of a push open.
+// bounded limits the bytes of answers, and closes all answers, which go-git does not.
 type bounded struct {
 	http.RoundTripper
 	limit  int64

@@ -15,25 +15,21 @@ import (
 )
 
 const (
-	// clusterScoped is the folder of objects without a namespace. No namespace has this folder: it
-	// would be %5fcluster.
+	// clusterScoped is the folder of objects without a namespace. No namespace has this folder.
 	clusterScoped = "_cluster"
 	// placeholder keeps the folder of a cluster without objects, so its agent prunes.
 	placeholder = ".gitkeep"
 	extension   = ".yaml"
-	// maxComponent limits a name that is not shortened, in bytes: file systems accept 255 bytes,
-	// including the extension.
+	// maxComponent limits a name, in bytes: file systems accept 255, with the extension.
 	maxComponent = 240
 )
 
-// Directory returns the folder of a cluster's manifests in the repository, with slashes. The GitOps
-// agent of the cluster must read this folder.
+// Directory returns the folder of a cluster in the repository, which its agent must read.
 func (r Repository) Directory(cluster appcontext.ClusterID) string {
 	return path.Join(r.directory(cluster)...)
 }
 
-// File returns the path of an object's manifest in the repository. It does not depend on the app
-// and the context of the object.
+// File returns the path of an object in the repository, regardless of app and context.
 func (r Repository) File(cluster appcontext.ClusterID, object appcontext.Object) string {
 	return path.Join(r.file(cluster, object)...)
 }
@@ -66,8 +62,7 @@ func (r Repository) file(cluster appcontext.ClusterID, object appcontext.Object)
 	return append(r.directory(cluster), namespace, visible(shorten(kind)), name+extension)
 }
 
-// Characters that are written unchanged. Each other byte becomes a percent sign and two hexadecimal
-// digits.
+// Characters that stay. Other bytes become a percent sign and two hexadecimal digits.
 const (
 	lower = "abcdefghijklmnopqrstuvwxyz0123456789-_."
 	upper = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"

@@ -25,8 +25,7 @@ type Commit struct {
 	Verb              Verb
 	AppContextID, App string
 	Cluster           appcontext.ClusterID
-	// Changed has the objects with files that the commit adds, changes or deletes, in the order of
-	// the batch.
+	// Changed has the objects with changed files, in the order of the batch.
 	Changed []appcontext.Object
 }
 

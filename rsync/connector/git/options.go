@@ -38,8 +38,7 @@ type Repository struct {
 	CreateBranch bool
 	// Auth has the credentials.
 	Auth Auth
-	// CAFile holds, in PEM, the CAs that verify an https server, instead of the system's CAs. It is
-	// read again for each call.
+	// CAFile holds the CAs of an https server in PEM, instead of the system's. Each call reads it.
 	CAFile string
 	// PlainHTTP allows an http URL with credentials, which are then readable on the network.
 	PlainHTTP bool
@@ -102,8 +101,7 @@ type Options struct {
 	// MaxFetchBytes limits one compressed answer of the server, and the memory for the folders of a
 	// repository, in bytes. A larger repository is a terminal error. Defaults to 256 MiB.
 	MaxFetchBytes int64
-	// MaxManifestBytes limits one manifest. Defaults to 1.5 MiB, the limit of an API server with
-	// etcd's defaults.
+	// MaxManifestBytes limits one manifest. Defaults to 1.5 MiB, as in API servers.
 	MaxManifestBytes int
 	// Clock is the clock for the times of commits. Defaults to the real clock.
 	Clock clock.Clock
@@ -119,8 +117,7 @@ const (
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.PushAttempts < 0 || o.MaxFetchBytes < 0 || o.MaxManifestBytes < 0:
-		return o, fmt.Errorf("%w: Options.PushAttempts, MaxFetchBytes and MaxManifestBytes: must not be negative",
-			ErrInvalid)
+		return o, fmt.Errorf("%w: Options.PushAttempts, MaxFetchBytes and MaxManifestBytes: must not be negative", ErrInvalid)
 	case strings.ContainsAny(o.Author.Name+o.Author.Email, "<>\n\x00"):
 		return o, fmt.Errorf("%w: Options.Author: the name and address must not have <, > or line breaks", ErrInvalid)
 	}
@@ -156,8 +153,7 @@ func (r Repository) withDefaults() (Repository, error) {
 	return r, nil
 }
 
-// checkURL validates the URL. Its errors never quote the URL, which may contain a password by
-// mistake.
+// checkURL validates the URL. Its errors never quote the URL, which may contain a password.
 func (r Repository) checkURL() error {
 	a := r.Auth
 	secret := a.Password+a.PasswordFile+a.Token+a.TokenFile != ""

@@ -27,8 +27,7 @@ const (
 	receivePack service = transport.ReceivePackServiceName
 )
 
-// session is one exchange with a service. All of its calls end soon after the context with which it
-// was opened.
+// session is one exchange with a service. Its calls end soon after the context of open.
 type session interface {
 	// refs is the first call. It returns the references and the capabilities of the server.
 	refs(ctx context.Context) (*packp.AdvRefs, error)
@@ -114,8 +113,7 @@ func (r *remote) tip(refs *packp.AdvRefs) plumbing.Hash {
 	return refs.References[plumbing.NewBranchReferenceName(r.at.Branch).String()]
 }
 
-// inTheWay returns a branch that cannot exist together with the configured branch: git keeps main/x
-// in a folder main.
+// inTheWay returns a branch that excludes the configured branch: main excludes main/x.
 func (r *remote) inTheWay(refs *packp.AdvRefs) string {
 	ours := plumbing.NewBranchReferenceName(r.at.Branch).String()
 	for name := range refs.References {
@@ -161,8 +159,7 @@ func fetchRequest(refs *packp.AdvRefs, want, have plumbing.Hash) *packp.UploadPa
 	return request
 }
 
-// filesRequest requests files by their hashes, if the server allows that, and otherwise all files
-// of a commit.
+// filesRequest requests files by their hashes, or all files of a commit if it must.
 func filesRequest(refs *packp.AdvRefs, tip plumbing.Hash, hashes []plumbing.Hash) *packp.UploadPackRequest {
 	if refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) ||
 		refs.Capabilities.Supports("allow-any-sha1-in-want") {

@@ -57,8 +57,7 @@ const (
 	maxBytes  = 16 << 20
 )
 
-// probeAgain is the minimum time between two probes of a server that did not answer: a repository
-// may have thousands of clusters.
+// probeAgain is the minimum time between probes of a silent server, which may have many clusters.
 const probeAgain = 250 * time.Millisecond
 
 // repository is a branch that connectors share. Calls that arrive during a request to the server

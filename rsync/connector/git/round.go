@@ -18,8 +18,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// look requests the branches of the server. If update is set and the branch has moved, it fetches
-// the branch.
+// look requests the branches. With update, it fetches a branch that has moved.
 func (r *repository) look(ctx context.Context, update bool) error {
 	s, err := r.remote.open(ctx, uploadPack)
 	if err != nil {
@@ -76,8 +75,7 @@ func (r *repository) take(tip plumbing.Hash, got map[plumbing.Hash]packed) error
 	return nil
 }
 
-// advance records the tip. It drops trees of earlier commits when they are as many as the trees of
-// the tip.
+// advance records the tip, and sometimes drops the trees of earlier commits.
 func (r *repository) advance(tip, root plumbing.Hash) {
 	const few = 1000
 	r.tip, r.root = tip, root
@@ -87,8 +85,7 @@ func (r *repository) advance(tip, root plumbing.Hash) {
 	}
 }
 
-// write pushes the commits of all calls at once, and each alone if the server rejects them
-// together: a problem of one cluster must not affect others.
+// write pushes the commits of all calls at once, and each alone if the server rejects them.
 func (r *repository) write(ctx context.Context, calls []*call) {
 	err := r.commit(ctx, calls)
 	var refused *refusal
@@ -106,8 +103,7 @@ func (r *repository) write(ctx context.Context, calls []*call) {
 	}
 }
 
-// commit makes the commits on the tip of the branch and pushes them, and repeats that while other
-// writers are faster.
+// commit pushes commits on the tip, and repeats that while other writers are faster.
 func (r *repository) commit(ctx context.Context, calls []*call) error {
 	for attempt := 1; ; attempt++ {
 		err := r.attempt(ctx, calls)

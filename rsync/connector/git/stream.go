@@ -80,8 +80,7 @@ func (s *stream) push(_ context.Context, request *packp.ReferenceUpdateRequest) 
 	return report, err
 }
 
-// close ends the session, and waits for the program, which reports an error without a request or a
-// flush packet.
+// close ends the session. Without a request the program expects a flush packet.
 func (s *stream) close() {
 	s.once.Do(func() {
 		if !s.fetching && !s.pushing {

@@ -125,8 +125,7 @@ func (d *draft) file(path []string) (*object.TreeEntry, error) {
 	return &f.entries[i], nil
 }
 
-// isFile reports whether an agent may read an object from an entry with a mode: another writer may
-// have made a file executable, or put a link in its place.
+// isFile reports whether an agent may read an object from an entry, for example from a link.
 func isFile(m filemode.FileMode) bool { return m != filemode.Dir && m != filemode.Submodule }
 
 // put adds or replaces a file. It rejects a name that is taken, regardless of case.
@@ -193,8 +192,7 @@ func (f *folder) insert(e object.TreeEntry) {
 	f.entries = slices.Insert(f.entries, i, e)
 }
 
-// remove deletes a file, and its folders that are then empty, except the first keep folders of its
-// path. It reports whether the file existed.
+// remove deletes a file and empty folders, except the first keep folders of its path.
 func (d *draft) remove(path []string, keep int) (bool, error) {
 	if file, err := d.file(path); file == nil {
 		return false, err
@@ -228,8 +226,7 @@ func (d *draft) empty(path []string) (bool, error) {
 	return len(f.entries) == 0, nil
 }
 
-// write makes the objects of changed folders and adds them to the trees. It returns the hash of the
-// root and the objects.
+// write makes the objects of changed folders, and adds them to the trees.
 func (d *draft) write() (plumbing.Hash, []plumbing.EncodedObject, error) {
 	var made []plumbing.EncodedObject
 	var visit func(f *folder) (plumbing.Hash, error)
@@ -260,8 +257,7 @@ func (d *draft) write() (plumbing.Hash, []plumbing.EncodedObject, error) {
 	return h, made, err
 }
 
-// edit makes the changes of a call. It returns the objects with changed files, and the contents of
-// new files.
+// edit makes the changes of a call. It returns the changed objects, and the new files.
 func (d *draft) edit(c *call) (changed []appcontext.Object, blobs []plumbing.EncodedObject, err error) {
 	for i := range c.edits {
 		e := &c.edits[i]

@@ -40,8 +40,7 @@ type manifest struct {
 	owners []types.UID
 }
 
-// Apply applies the objects server-side, in steps. It decodes all manifests
-// before the first request.
+// Apply applies the objects server-side, in steps, after it has decoded all manifests.
 func (c *cluster) Apply(ctx context.Context, batch connector.Batch) error {
 	manifests := make([]*manifest, 0, len(batch.Resources))
 	for i := range batch.Resources {

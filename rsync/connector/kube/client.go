@@ -33,8 +33,7 @@ var (
 	errStarting = errors.New("the API server is starting and has not loaded its access rules")
 )
 
-// client is a connection pool with the clients that use it. The pools of client-go cannot be
-// closed.
+// client is a connection pool that can be closed, unlike client-go's, with its users.
 type client struct {
 	http     *http.Client
 	base     *url.URL

@@ -92,8 +92,7 @@ func (c *cluster) giveBack(cl *client) {
 	c.closeUnused(cl)
 }
 
-// retire makes the next call open a new client, which reads the configuration again. If cl is not
-// nil, it does so only if cl is still the current client.
+// retire makes the next call open a new client, if cl is nil or still the current client.
 func (c *cluster) retire(cl *client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,8 +181,7 @@ func (c *cluster) Probe(ctx context.Context) error {
 // old connection may hang for minutes after the network is back.
 const maxSilence = 4 * time.Second
 
-// silent reports whether a probe of a client has had no answer for maxSilence. Otherwise a probe
-// starts.
+// silent reports whether a client has been silent for maxSilence. Otherwise a probe starts.
 func (c *cluster) silent(cl *client) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -45,8 +45,7 @@ func (e *credentialsError) class() error {
 	return connector.ErrRetryable
 }
 
-// credentialsFrom describes the program or auth provider from which a configuration gets
-// credentials, or returns "".
+// credentialsFrom describes the source of a configuration's credentials, or returns "".
 func credentialsFrom(config *rest.Config) string {
 	switch {
 	case config.ExecProvider != nil:
@@ -57,16 +56,14 @@ func credentialsFrom(config *rest.Config) string {
 	return ""
 }
 
-// impatient ends requests with their contexts. client-go runs programs for credentials without a
-// context, and all requests wait for the same run.
+// impatient ends requests with their contexts: client-go runs programs without a context.
 type impatient struct {
 	next http.RoundTripper
 	from string
 	left chan struct{} // a token for each request that next has not completed
 }
 
-// sentKey is the key of an *atomic.Bool in the context of a request. It is set when the request has
-// its credentials.
+// sentKey is the key of an *atomic.Bool, which is set when the request has its credentials.
 type sentKey struct{}
 
 // RoundTrip implements [http.RoundTripper].

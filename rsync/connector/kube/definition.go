@@ -55,11 +55,10 @@ func (c *cluster) established(ctx context.Context, m *manifest) error {
 	limited, cancel := context.WithTimeout(ctx, c.options.EstablishTimeout)
 	defer cancel()
 	var reason string
-	err := wait.PollUntilContextCancel(limited, establishPoll, true,
-		func(limited context.Context) (done bool, err error) {
-			reason, err = c.look(limited, m)
-			return reason == "", err
-		})
+	err := wait.PollUntilContextCancel(limited, establishPoll, true, func(limited context.Context) (done bool, err error) {
+		reason, err = c.look(limited, m)
+		return reason == "", err
+	})
 	switch {
 	case ctx.Err() != nil:
 		return driver.Ended(ctx.Err())

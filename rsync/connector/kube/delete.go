@@ -18,8 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/internal/driver"
 )
 
-// Delete requests the deletion of the objects, in steps. It stops when the
-// cluster rejects a request.
+// Delete requests the deletion of the objects, in steps.
 func (c *cluster) Delete(ctx context.Context, batch connector.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return driver.Ended(err)
@@ -64,8 +63,7 @@ func (c *cluster) delete(ctx context.Context, r *appcontext.Resource) error {
 	})
 }
 
-// kindOf returns the kind of an object in the version of its manifest, or without a version if the
-// manifest is broken.
+// kindOf returns the kind of an object, without a version if the manifest is broken.
 func (c *cluster) kindOf(r *appcontext.Resource) schema.GroupVersionKind {
 	gvk := schema.GroupVersionKind{Group: r.Object.Group, Kind: r.Object.Kind}
 	if len(r.Manifest) > c.options.MaxObjectBytes {
@@ -93,8 +91,7 @@ func (c *cluster) place(
 	return k, k.check(o)
 }
 
-// served calls a function with the served kind of an object, and again after new discovery if the
-// path of the cached kind is no longer served.
+// served calls a function with the kind, and again if the cached path is no longer served.
 func (c *cluster) served(
 	ctx context.Context, cl *client, gvk schema.GroupVersionKind, o appcontext.Object, do func(kind) error,
 ) error {

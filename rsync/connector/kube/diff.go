@@ -21,9 +21,8 @@ import (
 
 var _ connector.Differ = &cluster{}
 
-// Diff compares each object with the result of a dry run of its apply. It sends two requests for an
-// object to apply, and a third if immutable fields change. It sends one request for an object to
-// delete.
+// Diff compares each object with the result of a dry run of its apply. It sends up to three
+// requests for an object to apply, and one for an object to delete.
 func (c *cluster) Diff(ctx context.Context, batch connector.DiffBatch) ([]connector.Change, error) {
 	resources := slices.Concat(batch.Apply, batch.Delete)
 	changes := make([]connector.Change, len(resources))
@@ -135,15 +134,11 @@ func (c *cluster) diffRefused(
 
 // written returns a live object with the fields of a manifest.
 func written(live *unstructured.Unstructured, m *manifest) map[string]any {
-	content, err := contentOf(m.json)
-	if err != nil { // m.json is always valid
-		content = nil
-	}
+	content, _ := contentOf(m.json) // which is always valid
 	return fielddiff.Overlay(live.Object, content)
 }
 
-// isPremature reports whether an error may be due to a Namespace or a definition that the same
-// event applies first.
+// isPremature reports whether the same event may first apply what the error misses.
 func isPremature(err error) bool {
 	var status apierrors.APIStatus
 	if apierrors.IsNotFound(err) && errors.As(err, &status) {
@@ -171,8 +166,7 @@ func compare(change *connector.Change, live *unstructured.Unstructured, next map
 	}
 }
 
-// withoutServerFields returns a copy of an object without serverFields. The copy shares the other
-// fields.
+// withoutServerFields returns a shallow copy of an object without serverFields.
 func withoutServerFields(object map[string]any) map[string]any {
 	out := maps.Clone(object)
 	if metadata, ok := out["metadata"].(map[string]any); ok {

@@ -71,8 +71,7 @@ func explain(err error) (text string, class error) {
 	case errors.Is(err, errStarting), errors.Is(err, errLeaving):
 		return err.Error(), connector.ErrRetryable
 	case errors.Is(err, errNotServed):
-		return err.Error() + ": check its apiVersion, and whether its definition is applied before",
-			connector.ErrTerminal
+		return err.Error() + ": check its apiVersion, and whether its definition is applied before", connector.ErrTerminal
 	case errors.Is(err, errNoNamespace), errors.Is(err, errNamespace), errors.Is(err, errNotApplied),
 		errors.As(err, &other):
 		return err.Error(), connector.ErrTerminal

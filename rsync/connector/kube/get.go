@@ -25,11 +25,9 @@ import (
 )
 
 const (
-	// listFrom is the number of objects of a kind in a namespace from which one list replaces
-	// single requests.
+	// listFrom is the number of objects of a pair from which they are listed.
 	listFrom = 10
-	// listRatio limits the other objects of the kind in the namespace that a list may return for
-	// each requested object.
+	// listRatio limits the other objects in a list for each requested object.
 	listRatio = 50
 	pageSize  = 500
 )
@@ -174,9 +172,7 @@ func (c *cluster) tell(gvk schema.GroupVersionKind, r *reading, i int, u *unstru
 	c.interest.seen(gvk, s, u != nil && u.GetDeletionTimestamp() != nil)
 }
 
-// list fills in the states of objects from a list. It returns the indexes of the objects that must
-// be read one by one: if objects cannot be listed, or if the list has more than listRatio other
-// objects for each missing object.
+// list fills in the states of objects from a list. It returns the indexes of other objects.
 func (c *cluster) list(ctx context.Context, p pair, places []int, r *reading, done func(int)) (left []int, err error) {
 	missing := make(map[string]int, len(places))
 	for _, i := range places {
@@ -212,8 +208,7 @@ func (c *cluster) list(ctx context.Context, p pair, places []int, r *reading, do
 	return slices.Collect(maps.Values(missing)), nil
 }
 
-// page returns a page of a list. It returns nil if objects cannot be listed, but may be readable
-// one by one.
+// page returns a page of a list, or nil if the objects must be read one by one.
 func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured.UnstructuredList, error) {
 	var page *unstructured.UnstructuredList
 	// without a name: an invalid name must not affect others
@@ -221,8 +216,7 @@ func (c *cluster) page(ctx context.Context, p pair, token string) (*unstructured
 	err := c.call(ctx, of, "list", func(ctx context.Context, cl *client) error {
 		var body []byte
 		err := c.served(ctx, cl, p.gvk, of, func(k kind) (err error) {
-			request := cl.rest.Get().AbsPath(k.path(p.namespace, "")...).MaxRetries(0).
-				Param("limit", strconv.Itoa(pageSize))
+			request := cl.rest.Get().AbsPath(k.path(p.namespace, "")...).MaxRetries(0).Param("limit", strconv.Itoa(pageSize))
 			if token != "" {
 				request = request.Param("continue", token)
 			}

@@ -17,8 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// recent is the time for which an object is of interest after the last call for it. The engine
-// calls much more often.
+// recent is the time for which an object is of interest after the last call for it.
 const recent = 5 * time.Minute
 
 // aim is the awaited state of an object.
@@ -29,8 +28,7 @@ const (
 	gone    aim = false
 )
 
-// interest has the objects that have not reached their aim, and the objects that a caller follows.
-// Only these objects are watched.
+// interest has the objects to watch: before their aim, or followed by a caller.
 type interest struct {
 	clock clock.PassiveClock
 
@@ -126,8 +124,7 @@ func (n *interest) watched(limit int) (map[pair]struct{}, <-chan struct{}) {
 	return out, n.changed.Next()
 }
 
-// latest returns the pairs with their latest times, and the latest pair first. It removes objects
-// after their time.
+// latest returns the pairs, the latest first, and removes objects after their time.
 func latest(pairs map[pair]map[string]wanted, now time.Time) []dated {
 	var all []dated
 	for p, objects := range pairs {
@@ -146,8 +143,7 @@ func latest(pairs map[pair]map[string]wanted, now time.Time) []dated {
 		all = append(all, dated{p, last})
 	}
 	slices.SortFunc(all, func(a, b dated) int {
-		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.gvk.String(), b.gvk.String()),
-			cmp.Compare(a.namespace, b.namespace))
+		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.gvk.String(), b.gvk.String()), cmp.Compare(a.namespace, b.namespace))
 	})
 	return all
 }

@@ -31,9 +31,8 @@ type Interpreter interface {
 	Health(ctx context.Context, object *unstructured.Unstructured) (healthy bool, err error)
 }
 
-// ErrNotInterpreted is the error of an [Interpreter] that does not support the kind of the object:
-// the state is then the state without an interpreter. Compare it with errors.Is. It is the same
-// error as interpreter.ErrNotInterpreted.
+// ErrNotInterpreted is the error of an [Interpreter] that does not support the kind of the object.
+// It is the same error as interpreter.ErrNotInterpreted.
 var ErrNotInterpreted = uninterpreted.Err
 
 // mayInterpret reports whether the status of an object describes its current spec.

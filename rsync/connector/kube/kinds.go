@@ -100,9 +100,7 @@ func (k *kinds) ask(ctx context.Context, cl *client, gvk schema.GroupVersionKind
 	for i := range list.APIResources {
 		r := &list.APIResources[i]
 		if !strings.Contains(r.Name, "/") {
-			k.served[gv.WithKind(r.Kind)] = kind{
-				gv.WithResource(r.Name), r.Namespaced, slices.Contains(r.Verbs, "patch"),
-			}
+			k.served[gv.WithKind(r.Kind)] = kind{gv.WithResource(r.Name), r.Namespaced, slices.Contains(r.Verbs, "patch")}
 		}
 	}
 	if found, ok := k.served[gvk]; ok {
@@ -131,8 +129,7 @@ func (cl *client) versions(ctx context.Context, group string) ([]string, error) 
 	return slices.Compact(versions), nil
 }
 
-// pathGone reports whether an error means that nothing is served at a path. Then the server answers
-// without a Status, which client-go notes.
+// pathGone reports whether nothing is served at a path. Then an answer has no Status.
 func pathGone(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }

@@ -25,9 +25,8 @@ import (
 // maxKubeconfig limits a kubeconfig file, in bytes.
 const maxKubeconfig = 1 << 20
 
-// Directory returns a Loader that reads the kubeconfig dir/NAME.kubeconfig of each cluster, with
-// its current context. NAME is the name of the cluster without its provider. A new file is found at
-// the next call to the cluster.
+// Directory returns a Loader that reads dir/NAME.kubeconfig, with its current context, for a
+// cluster provider+NAME. It finds new files.
 func Directory(dir string) Loader {
 	return func(_ context.Context, cluster appcontext.ClusterID) (*rest.Config, error) {
 		name := cluster.Name
@@ -105,8 +104,7 @@ func loadFile(file, name string) (*rest.Config, error) {
 	return config, nil
 }
 
-// classOfTLS returns the class of an error of certificates. Files may be replaced, so their errors
-// are retryable. Certificates in the configuration itself do not change.
+// classOfTLS returns the class of an error of certificates. Files may be replaced.
 func classOfTLS(config *rest.Config) error {
 	if config.CertFile != "" || config.KeyFile != "" || config.CAFile != "" {
 		return connector.ErrRetryable

@@ -107,8 +107,7 @@ type Options struct {
 	EstablishTimeout time.Duration
 	// Concurrency is the number of concurrent requests of one call. Defaults to 16.
 	Concurrency int
-	// MaxObjectBytes limits one manifest. Defaults to 1.5 MiB, the limit of an API server with
-	// etcd's defaults.
+	// MaxObjectBytes limits one manifest. Defaults to 1.5 MiB, as in API servers.
 	MaxObjectBytes int
 	// MaxResponseBytes limits one answer, except watches. Defaults to 64 MiB.
 	MaxResponseBytes int64

@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	// patience limits the time for which a Get waits for the interpreter: a slow interpreter must
-	// not occupy the calls that the engine allows for a cluster.
+	// patience limits how long a Get, which occupies a call of the engine, waits for answers.
 	patience = time.Second
 	// retryAfter is the time for which an error is the answer.
 	retryAfter = 5 * time.Second
@@ -29,8 +28,7 @@ const (
 	forgetAfter = 15 * time.Second
 )
 
-// questions has the calls to the interpreter for a cluster. Each kind has its own slots, so it does
-// not delay others.
+// questions has the calls to the interpreter for a cluster, with slots for each kind.
 type questions struct {
 	interpreter Interpreter
 	timeout     time.Duration
@@ -46,8 +44,7 @@ type questions struct {
 	watchers map[*func()]struct{}
 }
 
-// slots are the slots of a kind. taken has an element for each entry of running, also shortly
-// before it is added.
+// slots are the slots of a kind. taken has an element for each entry of running, or more.
 type slots struct {
 	taken   chan struct{}
 	running map[*answer]struct{}
@@ -89,8 +86,7 @@ func (q *questions) close() {
 	q.running.Wait()
 }
 
-// watch registers a function that is called after each answer that a Get has missed, until end is
-// called.
+// watch registers a function that is called after each answer that a Get has missed.
 func (q *questions) watch(changed func()) (end func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

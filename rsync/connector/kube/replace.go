@@ -106,8 +106,7 @@ func (c *cluster) tryCreate(ctx context.Context, m *manifest, live *unstructured
 	})
 }
 
-// withoutPorts returns a manifest without the node ports of the live Service, which are free after
-// its deletion.
+// withoutPorts returns a manifest without the node ports of the live Service.
 func withoutPorts(m *manifest, live *unstructured.Unstructured) ([]byte, error) {
 	if m.object.Group != "" || m.object.Kind != "Service" {
 		return m.json, nil

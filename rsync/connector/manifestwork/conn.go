@@ -26,8 +26,7 @@ type conn struct {
 	namespace string
 
 	mu sync.Mutex
-	// holders has the work in which an object was last seen, or from which it was removed. It
-	// avoids lists, and may be wrong.
+	// holders has the work in which an object was last seen. It may be wrong.
 	holders map[appcontext.Object]string
 	read    map[string]*readWork // the works as they were last read
 	places  int                  // the number of objects in them
@@ -123,8 +122,7 @@ func (c *conn) apply(ctx context.Context, batch connector.Batch, own string, ent
 	return nil
 }
 
-// interfered classifies an error, unless the work was changed meanwhile and a new round may
-// succeed.
+// interfered classifies an error, unless a new round may succeed.
 func (c *conn) interfered(ctx context.Context, doing, name string, err error) error {
 	if moved(err) && ctx.Err() == nil {
 		return err

@@ -43,8 +43,7 @@ func workName(manager, contextID, app string) string {
 	return readable + "-" + hash
 }
 
-// Name returns the name of the work for the new objects of an app, with the Manager of the options.
-// Objects that are in a work of another app or context stay there.
+// Name returns the name of the work for the new objects of an app.
 func (c *Connectors) Name(appContextID, app string) string {
 	return workName(c.options.Manager, appContextID, app)
 }
@@ -208,8 +207,7 @@ func hashOf(o appcontext.Object) string {
 	return hex.EncodeToString(sum[:size])
 }
 
-// sameJSON compares content: a hub may return manifests with other spaces and another order of
-// members.
+// sameJSON compares content: a hub may return other spaces and another order.
 func sameJSON(a, b []byte) bool {
 	if string(a) == string(b) {
 		return true

@@ -52,8 +52,7 @@ type ofHub struct{ class error }
 func (o ofHub) Error() string { return strings.Replace(o.class.Error(), "the cluster", "the hub", 1) }
 func (o ofHub) Unwrap() error { return o.class }
 
-// explain returns the text and the class for an error of a hub, a source or the network. It omits
-// quotes of manifests.
+// explain returns the text, without quotes of manifests, and the class for an error.
 func explain(err error) (text string, class error) {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {
@@ -144,8 +143,7 @@ func detail(message string) string {
 	return text
 }
 
-// moved reports whether a write failed because the work was changed, created or deleted since it
-// was read.
+// moved reports whether a write failed because the work was changed since it was read.
 func moved(err error) bool {
 	if apierrors.IsNotFound(err) {
 		var status apierrors.APIStatus

@@ -51,8 +51,7 @@ func (c *conn) holder(w *workv1.ManifestWork) *holder {
 	return h
 }
 
-// mayHave reports whether an object was removed from a work, and the agent has not confirmed that
-// it is gone.
+// mayHave reports whether an agent has not confirmed yet that a removed object is gone.
 func (h *holder) mayHave(o appcontext.Object) bool {
 	if h.absent {
 		return false
@@ -65,8 +64,7 @@ func (h *holder) mayHave(o appcontext.Object) bool {
 	return wasRemoved(h.work, o) && reported(h.work) != nil
 }
 
-// aliased reports whether a work has an object that an agent reports under the same name: without a
-// namespace, or in the default namespace.
+// aliased reports whether a work has an object that agents report under the same name.
 func (h *holder) aliased(o appcontext.Object) bool {
 	switch o.Namespace {
 	case "":

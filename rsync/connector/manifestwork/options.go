@@ -31,8 +31,7 @@ const (
 	// created, for information. The work may also have objects of later contexts and other apps.
 	AnnotationAppContext = domain + "app-context"
 	AnnotationApp        = domain + "app"
-	// annotationRemoved has hashes of the objects that were removed from a work, until its agent
-	// has confirmed the removal.
+	// annotationRemoved has hashes of removed objects, until the agent has confirmed the removal.
 	annotationRemoved = domain + "removed"
 
 	domain = "rsync.spokewire.io/"
@@ -48,9 +47,8 @@ type Options struct {
 	Manager string
 	// Labels and Annotations are added to each work that is written.
 	Labels, Annotations map[string]string
-	// Executor and DeleteOption are set in each work that is written. With an orphaning
-	// DeleteOption, the objects of a work stay on the cluster when the work is deleted, and count
-	// as gone.
+	// Executor and DeleteOption are set in each written work. With an orphaning DeleteOption, the
+	// objects stay on the cluster, and count as gone.
 	Executor     *workv1.ManifestWorkExecutor
 	DeleteOption *workv1.DeleteOption
 	// Config returns the configuration of an object for the agent: its update strategy and the

@@ -26,8 +26,7 @@ var (
 // statusFeedbackSynced is the condition with the generation of the values that an agent reports.
 const statusFeedbackSynced = "StatusFeedbackSynced"
 
-// reported returns nil if the agent has applied the current version of a work, and otherwise the
-// reason.
+// reported returns why the agent has not applied the current version of a work, or nil.
 func reported(w *workv1.ManifestWork) error {
 	applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)
 	switch {
@@ -111,16 +110,14 @@ func recent(c *metav1.Condition, w *workv1.ManifestWork) bool {
 	return c.ObservedGeneration == 0 || c.ObservedGeneration >= w.Generation
 }
 
-// availableKnown is for agents that set Available separately from Applied, and report its
-// generation on the work only.
+// availableKnown is for agents that report the generation of Available on the work only.
 func availableKnown(c *metav1.Condition, w *workv1.ManifestWork) bool {
 	whole := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkAvailable)
 	return c.ObservedGeneration != 0 || whole == nil || whole.ObservedGeneration == 0 ||
 		whole.ObservedGeneration >= w.Generation
 }
 
-// judged returns whether an existing object is ready or has failed. Agents may report that a failed
-// object still progresses.
+// judged returns whether an existing object is ready or has failed.
 func judged(
 	object appcontext.Object, w *workv1.ManifestWork, i int, c *workv1.ManifestCondition, o *Options,
 ) (ready, failed bool, message string) {
