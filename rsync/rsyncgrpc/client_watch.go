@@ -67,19 +67,13 @@ func (c *Client) watchOnce(
 		if err != nil {
 			return progress, !errors.Is(err, io.EOF), err
 		}
-		if p.next == 0 {
-			p.next = snapshotEnd(response)
-			for _, m := range response.GetChanges() {
-				if !yield(changeOf(m), nil) {
-					return true, false, nil
-				}
-			}
-			progress = true
-			continue
+		initial := p.next == 0
+		if initial {
+			p.next, progress = snapshotEnd(response), true
 		}
 		for _, m := range response.GetChanges() {
 			change := changeOf(m)
-			if !p.advance(&change) {
+			if !initial && !p.advance(&change) {
 				continue
 			}
 			progress = true

@@ -137,25 +137,33 @@ func clip(text string, limit int) string {
 // remoteError is an error of a server. It wraps the error that the engine returned there.
 type remoteError struct {
 	status *status.Status
-	is     []error
+	is     error // a sentinel or an error with data, or nil
 }
 
 // Error returns the message of the server.
 func (e *remoteError) Error() string {
-	if errors.Is(errors.Join(e.is...), ErrUnavailable) {
-		return fmt.Sprintf("%s: %s", ErrUnavailable, e.status.Message())
-	}
-	if len(e.is) == 0 {
+	switch {
+	case e.is == nil:
 		return fmt.Sprintf("%s: %s", e.status.Code(), e.status.Message())
+	case errors.Is(e.is, ErrUnavailable):
+		return fmt.Sprintf("%s: %s", ErrUnavailable, e.status.Message())
 	}
 	return e.status.Message()
 }
 
-// Unwrap returns the sentinel, and errors with data.
-func (e *remoteError) Unwrap() []error { return e.is }
+// Unwrap returns the error that the engine returned, or nil.
+func (e *remoteError) Unwrap() error { return e.is }
 
 // GRPCStatus returns the status that the server sent.
 func (e *remoteError) GRPCStatus() *status.Status { return e.status }
+
+// byCode has the errors of codes that need no reason.
+var byCode = map[codes.Code]error{
+	codes.DeadlineExceeded: context.DeadlineExceeded,
+	codes.Canceled:         context.Canceled,
+	codes.Unavailable:      ErrUnavailable,
+	codes.Unimplemented:    errors.ErrUnsupported, // an older server
+}
 
 // fromStatus converts a gRPC error to an error of an engine.
 func fromStatus(err error) error {
@@ -163,38 +171,23 @@ func fromStatus(err error) error {
 		return nil
 	}
 	s := status.Convert(err)
-	out := &remoteError{status: s}
-	switch s.Code() {
-	case codes.DeadlineExceeded:
-		out.is = []error{context.DeadlineExceeded}
-		return out
-	case codes.Canceled:
-		out.is = []error{context.Canceled}
-		return out
-	case codes.Unavailable:
-		out.is = []error{ErrUnavailable}
-	case codes.Unimplemented: // an older server
-		out.is = []error{errors.ErrUnsupported}
-	}
+	out := &remoteError{status: s, is: byCode[s.Code()]}
 	info, bad := detailsOf(s)
-	if info == nil {
+	switch info.GetReason() {
+	case "", "STORE", "STOPPING":
 		return out
-	}
-	switch info.Reason {
 	case "INVALID_CONTEXT":
-		out.is = []error{invalidOf(info, bad)}
+		out.is = invalidOf(info, bad)
 		return out
 	case "TOO_LARGE":
 		if size := sizeOf(info); size != nil {
-			out.is = []error{size}
+			out.is = size
 			return out
 		}
-	case "STORE", "STOPPING":
-		return out
 	}
 	for _, r := range reasons {
-		if r.reason == info.Reason {
-			out.is = []error{r.err}
+		if r.reason == info.GetReason() {
+			out.is = r.err
 		}
 	}
 	return out

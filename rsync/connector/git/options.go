@@ -107,13 +107,6 @@ type Options struct {
 	Clock clock.Clock
 }
 
-const (
-	defaultBranch        = "main"
-	defaultPushAttempts  = 10
-	defaultFetchBytes    = 256 << 20
-	defaultManifestBytes = 3 << 19
-)
-
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.PushAttempts < 0 || o.MaxFetchBytes < 0 || o.MaxManifestBytes < 0:
@@ -123,9 +116,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	o.Author.Name = cmp.Or(o.Author.Name, "rsync")
 	o.Author.Email = cmp.Or(o.Author.Email, "rsync@localhost")
-	o.PushAttempts = cmp.Or(o.PushAttempts, defaultPushAttempts)
-	o.MaxFetchBytes = cmp.Or(o.MaxFetchBytes, defaultFetchBytes)
-	o.MaxManifestBytes = cmp.Or(o.MaxManifestBytes, defaultManifestBytes)
+	o.PushAttempts = cmp.Or(o.PushAttempts, 10)
+	o.MaxFetchBytes = cmp.Or(o.MaxFetchBytes, 256<<20)
+	o.MaxManifestBytes = cmp.Or(o.MaxManifestBytes, 3<<19)
 	if o.Message == nil {
 		o.Message = Message
 	}
@@ -137,7 +130,7 @@ func (o Options) withDefaults() (Options, error) {
 
 // withDefaults also validates.
 func (r Repository) withDefaults() (Repository, error) {
-	r.Branch = cmp.Or(r.Branch, defaultBranch)
+	r.Branch = cmp.Or(r.Branch, "main")
 	if err := plumbing.NewBranchReferenceName(r.Branch).Validate(); err != nil || strings.HasPrefix(r.Branch, "refs/") {
 		return r, fmt.Errorf("%w: Repository.Branch: %q: must be a short name, for example main", ErrInvalid, r.Branch)
 	}

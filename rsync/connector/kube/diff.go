@@ -61,10 +61,9 @@ func (c *cluster) diffDelete(ctx context.Context, r *appcontext.Resource, change
 		return nil
 	}
 	live, err := c.getObject(ctx, c.kindOf(r), r.Object)
-	if err == nil && live != nil {
+	change.Kind = connector.ChangeKindNone
+	if live != nil {
 		change.Kind = connector.ChangeKindDelete
-	} else {
-		change.Kind = connector.ChangeKindNone
 	}
 	return err
 }

@@ -241,8 +241,7 @@ func (q *questions) noSlot(kind *slots) {
 	}
 }
 
-// answered records the answer to a question. It returns the functions to call if a Get has missed
-// it.
+// answered records an answer. It returns the functions to call if a Get has missed the answer.
 func (q *questions) answered(kind *slots, a *answer, healthy bool, err error) (late []*func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

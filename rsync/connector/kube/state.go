@@ -4,6 +4,8 @@
 package kube
 
 import (
+	"strings"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
@@ -79,10 +81,6 @@ func message(kind schema.GroupKind, result *status.Result) string {
 
 // isWord reports whether a condition's reason is one word, as the API conventions require.
 func isWord(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 64
+	other := func(c rune) bool { return (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && (c < '0' || c > '9') }
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
 }
