@@ -94,7 +94,7 @@ func (e *emco) ensure(ctx context.Context, importer Importer, verb Verb, id stri
 	case errors.Is(err, rsync.ErrNotFound):
 		return nil // the engine's error follows
 	case err != nil:
-		// The error contains names of the app context. The authorizer may read it, which takes a turn.
+		// The error has names of the app context. The authorizer may read it, which takes a turn.
 		end()
 		if denied := e.service.authorize(ctx, verb, id); errors.Is(denied, ErrDenied) {
 			return denied
