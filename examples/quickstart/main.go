@@ -1,16 +1,15 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Quickstart shows the SDK with a single command: an embedded broker, a hub and agents in one
-// process send real manifests to clusters in memory and report how they are applied.
+// Quickstart shows the SDK with a single command: a hub sends manifests to agents, which apply them
+// to their clusters and report the results. All run in one process, and the broker and the clusters
+// are in memory.
 //
 //	go run ./examples/quickstart
 //
-// Use --kubeconfig for real clusters, --broker for another broker, and --manifests for your own
-// manifests; --help lists all flags. Function connect uses the SDK. The rest is a hub
-// (internal/hub) and a work agent (internal/agent) that use its clientsets like any other, and the
-// code that applies works to a real cluster (internal/kubecluster). A complete agent is
-// examples/agent.
+// Use --broker for an MQTT broker, --kubeconfig for real clusters, and --manifests for your own
+// manifests. Function connect uses the SDK. The hub (hub.go) and the agent (agent.go) use its
+// clientsets like any other. A complete agent is examples/agent.
 package main
 
 import (
@@ -19,17 +18,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/rand"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/agent"
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/broker"
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/hub"
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/progress"
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/services"
-	"github.com/spokewire/sdk-go/examples/quickstart/internal/setup"
 )
 
 //go:embed manifests
@@ -39,109 +40,137 @@ func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[setup.Options]{Name: "quickstart", Usage: setup.Usage, Parse: setup.Parse}
-	return p.Run(args, stdout, stderr, func(o setup.Options) error {
+	p := command.Program[options]{Name: "quickstart", Usage: usage, Parse: parse}
+	return p.Run(args, stdout, stderr, func(o options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
-		// With a log, progress is printed as lines: a redrawn table would overwrite it.
-		console := progress.ConsoleFor(stdout, o.Verbose)
-		return errors.Join(quickstart(ctx, o, console), console.Err())
+		out := &printer{to: stdout}
+		return errors.Join(quickstart(ctx, o, out), out.err)
 	})
 }
 
-// quickstart runs all steps once.
-func quickstart(ctx context.Context, o setup.Options, console *progress.Console) error {
-	s, err := setup.Open(ctx, o, shipped)
-	if err != nil {
-		return err
-	}
-	b, err := broker.Open(o.Broker)
-	if err != nil {
-		return err
-	}
-	defer b.Close()
-	console.Print("Spokewire quickstart: works from a hub to clusters and back\n\n  broker     %s\n%s", b, s)
+// printer prints lines from any goroutine, and keeps the first error.
+type printer struct {
+	mu  sync.Mutex
+	to  io.Writer
+	err error
+}
 
-	g, running := services.New(ctx, b.URL(), o.BrokerTimeout)
-	defer g.Stop()
-	h, err := connect(running, g, b.URL(), s,
-		hub.Options{StatusTimeout: o.Timeout, Files: s.Files, Event: console.Event, Print: console.Print})
+func (p *printer) print(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.to, format+"\n", args...)
+	}
+}
+
+// quickstart runs all steps once.
+func quickstart(ctx context.Context, o options, out *printer) error {
+	folder, _ := fs.Sub(shipped, "manifests")
+	if o.Manifests != "" {
+		folder = os.DirFS(o.Manifests)
+	}
+	files, err := readManifests(folder)
 	if err != nil {
-		if running.Err() != nil {
-			err = context.Cause(running) // more precise than the interrupted call
-		}
+		return fmt.Errorf("manifests: %w", err)
+	}
+	clusters, err := openClusters(o)
+	if err != nil {
 		return err
 	}
-	g.Go(console.Start)
-	summary, err := h.Run(running)
-	console.Freeze() // later steps are not shown
-	switch {
-	case o.Keep:
-	case errors.Is(err, services.ErrNotReached): // the agents cannot be reached
-	default:
-		hint := ""
-		if ctx.Err() != nil {
-			hint = " (Ctrl-C again to stop at once)"
-		}
-		if _, cleanup := h.Cleanup(g.Reachable(), hint); cleanup != nil {
-			err = errors.Join(err, fmt.Errorf("not everything was removed: %w", cleanup))
-		}
+	begin := time.Now()
+	// The services outlive ctx, for the cleanup. ctx ends when one fails.
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ctx, fail := context.WithCancelCause(ctx)
+	var services sync.WaitGroup
+	defer func() {
+		stop()
+		services.Wait()
+	}()
+	start := func(service func(context.Context) error) {
+		services.Go(func() { fail(service(running)) })
 	}
-	g.Stop()
+	h := &hub{clusters: clusters, files: files, timeout: o.Timeout, print: out.print, changes: make(chan change)}
+	if err = connect(ctx, o, h, start); err == nil {
+		err = h.run(ctx)
+	}
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx) // more precise than the interrupted call
+	}
+	if cleanup := h.cleanup(running); cleanup != nil {
+		err = errors.Join(err, fmt.Errorf("not everything was removed: %w", cleanup))
+	}
 	if err == nil {
-		console.Print("\nDone. %s\n%s", summary, setup.Farewell(o))
+		out.print("\nDone. %s for %s: %s applied and reported, one work updated, one deleted, in %v.",
+			count(len(files), "file"), count(len(clusters), "cluster"), count(h.objects(), "object"), since(begin))
 	}
 	return err
 }
 
 // connect starts a source for the hub and an agent for each cluster, each with its own transport.
-// It waits until they have reached the broker, and passes their clientsets to the hub and the
-// agents.
-func connect(ctx context.Context, g *services.Group, url string, s *setup.Setup, o hub.Options) (*hub.Hub, error) {
-	transport, err := mqtt.New(mqtt.Options{BrokerURL: url, KeepAlive: services.KeepAlive})
-	if err != nil {
-		return nil, err
+// It waits until they have reached the broker.
+func connect(ctx context.Context, o options, h *hub, start func(func(context.Context) error)) error {
+	bus := memory.New()
+	transport := func() (cloudevents.Transport, error) {
+		if o.Broker == "" {
+			return bus.Transport(), nil
+		}
+		return mqtt.New(mqtt.Options{BrokerURL: o.Broker})
 	}
-	source, err := work.NewSource(transport, work.SourceOptions{SourceID: s.SourceID})
+	t, err := transport()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	g.Go(source.Start)
-	// If an agent connected first, it would wait longer for the answer to its first resync.
-	if err := g.Reach(ctx, source); err != nil {
-		return nil, err
+	// The ID is new for each run, to avoid conflicts with works of other runs.
+	id := "quickstart-" + rand.String(8)
+	source, err := work.NewSource(t, work.SourceOptions{SourceID: id})
+	if err != nil {
+		return err
+	}
+	start(source.Start)
+	if err := reach(ctx, source, o.Timeout); err != nil {
+		return err
 	}
 	// No agent has works of this new source ID. Without this call, each agent would wait for works
 	// that may still be created.
 	if err := source.InventoryComplete(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	connections := []services.Connection{source}
-	for _, c := range s.Clusters {
-		transport, err := mqtt.New(mqtt.Options{BrokerURL: url, KeepAlive: services.KeepAlive})
+	h.works, h.healthy = source.Clientset(), source.Healthy
+	start(h.start)
+	for _, c := range h.clusters {
+		t, err := transport()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		a, err := work.NewAgent(transport, work.AgentOptions{ClusterName: c.Name, Sources: []string{s.SourceID}})
+		connection, err := work.NewAgent(t, work.AgentOptions{ClusterName: c.name, Sources: []string{id}})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		controller, err := agent.New(agent.Options{
-			ClusterName: c.Name, Works: a.Clientset(), Cluster: c, Observe: setup.Observer(c.Name, o.Event),
-		})
-		if err != nil {
-			return nil, err
+		start(connection.Start)
+		a := &agent{cluster: c, works: connection.Clientset(), print: h.print}
+		start(a.start)
+		if err := reach(ctx, connection, o.Timeout); err != nil {
+			return err
 		}
-		g.Go(a.Start)
-		g.Go(controller.Start)
-		connections, o.Clusters = append(connections, a), append(o.Clusters, c.Name)
 	}
-	g.Watch(connections...)
-	o.Works = source.Clientset()
-	h, err := hub.New(o)
-	if err != nil {
-		return nil, err
+	return nil
+}
+
+// connection is a source or an agent.
+type connection interface {
+	Ready() <-chan struct{}
+	Healthy() error
+}
+
+// reach waits for the first connection.
+func reach(ctx context.Context, c connection, timeout time.Duration) error {
+	select {
+	case <-c.Ready():
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(timeout):
+		return fmt.Errorf("broker not reached for %v: %w", timeout, c.Healthy())
 	}
-	g.Go(h.Start)
-	return h, g.Reach(ctx, connections...)
 }
