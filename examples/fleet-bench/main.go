@@ -13,9 +13,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/bench"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/broker"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/floor"
@@ -36,76 +36,60 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return p.Run(args, stdout, stderr, func(o options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
-		return fleetBench(ctx, o, stdout)
+		_, err := fleetBench(ctx, o, stdout)
+		return err
 	})
 }
 
 // fleetBench runs all phases. After an error, it prints the results so far.
-func fleetBench(ctx context.Context, o options, stdout io.Writer) error {
+func fleetBench(ctx context.Context, o options, stdout io.Writer) (*report.Report, error) {
 	if err := measure.AllowFiles(o.Agents + otherFiles); err != nil {
-		return err
+		return nil, err
 	}
 	drawing, err := openDrawing(o.SVG) // before the run, which may be long
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer drawing.close()
 	options, end, err := prepare(ctx, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer end()
 
 	r := bench.Head(options)
 	out := &writer{to: stdout}
-	if o.JSON {
-		options.Done = func(*report.Phase) {}
-	} else {
-		options.Done = func(p *report.Phase) { out.print(p.Text()) }
-		out.print(r.Head())
-	}
+	options.Done = func(p *report.Phase) { out.print(p.Text()) }
+	out.print(r.Head())
 	err = bench.Run(ctx, options, r)
-	if o.JSON {
-		text, _ := json.MarshalIndent(r, "", "  ") // numbers and strings only
-		out.print(string(text) + "\n")
-	} else {
-		out.print(r.Tail())
-	}
+	out.print(r.Tail())
 	if err == nil {
 		err = drawing.draw(r)
 	}
 	if err == nil {
 		err = out.err
 	}
-	return err
+	return r, err
 }
 
 // prepare returns the options of the run, with a broker if needed, and the function that stops it.
 func prepare(ctx context.Context, o options) (options bench.Options, end func(), err error) {
-	profile, name, err := o.WireFormat()
+	options = bench.Options{
+		MQTT: mqtt.Options{BrokerURL: o.Broker}, Agents: o.Agents, Works: o.Works, Size: o.Size, UnderWay: o.UnderWay,
+		Light: o.Light, Rate: o.Rate, Duration: o.Duration, Timeout: o.Timeout, Floor: o.Floor,
+	}
+	if o.Broker != "" {
+		if o.Floor {
+			err = floor.Check(o.Broker)
+		}
+		return options, func() {}, err
+	}
+	b, err := broker.Start(ctx)
 	if err != nil {
 		return options, nil, err
 	}
-	options = bench.Options{
-		Profile: profile, ProfileName: name, Agents: o.Agents, Works: o.Works, Size: o.Size, UnderWay: o.UnderWay,
-		Light: o.Light, Rate: o.Rate, Duration: o.Duration, Timeout: o.Timeout, Floor: o.Floor,
-	}
-	url, end := "", func() {}
-	if o.Broker == "" && o.OptionsFile == "" {
-		b, err := broker.Start(ctx)
-		if err != nil {
-			return options, nil, err
-		}
-		options.Broker, url, end = b, b.URL(), b.Stop
-	}
-	options.MQTT, err = o.MQTT(url)
-	if err == nil && o.Floor {
-		err = floor.Check(options.MQTT)
-	}
-	if err != nil {
-		end()
-	}
-	return options, end, err
+	options.Broker, options.MQTT.BrokerURL = b, b.URL()
+	return options, b.Stop, nil
 }
 
 // writer stores the first error.

@@ -6,7 +6,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -56,14 +55,14 @@ func TestRun(t *testing.T) {
 	if err := os.WriteFile(drawing, bytes.Repeat([]byte("an earlier drawing"), 10_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var stdout, stderr output
-	if status := run(t.Context(), append([]string{"--json", "--floor", "--svg", drawing}, small...), &stdout,
-		&stderr); status != 0 {
-		t.Fatalf("exit status %d\n%s\n%s", status, stdout.text.String(), stderr.text.String())
+	o, err := parse(append([]string{"--floor", "--svg", drawing}, small...))
+	if err != nil {
+		t.Fatal(err)
 	}
-	var r report.Report
-	if err := json.Unmarshal(stdout.text.Bytes(), &r); err != nil {
-		t.Fatalf("%v in\n%s", err, stdout.text.String())
+	var stdout output
+	r, err := fleetBench(t.Context(), o, &stdout)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stdout.text.String())
 	}
 	counts := map[string]int64{"floor": 60, "connect": 4, "create": 60, "paced": 20, "update": 60, "resync": 60,
 		"probe": 20, "reconnect": 4, "delete": 60}
@@ -78,7 +77,7 @@ func TestRun(t *testing.T) {
 		}
 		plausible(t, p, want)
 	}
-	events(t, &r)
+	events(t, r)
 	if m := r.PerAgent; m == nil || m.Heap < 1<<10 || m.Heap > 10<<20 || m.Stack < 1<<10 || m.Stack > 10<<20 {
 		t.Errorf("memory per agent: %+v", m)
 	}
@@ -143,24 +142,18 @@ func wellFormed(t *testing.T, file string) {
 	}
 }
 
-// TestRunElsewhere checks a run on an existing broker with a user, the other profile, and agents
-// without informers.
+// TestRunElsewhere checks a run on an existing broker with agents without informers.
 func TestRunElsewhere(t *testing.T) {
-	b := mosquitto.Start(t, mosquitto.Options{Users: map[string]string{"fleet": "secret"}})
-	options := filepath.Join(t.TempDir(), "mqtt.yaml")
-	if err := os.WriteFile(options, []byte("brokerURL: "+b.URL()+"\nusername: fleet\npassword: secret\n"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	b := mosquitto.Start(t, mosquitto.Options{})
 	var stdout, stderr output
-	args := append([]string{"--options", options, "--profile", "manifestbundle", "--light", "--floor"}, small...)
+	args := append([]string{"--broker", b.URL(), "--light", "--floor"}, small...)
 	if status := run(t.Context(), args, &stdout, &stderr); status != 0 {
 		t.Fatalf("exit status %d\n%s\n%s", status, stdout.text.String(), stderr.text.String())
 	}
 	rest := stdout.text.String()
 	for _, pattern := range []string{
 		`^fleet-bench: 3 agents without informers, 60 works of 1\.0 KiB$`,
-		`^  broker   ` + regexp.QuoteMeta(b.URL()) + `$`, `^  format   ManifestBundle, binary$`,
+		`^  broker   ` + regexp.QuoteMeta(b.URL()) + `$`,
 		`^floor      60 plain echoes in [\d.]+ s: [\d,]+/s`, `^connect    4 connections in `,
 		`^create     60 round trips in `,
 		`^  latency   p50 [\d.]+ m?s   p90 `, `^paced      20 round trips in `, `^update `, `^resync `, `^probe `,
@@ -193,7 +186,6 @@ func TestFailures(t *testing.T) {
 			[]string{"the floor is measured over mqtt:// only"}},
 		{"nobody at the address for the floor", []string{"--broker", "mqtt://127.0.0.1:1", "--floor"}, 1,
 			[]string{"refused"}},
-		{"no such options", []string{"--options", missing}, 1, []string{missing}},
 		{"no place for the drawing", []string{"--svg", missing}, 1, []string{missing}},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {

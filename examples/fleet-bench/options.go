@@ -4,13 +4,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
-	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
@@ -21,14 +18,10 @@ Puts a hub and its agents, all in one process, under load over an MQTT broker, a
 throughput, latency, bytes on the wire and memory. Without --broker it starts Mosquitto.
 
   --broker URL      the broker: mqtt://, mqtts://, ws:// or wss://
-  --options FILE    a YAML file with the broker and the settings of TLS and the user:
-                    brokerURL, caFile, certFile, keyFile, username, passwordFile, ...
   --agents N        the number of agents, each with its own connection (default 100)
   --light           agents watch their works without an informer: for many in one process
   --works N         the number of works of all agents (default 10000)
   --size BYTES      the size of each work's manifest (default 1024)
-  --profile NAME    the wire format: ManifestWork or ManifestBundle (default ManifestWork)
-  --binary          publish in the binary content mode
   --under-way N     the maximum number of operations in progress (default 512)
   --rate N          round trips per second in the paced phase (default: half of the
                     floor's rate, or without --floor half of the rate of creation)
@@ -36,7 +29,6 @@ throughput, latency, bytes on the wire and memory. Without --broker it starts Mo
   --floor           also measure plain MQTT messages of the same size, over mqtt:// only
   --timeout D       fail after this time without progress (default 60s)
   --svg FILE        draw the result to this file
-  --json            print only the result, as JSON
   --verbose         log the activity of the SDK to standard error
   --help            show this help
 
@@ -56,13 +48,9 @@ const (
 
 // options are the options of the command line.
 type options struct {
-	// Broker is the URL of a broker and OptionsFile a file with its options. Without both,
-	// Mosquitto is started.
-	Broker, OptionsFile           string
+	Broker                        string // its URL; without it, Mosquitto is started
 	Agents, Works, Size, UnderWay int
-	Profile                       string
-	Light, Binary                 bool
-	Floor, JSON, Verbose          bool
+	Light, Floor, Verbose         bool
 	Rate                          float64
 	Duration, Timeout             time.Duration
 	SVG                           string
@@ -74,20 +62,16 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := command.NewFlags("fleet-bench")
 	flags.StringVar(&o.Broker, "broker", "", "")
-	flags.StringVar(&o.OptionsFile, "options", "", "")
 	flags.IntVar(&o.Agents, "agents", 100, "")
 	flags.BoolVar(&o.Light, "light", false, "")
 	flags.IntVar(&o.Works, "works", 10_000, "")
 	flags.IntVar(&o.Size, "size", 1024, "")
-	flags.StringVar(&o.Profile, "profile", "ManifestWork", "")
-	flags.BoolVar(&o.Binary, "binary", false, "")
 	flags.IntVar(&o.UnderWay, "under-way", 512, "")
 	flags.Float64Var(&o.Rate, "rate", 0, "")
 	flags.DurationVar(&o.Duration, "duration", 10*time.Second, "")
 	flags.BoolVar(&o.Floor, "floor", false, "")
 	flags.DurationVar(&o.Timeout, "timeout", time.Minute, "")
 	flags.StringVar(&o.SVG, "svg", "", "")
-	flags.BoolVar(&o.JSON, "json", false, "")
 	flags.BoolVar(&o.Verbose, "verbose", false, "")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
@@ -96,21 +80,21 @@ func parse(args []string) (options, error) {
 }
 
 func (o options) validate(flags command.Flags) error {
-	if err := flags.NotEmpty("broker", "options", "svg"); err != nil {
+	if err := flags.NotEmpty("broker", "svg"); err != nil {
 		return err
 	}
 	for _, n := range []struct {
 		name       string
 		value, max int
-	}{{"agents", o.Agents, maxAgents}, {"works", o.Works, maxWorks}, {"size", o.Size, maxSize}, {"under-way",
-		o.UnderWay, 10_000}} {
+	}{
+		{"agents", o.Agents, maxAgents}, {"works", o.Works, maxWorks}, {"size", o.Size, maxSize},
+		{"under-way", o.UnderWay, 10_000},
+	} {
 		if err := command.Within(n.name, n.value, 1, n.max); err != nil {
 			return err
 		}
 	}
 	switch {
-	case o.Broker != "" && o.OptionsFile != "":
-		return errors.New("--broker and --options both have a broker: use one of them")
 	case flags.Given("rate") && !(o.Rate > 0 && o.Rate <= 1_000_000):
 		return fmt.Errorf("--rate must be more than 0 and at most 1000000, not %v", o.Rate)
 	case o.Duration < 100*time.Millisecond || o.Duration > time.Hour:
@@ -123,41 +107,5 @@ func (o options) validate(flags command.Flags) error {
 			return fmt.Errorf("--broker: %w", err)
 		}
 	}
-	_, _, err := o.WireFormat()
-	return err
-}
-
-// WireFormat returns the profile and its name.
-func (o options) WireFormat() (codec.Profile, string, error) {
-	profiles := map[string]codec.Profile{"ManifestWork": codec.ManifestWork, "ManifestBundle": codec.ManifestBundle}
-	for name, profile := range profiles {
-		if strings.EqualFold(name, o.Profile) {
-			return profile, name, nil
-		}
-	}
-	return nil, "", fmt.Errorf("--profile must be ManifestWork or ManifestBundle, not %q", o.Profile)
-}
-
-// MQTT returns valid options for the broker. url is the broker that fleet-bench has started, for
-// runs without a broker or an options file.
-func (o options) MQTT(url string) (mqtt.Options, error) {
-	var m mqtt.Options
-	switch {
-	case o.OptionsFile != "":
-		var err error
-		if m, err = mqtt.LoadOptions(o.OptionsFile); err != nil {
-			return m, err
-		}
-	case o.Broker != "":
-		m.BrokerURL = o.Broker
-	default:
-		m.BrokerURL = url
-	}
-	m.Binary = m.Binary || o.Binary
-	if m.ClientID != "" {
-		return m, fmt.Errorf("%s has a clientID: each agent must have its own: remove clientID and sessionExpiry",
-			o.OptionsFile)
-	}
-	_, err := mqtt.New(m)
-	return m, err
+	return nil
 }

@@ -4,8 +4,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +16,7 @@ import (
 // defaults returns the options without arguments.
 func defaults() options {
 	return options{
-		Agents: 100, Works: 10_000, Size: 1024, UnderWay: 512, Profile: "ManifestWork",
-		Duration: 10 * time.Second, Timeout: time.Minute,
+		Agents: 100, Works: 10_000, Size: 1024, UnderWay: 512, Duration: 10 * time.Second, Timeout: time.Minute,
 	}
 }
 
@@ -31,9 +28,8 @@ func TestParse(t *testing.T) {
 			o.Broker, o.Agents, o.Works, o.Size, o.UnderWay = "mqtt://b:1883", 3, 7, 10, 2
 			o.Rate, o.Duration, o.Timeout = 0.5, time.Second, 5*time.Second
 		},
-		"-options f --profile ManifestBundle --binary --light --floor --json --verbose --svg s": func(o *options) {
-			o.OptionsFile, o.Profile, o.SVG = "f", "ManifestBundle", "s"
-			o.Binary, o.Light, o.Floor, o.JSON, o.Verbose = true, true, true, true, true
+		"--light --floor --verbose -svg s": func(o *options) {
+			o.Light, o.Floor, o.Verbose, o.SVG = true, true, true, "s"
 		},
 	} {
 		want := defaults()
@@ -47,61 +43,25 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	commandtest.Refuses(t, parse, map[string]string{
-		"mine":                             `unknown argument "mine"`,
-		"--no-such-flag":                   "-no-such-flag",
-		"--agents 0":                       "--agents must be from 1 to 60000, not 0",
-		"--agents many":                    "-agents",
-		"--works -1":                       "--works must be from 1 to",
-		"--size 2000000":                   "--size must be from 1 to 1048576",
-		"--under-way 0":                    "--under-way must be",
-		"--rate 0":                         "--rate must be more than 0",
-		"--rate NaN":                       "--rate must be more than 0",
-		"--duration 1ms":                   "--duration must be from 100ms",
-		"--timeout 0s":                     "--timeout must be at least 1s",
-		"--profile other":                  `--profile must be ManifestWork or ManifestBundle, not "other"`,
-		"--broker=":                        "--broker must not be empty",
-		"--broker b:1883":                  "--broker: ",
-		"--broker http://b":                "scheme",
-		"--svg=":                           "--svg must not be empty",
-		"--broker mqtt://b --options file": "both have a broker",
+		"mine":              `unknown argument "mine"`,
+		"--no-such-flag":    "-no-such-flag",
+		"--agents 0":        "--agents must be from 1 to 60000, not 0",
+		"--agents many":     "-agents",
+		"--works -1":        "--works must be from 1 to",
+		"--size 2000000":    "--size must be from 1 to 1048576",
+		"--under-way 0":     "--under-way must be",
+		"--rate 0":          "--rate must be more than 0",
+		"--rate NaN":        "--rate must be more than 0",
+		"--duration 1ms":    "--duration must be from 100ms",
+		"--timeout 0s":      "--timeout must be at least 1s",
+		"--broker=":         "--broker must not be empty",
+		"--broker b:1883":   "--broker: ",
+		"--broker http://b": "scheme",
+		"--svg=":            "--svg must not be empty",
 	})
 }
 
-func TestMQTT(t *testing.T) {
-	file := func(content string) string {
-		name := filepath.Join(t.TempDir(), "mqtt.yaml")
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return name
-	}
-	for _, tt := range []struct {
-		reason  string
-		options options
-		url     string
-		refused string
-	}{
-		{"our own broker", options{}, "mqtt://127.0.0.1:1", ""},
-		{"a broker by its address", options{Broker: "mqtt://other:1"}, "mqtt://other:1", ""},
-		{"a broker in a file", options{OptionsFile: file("brokerURL: mqtts://b:1\n")}, "mqtts://b:1", ""},
-		{"many cannot be one client", options{OptionsFile: file("brokerURL: mqtts://b:1\nclientID: one\n")}, "",
-			"each agent must have its own"},
-		{"an unknown key", options{OptionsFile: file("brokerUrl: mqtts://b:1\n")}, "", "brokerUrl"},
-		{"no address", options{Broker: "b"}, "", "scheme"},
-	} {
-		got, err := tt.options.MQTT("mqtt://127.0.0.1:1")
-		switch {
-		case tt.refused != "":
-			if err == nil || !strings.Contains(err.Error(), tt.refused) {
-				t.Errorf("%s: %v; want %q", tt.reason, err, tt.refused)
-			}
-		case err != nil || got.BrokerURL != tt.url:
-			t.Errorf("%s: %s, %v", tt.reason, got.BrokerURL, err)
-		}
-	}
-}
-
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, usage, "broker", "options", "agents", "light", "works", "size", "profile", "binary", "under-way",
-		"rate", "duration", "floor", "timeout", "svg", "json", "verbose")
+	commandtest.Usage(t, usage, "broker", "agents", "light", "works", "size", "under-way",
+		"rate", "duration", "floor", "timeout", "svg", "verbose")
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
-	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/fleet"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/measure"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/report"
@@ -28,11 +27,7 @@ type Options struct {
 	// MQTT has the broker.
 	MQTT mqtt.Options
 	// Broker is the broker of MQTT if the run may restart it, or nil.
-	Broker Broker
-	// Profile is the wire format, and ProfileName its name in the report.
-	Profile     codec.Profile
-	ProfileName string
-
+	Broker                        Broker
 	Agents, Works, Size, UnderWay int
 	// Rate is the number of round trips that start per second in the paced phase, for Duration.
 	// With 0, it is half the rate of the floor, or without a floor that of the creation.
@@ -60,11 +55,11 @@ type runner struct {
 // Head returns the report of a run that has not started.
 func Head(o Options) *report.Report {
 	return &report.Report{
-		Machine: report.Machine{System: runtime.GOOS +
-			"/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version()},
+		Machine: report.Machine{
+			System: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version(),
+		},
 		Settings: report.Settings{
-			Broker: o.MQTT.BrokerURL, Profile: o.ProfileName, Binary: o.MQTT.Binary || o.Profile.Traits().Binary,
-			Agents: o.Agents, Works: o.Works, Size: o.Size, UnderWay: o.UnderWay, Light: o.Light,
+			Broker: o.MQTT.BrokerURL, Agents: o.Agents, Works: o.Works, Size: o.Size, Light: o.Light,
 		},
 	}
 }

@@ -49,7 +49,8 @@ const (
 func (r *runner) floor(ctx context.Context) error {
 	const around = 500 // bytes of an event without its manifest
 	o := floor.Options{
-		MQTT: r.options.MQTT, Trips: r.options.Works, Size: r.options.Size + around, UnderWay: r.options.UnderWay,
+		Broker: r.options.MQTT.BrokerURL, Trips: r.options.Works, Size: r.options.Size + around,
+		UnderWay: r.options.UnderWay,
 	}
 	return r.phase(floorPhase, "plain echoes", func(p *report.Phase) error {
 		latency, series, took, err := floor.Run(ctx, o)
@@ -67,8 +68,8 @@ func (r *runner) connect(ctx context.Context) error {
 	before := measure.Live()
 	var err error
 	r.fleet, err = fleet.New(fleet.Options{
-		MQTT: r.options.MQTT, Profile: r.options.Profile, Agents: r.options.Agents, Size: r.options.Size,
-		Light: r.options.Light, Failed: r.failed,
+		MQTT: r.options.MQTT, Agents: r.options.Agents, Size: r.options.Size, Light: r.options.Light,
+		Failed: r.failed,
 	})
 	if err != nil {
 		return err

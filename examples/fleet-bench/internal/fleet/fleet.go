@@ -20,7 +20,6 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/codec"
 )
 
 const (
@@ -30,17 +29,12 @@ const (
 	// initialSync is the time limit of the initial sync. It is long enough for thousands of agents
 	// that connect at once.
 	initialSync = time.Minute
-	// noSync is for strict profiles: their sources do not mark the end of an answer. A new fleet
-	// has no works to wait for.
-	noSync = -1
 )
 
 // Options configures a [Fleet].
 type Options struct {
 	// MQTT has the broker, without a ClientID.
 	MQTT mqtt.Options
-	// Profile is the wire format.
-	Profile codec.Profile
 	// Agents is the number of clusters.
 	Agents int
 	// Size is the size of a work's manifest, in bytes.
@@ -87,7 +81,7 @@ func New(o Options) (*Fleet, error) {
 		return nil, err
 	}
 	f.source, err = work.NewSource(f.link, work.SourceOptions{
-		SourceID: f.id, Profile: o.Profile, Outbox: 10_000_000, ResyncInterval: never, Clock: f.pulse,
+		SourceID: f.id, Outbox: 10_000_000, ResyncInterval: never, Clock: f.pulse,
 	})
 	if err != nil {
 		return nil, err

@@ -33,13 +33,9 @@ func (f *Fleet) newMember(i int) (*member, error) {
 	if m.link, err = f.newLink(); err != nil {
 		return nil, err
 	}
-	options := work.AgentOptions{
-		ClusterName: m.cluster, Sources: []string{f.id}, Profile: f.options.Profile, InitialSyncTimeout: initialSync,
-	}
-	if f.options.Profile.Traits().Bundle {
-		options.InitialSyncTimeout = noSync
-	}
-	m.agent, err = work.NewAgent(m.link, options)
+	m.agent, err = work.NewAgent(m.link, work.AgentOptions{
+		ClusterName: m.cluster, Sources: []string{f.id}, InitialSyncTimeout: initialSync,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 	"github.com/google/uuid"
 
-	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/examples/fleet-bench/internal/measure"
 )
 
@@ -33,20 +32,17 @@ const (
 
 // Options configures [Run].
 type Options struct {
-	// MQTT has the broker. Only mqtt:// is supported. See [Check].
-	MQTT mqtt.Options
+	// Broker is the broker's URL. Only mqtt:// is supported. See [Check].
+	Broker string
 	// Trips is the number of messages, Size their size in bytes, and UnderWay the limit of
 	// concurrent round trips.
 	Trips, Size, UnderWay int
 }
 
-// Check returns an error if the floor cannot be measured with these options.
-func Check(o mqtt.Options) error {
-	if u, err := url.Parse(o.BrokerURL); err != nil || u.Scheme != "mqtt" {
-		return fmt.Errorf("the floor is measured over mqtt:// only, not %s", o.BrokerURL)
-	}
-	if o.PasswordFile != "" {
-		return fmt.Errorf("--floor needs a password, not a passwordFile")
+// Check returns an error if the floor cannot be measured over a broker.
+func Check(broker string) error {
+	if u, err := url.Parse(broker); err != nil || u.Scheme != "mqtt" {
+		return fmt.Errorf("the floor is measured over mqtt:// only, not %s", broker)
 	}
 	return nil
 }
@@ -72,8 +68,7 @@ func Run(ctx context.Context, o Options) (*measure.Histogram, *measure.Series, t
 	e := &echo{
 		options: o, prefix: "fleet-bench-" + uuid.NewString(), began: make([]atomic.Int64, o.Trips),
 		latency: &measure.Histogram{}, series: measure.NewSeries(), ahead: make(chan struct{}, o.UnderWay),
-		back: make(chan struct{}),
-		errs: make(chan error, 1),
+		back: make(chan struct{}), errs: make(chan error, 1),
 	}
 	e.left.Store(int64(o.Trips))
 	var running sync.WaitGroup
@@ -120,7 +115,7 @@ func (e *echo) fail(ctx context.Context, err error) {
 }
 
 func (e *echo) dial(ctx context.Context, filter string, receive func(*paho.Publish)) (*paho.Client, error) {
-	u, err := url.Parse(e.options.MQTT.BrokerURL)
+	u, err := url.Parse(e.options.Broker)
 	if err != nil {
 		return nil, err
 	}
@@ -144,12 +139,6 @@ func (e *echo) dial(ctx context.Context, filter string, receive func(*paho.Publi
 		},
 	})
 	connect := &paho.Connect{ClientID: uuid.NewString(), CleanStart: true, KeepAlive: 30}
-	if user := e.options.MQTT.Username; user != "" {
-		connect.Username, connect.UsernameFlag = user, true
-	}
-	if password := e.options.MQTT.Password; password != "" {
-		connect.Password, connect.PasswordFlag = []byte(password), true
-	}
 	if _, err := client.Connect(ctx, connect); err != nil {
 		_ = conn.Close()
 		return nil, fmt.Errorf("floor: %w", err)

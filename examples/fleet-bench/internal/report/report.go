@@ -12,38 +12,35 @@ import (
 
 // Report has the results of a run.
 type Report struct {
-	Machine  Machine  `json:"machine"`
-	Settings Settings `json:"settings"`
-	Phases   []Phase  `json:"phases"`
+	Machine  Machine
+	Settings Settings
+	Phases   []Phase
 	// PerAgent is the memory of one connected agent, with its informer unless it is light. PerWork
 	// is the memory of one work in the caches of source and agent and in both informers.
-	PerAgent *Memory `json:"perAgent,omitempty"`
-	PerWork  *Memory `json:"perWork,omitempty"`
+	PerAgent *Memory
+	PerWork  *Memory
 }
 
 // Machine describes the machine of the run.
 type Machine struct {
-	System string `json:"system"`
-	CPUs   int    `json:"cpus"`
-	Go     string `json:"go"`
+	System string
+	CPUs   int
+	Go     string
 }
 
 // Settings are the options of the run.
 type Settings struct {
-	Broker   string `json:"broker"`
-	Profile  string `json:"profile"`
-	Binary   bool   `json:"binary"`
-	Agents   int    `json:"agents"`
-	Works    int    `json:"works"`
-	Size     int    `json:"sizeBytes"`
-	UnderWay int    `json:"underWay"`
-	Light    bool   `json:"light"`
+	Broker string
+	Agents int
+	Works  int
+	Size   int
+	Light  bool
 }
 
 // Memory is an amount of memory in bytes.
 type Memory struct {
-	Heap  int64 `json:"heapBytes"`
-	Stack int64 `json:"stackBytes"`
+	Heap  int64
+	Stack int64
 }
 
 // Share returns an nth of a total.
@@ -53,28 +50,28 @@ func Share(total measure.Memory, n int) *Memory {
 
 // Phase is one part of a run.
 type Phase struct {
-	Name string `json:"name"`
+	Name string
 	// Unit is the name of the counted operations.
-	Unit      string  `json:"unit"`
-	Count     int64   `json:"count"`
-	Seconds   float64 `json:"seconds"`
-	PerSecond float64 `json:"perSecond"`
+	Unit      string
+	Count     int64
+	Seconds   float64
+	PerSecond float64
 	// Latency is the time from the call to the event in the hub's informer. In the paced phase, it
 	// starts when the call was due.
-	Latency *Latency `json:"latency,omitempty"`
+	Latency *Latency
 	// Wire is the traffic of all connections of this process.
-	Wire *Wire `json:"wire,omitempty"`
+	Wire *Wire
 	// Events are the published events by kind.
-	Events map[string]Traffic `json:"events,omitempty"`
+	Events map[string]Traffic
 	// CPUMicros is the processor time of this process, without the broker, for each of Count.
 	// AllocatedBytes is the allocated memory for each of Count.
-	CPUMicros      float64 `json:"cpuMicrosEach"`
-	AllocatedBytes int64   `json:"allocatedBytesEach"`
+	CPUMicros      float64
+	AllocatedBytes int64
 	// Facts are further times.
-	Facts []Fact `json:"facts,omitempty"`
+	Facts []Fact
 	// Series is the rate in each step of StepSeconds.
-	Series      []float64 `json:"series,omitempty"`
-	StepSeconds float64   `json:"stepSeconds,omitempty"`
+	Series      []float64
+	StepSeconds float64
 }
 
 // Fact adds a time.
@@ -84,17 +81,17 @@ func (p *Phase) Fact(name string, d time.Duration) {
 
 // Fact is a named time.
 type Fact struct {
-	Name    string  `json:"name"`
-	Seconds float64 `json:"seconds"`
+	Name    string
+	Seconds float64
 }
 
 // Latency has percentiles in milliseconds.
 type Latency struct {
-	P50  float64 `json:"p50Millis"`
-	P90  float64 `json:"p90Millis"`
-	P99  float64 `json:"p99Millis"`
-	P999 float64 `json:"p999Millis"`
-	Max  float64 `json:"maxMillis"`
+	P50  float64
+	P90  float64
+	P99  float64
+	P999 float64
+	Max  float64
 }
 
 // LatencyOf returns the percentiles of a histogram.
@@ -108,15 +105,15 @@ func LatencyOf(h *measure.Histogram) *Latency {
 
 // Wire is the traffic on the wire in bytes.
 type Wire struct {
-	Sent     int64 `json:"sentBytes"`
-	Received int64 `json:"receivedBytes"`
+	Sent     int64
+	Received int64
 }
 
 // Traffic has the numbers of the events of one kind.
 type Traffic struct {
-	Events  int64 `json:"events"`
-	Bytes   int64 `json:"dataBytes"`
-	Largest int64 `json:"largestDataBytes"`
+	Events  int64
+	Bytes   int64
+	Largest int64
 }
 
 // Phase returns the phase with a name, or nil.

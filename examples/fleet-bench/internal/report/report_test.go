@@ -20,7 +20,7 @@ import (
 func TestText(t *testing.T) {
 	r := report.Report{
 		Machine: report.Machine{System: "linux/amd64", CPUs: 2, Go: "go1.26"},
-		Settings: report.Settings{Broker: "mqtt://b:1", Profile: "ManifestWork", Binary: true, Agents: 1000, Works: 1234567,
+		Settings: report.Settings{Broker: "mqtt://b:1", Agents: 1000, Works: 1234567,
 			Size: 2048},
 		Phases: []report.Phase{{
 			Name: "create", Unit: "round trips", Count: 1234567, Seconds: 2.5, PerSecond: 4000.4, CPUMicros: 120.4,
@@ -35,7 +35,6 @@ func TestText(t *testing.T) {
 	want := `fleet-bench: 1,000 agents, 1,234,567 works of 2.0 KiB
 
   broker   mqtt://b:1
-  format   ManifestWork, binary
   machine  linux/amd64, 2 processors, go1.26
 
 create     1,234,567 round trips in 2.50 s: 4,000/s, 120 µs of processor and 3.0 MiB allocated each

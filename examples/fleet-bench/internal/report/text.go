@@ -5,25 +5,19 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"strings"
 )
 
 // Head returns the text before the first phase.
 func (r *Report) Head() string {
 	s := r.Settings
-	mode := "structured"
-	if s.Binary {
-		mode = "binary"
-	}
 	agents := "agents"
 	if s.Light {
 		agents = "agents without informers"
 	}
-	return fmt.Sprintf("fleet-bench: %s %s, %s works of %s\n\n  broker   %s\n  format   %s, %s\n  machine  %s, %d "+
-		"processors, %s\n\n",
-		count(int64(s.Agents)), agents, count(int64(s.Works)), size(int64(s.Size)), s.Broker, s.Profile, mode,
-		r.Machine.System, r.Machine.CPUs, r.Machine.Go)
+	return fmt.Sprintf("fleet-bench: %s %s, %s works of %s\n\n  broker   %s\n  machine  %s, %d processors, %s\n\n",
+		count(int64(s.Agents)), agents, count(int64(s.Works)), size(int64(s.Size)), s.Broker, r.Machine.System,
+		r.Machine.CPUs, r.Machine.Go)
 }
 
 // Text returns the text of a phase.
@@ -69,16 +63,6 @@ func (r *Report) Tail() string {
 		return ""
 	}
 	return "memory\n" + b.String()
-}
-
-// WriteText writes the whole report.
-func (r *Report) WriteText(w io.Writer) error {
-	text := r.Head()
-	for i := range r.Phases {
-		text += r.Phases[i].Text()
-	}
-	_, err := io.WriteString(w, text+r.Tail())
-	return err
 }
 
 // count formats a number with groups of digits.
