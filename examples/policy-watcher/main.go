@@ -47,7 +47,6 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/dynamicwatcher/source"
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/examples/policy-watcher/internal/policy"
 )
 
 func main() { command.Main(run) }
@@ -56,8 +55,7 @@ func main() { command.Main(run) }
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[options]{Name: "policy-watcher", Usage: usage, Parse: parse}
 	return p.Run(args, stdout, stderr, func(o options) error {
-		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr),
-			textlogger.Verbosity(o.Verbosity)))
+		logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(stderr)))
 		klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
 		ctrl.SetLogger(logger)
 		return policyWatcher(klog.NewContext(ctx, logger), o, stdout)
@@ -70,7 +68,7 @@ func policyWatcher(ctx context.Context, o options, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := policy.InstallCRD(ctx, config); err != nil {
+	if err := installCRD(ctx, config); err != nil {
 		return fmt.Errorf("install the CRD on %s: %w", config.Host, err)
 	}
 	m, err := ctrl.NewManager(config, ctrl.Options{Metrics: metricsserver.Options{BindAddress: o.Metrics}})
@@ -90,13 +88,10 @@ func policyWatcher(ctx context.Context, o options, stdout io.Writer) error {
 		return err
 	}
 	defer metrics.Registry.Unregister(gauge)
-	reconciler, err := policy.NewReconciler(m, watcher)
-	if err != nil {
-		return err
-	}
+	r := &reconciler{client: m.GetClient(), reader: m.GetAPIReader(), watcher: watcher}
 	// The manager's cache has the policies, but not the objects of their templates.
-	builder := ctrl.NewControllerManagedBy(m).Named("policy").For(policy.New()).WatchesRawSource(templates)
-	if err := builder.Complete(reconciler); err != nil {
+	builder := ctrl.NewControllerManagedBy(m).Named("policy").For(newPolicy()).WatchesRawSource(templates)
+	if err := builder.Complete(r); err != nil {
 		return err
 	}
 	started := manager.RunnableFunc(func(context.Context) error {

@@ -19,17 +19,13 @@ refers to is created, changed or deleted. Installs the CRD of policies.
   --kubeconfig FILE  the kubeconfig of the cluster (default: the environment variable KUBECONFIG,
                      the pod's configuration, or ~/.kube/config)
   --metrics ADDRESS  serve /metrics at this address; 0 turns it off (default :8080)
-  --v N              the verbosity of the log on standard error (default 0)
   --help             show this help
 
 Exit status: 0 after an interrupt, 1 after a failure, 2 for a wrong command line.
 `
 
 // options are the options of the command line.
-type options struct {
-	Kubeconfig, Metrics string
-	Verbosity           int
-}
+type options struct{ Kubeconfig, Metrics string }
 
 // parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
 // help.
@@ -38,7 +34,6 @@ func parse(args []string) (options, error) {
 	flags := command.NewFlags("policy-watcher")
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
 	flags.StringVar(&o.Metrics, "metrics", ":8080", "")
-	flags.IntVar(&o.Verbosity, "v", 0, "")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
@@ -48,5 +43,5 @@ func parse(args []string) (options, error) {
 	if _, _, err := net.SplitHostPort(o.Metrics); err != nil && o.Metrics != "0" {
 		return options{}, fmt.Errorf("--metrics must be a host:port, or 0: %w", err)
 	}
-	return o, command.Within("v", o.Verbosity, 0, 10)
+	return o, nil
 }

@@ -12,9 +12,9 @@ import (
 
 func TestParse(t *testing.T) {
 	for args, want := range map[string]options{
-		"": {Metrics: ":8080"},
-		"--kubeconfig k --metrics 127.0.0.1:0 --v 2": {Kubeconfig: "k", Metrics: "127.0.0.1:0", Verbosity: 2},
-		"--metrics 0": {Metrics: "0"},
+		"":                                     {Metrics: ":8080"},
+		"--kubeconfig k --metrics 127.0.0.1:0": {Kubeconfig: "k", Metrics: "127.0.0.1:0"},
+		"--metrics 0":                          {Metrics: "0"},
 	} {
 		if got, err := parse(strings.Fields(args)); got != want || err != nil {
 			t.Errorf("%q: %+v, %v", args, got, err)
@@ -28,8 +28,7 @@ func TestParseRefuses(t *testing.T) {
 		"now":                 `unknown argument "now"`,
 		"--kubeconfig=":       "--kubeconfig must not be empty",
 		"--metrics localhost": "--metrics must be a host:port",
-		"--v 11":              "--v must be from 0 to 10",
 	})
 }
 
-func TestUsage(t *testing.T) { commandtest.Usage(t, usage, "kubeconfig", "metrics", "v") }
+func TestUsage(t *testing.T) { commandtest.Usage(t, usage, "kubeconfig", "metrics") }

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package policy has the kind Policy and its reconciler.
-package policy
+package main
 
 import (
 	"context"
@@ -19,22 +18,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kind is the kind of policies.
-var Kind = schema.GroupVersionKind{Group: "policy.spokewire.example", Version: "v1", Kind: "Policy"}
+// kind is the kind of policies.
+var kind = schema.GroupVersionKind{Group: "policy.spokewire.example", Version: "v1", Kind: "Policy"}
 
 //go:embed crd.yaml
 var crd []byte
 
-// New returns an empty policy.
-func New() *unstructured.Unstructured {
+func newPolicy() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(Kind)
+	u.SetGroupVersionKind(kind)
 	return u
 }
 
-// InstallCRD creates or updates the CRD of policies, and waits until it is established. The time
+// installCRD creates or updates the CRD of policies, and waits until it is established. The time
 // limit is 30 s.
-func InstallCRD(ctx context.Context, config *rest.Config) error {
+func installCRD(ctx context.Context, config *rest.Config) error {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return err
@@ -46,8 +44,8 @@ func InstallCRD(ctx context.Context, config *rest.Config) error {
 	crds := client.Resource(schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	})
-	if _, err := crds.Apply(ctx, want.GetName(), want,
-		metav1.ApplyOptions{FieldManager: "policy-watcher", Force: true}); err != nil {
+	options := metav1.ApplyOptions{FieldManager: "policy-watcher", Force: true}
+	if _, err := crds.Apply(ctx, want.GetName(), want, options); err != nil {
 		return err
 	}
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true,

@@ -1,43 +1,33 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package policy
+package main
 
 import (
 	"context"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 )
 
-// Reconciler renders policies.
-type Reconciler struct {
+// reconciler renders policies.
+type reconciler struct {
 	client  client.Client
-	reader  client.Reader // reads without the cache
-	watcher dynamicwatcher.DynamicWatcher
-}
-
-// NewReconciler returns a reconciler that adds the objects of templates to the watcher.
-func NewReconciler(m manager.Manager, watcher dynamicwatcher.DynamicWatcher) (*Reconciler, error) {
-	if err := corev1.AddToScheme(m.GetScheme()); err != nil {
-		return nil, err
-	}
-	return &Reconciler{client: m.GetClient(), reader: m.GetAPIReader(), watcher: watcher}, nil
+	reader  client.Reader                 // reads without the cache
+	watcher dynamicwatcher.DynamicWatcher // watches the objects of templates
 }
 
 // Reconcile implements [reconcile.Reconciler].
-func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+func (r *reconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	self := dynamicwatcher.ObjectIdentifier{
-		Group: Kind.Group, Version: Kind.Version, Kind: Kind.Kind, Namespace: request.Namespace, Name: request.Name,
+		Group: kind.Group, Version: kind.Version, Kind: kind.Kind, Namespace: request.Namespace, Name: request.Name,
 	}
-	p := New()
+	p := newPolicy()
 	if err := r.reader.Get(ctx, request.NamespacedName, p); apierrors.IsNotFound(err) {
 		return reconcile.Result{}, r.watcher.RemoveWatcher(self)
 	} else if err != nil {
