@@ -186,14 +186,14 @@ var yamlParsers = []string{"sigs.k8s.io/yaml/...", "go.yaml.in/yaml/...", "gopkg
 // mayParseYAML lists the packages that import a YAML parser, with the reason. All others read
 // documents with internal/yamldoc, which limits the size of a parsed document.
 var mayParseYAML = map[string]string{
-	"internal/yamldoc":                        "it bounds them",
-	"appliedwork/v1alpha1":                    "the CRD is embedded",
-	"cloudevents/work/internal/crd":           "the schemas are embedded",
-	"examples/policy-watcher/internal/policy": "the CRD is embedded",
-	"examples/hub/internal/document":          "a syntax tree of at most 64 kB, after yamldoc found a repeated key",
-	"interpreter/v1alpha1/internal/crdpatch":  "a generator reads files of the tree",
-	"interpreter/interpretertest":             "it only writes YAML",
-	"rsync/connector/git":                     "a repeated key as Kustomize sees it, after yamldoc accepted the manifest",
+	"internal/yamldoc":                       "it bounds them",
+	"appliedwork/v1alpha1":                   "the CRD is embedded",
+	"cloudevents/work/internal/crd":          "the schemas are embedded",
+	"examples/policy-watcher":                "the CRD is embedded",
+	"examples/hub/internal/document":         "a syntax tree of at most 64 kB, after yamldoc found a repeated key",
+	"interpreter/v1alpha1/internal/crdpatch": "a generator reads files of the tree",
+	"interpreter/interpretertest":            "it only writes YAML",
+	"rsync/connector/git":                    "a repeated key as Kustomize sees it, after yamldoc accepted the manifest",
 }
 
 // testHelpers are packages for tests. Only they may import package testing, and no production code
