@@ -47,11 +47,14 @@ type api struct {
 	waits chan struct{}
 }
 
+// handler returns the status and the body of an answer.
+type handler func(*http.Request) (int, any, error)
+
 // New returns the handler of the API.
 func New(options Options) http.Handler {
 	a := &api{options, make(chan struct{}, maxWaits)}
 	mux := http.NewServeMux()
-	handle := func(pattern string, f func(*http.Request) (int, any, error)) {
+	handle := func(pattern string, f handler) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, document.MaxBytes)
 			code, body, err := f(r)
@@ -70,19 +73,18 @@ func New(options Options) http.Handler {
 	if !a.ReadOnly {
 		handle("PUT /api/v1/{kind}/{name}", a.put)
 		handle("DELETE /api/v1/{kind}/{name}", a.remove)
-		handle("POST /api/v1/complete", a.complete)
+		handle("POST /api/v1/complete",
+			accepted(func(ctx context.Context, _ string) error { return a.Hub.Complete(ctx) }))
 	}
 	handle("GET /api/v1/status", a.status)
 	handle("GET /api/v1/applications/{name}/status", a.applicationStatus)
 	handle("POST /api/v1/applications/{name}/rollback", a.rollback)
-	handle("DELETE /api/v1/applications/{name}/rollback", a.resume)
+	handle("DELETE /api/v1/applications/{name}/rollback", accepted(a.Hub.Resume))
 	handle("POST /api/v1/applications/{name}/approve", a.approve)
 	handle("POST /api/v1/applications/{name}/pause", a.control((*rsync.Engine).Pause))
 	handle("POST /api/v1/applications/{name}/abort", a.control((*rsync.Engine).Abort))
-	handle("POST /api/v1/applications/{name}/resume", func(r *http.Request) (int, any, error) {
-		return http.StatusAccepted, struct{}{}, a.Rollouts.Resume(r.Context(), r.PathValue("name"))
-	})
-	handle("POST /api/v1/clusters/{name}/forget", a.forget)
+	handle("POST /api/v1/applications/{name}/resume", accepted(a.Rollouts.Resume))
+	handle("POST /api/v1/clusters/{name}/forget", accepted(a.Hub.Forget))
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -106,10 +108,10 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
 	if _, err := kindNamed(first); err != nil && first != "status" && first != "complete" || len(allow) == 0 {
-		return &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no %s %s", r.Method, r.URL.Path)}
+		return failf(http.StatusNotFound, "there is no %s %s", r.Method, r.URL.Path)
 	}
-	out := &failure{http.StatusMethodNotAllowed, fmt.Sprintf("%s does not support %s", r.URL.Path,
-		r.Method), strings.Join(allow, ", ")}
+	out := failf(http.StatusMethodNotAllowed, "%s does not support %s", r.URL.Path, r.Method)
+	out.allow = strings.Join(allow, ", ")
 	if a.ReadOnly {
 		out.text += ": documents come from a folder: change them there"
 	}
@@ -124,6 +126,10 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.text }
+
+func failf(code int, format string, args ...any) *failure {
+	return &failure{code: code, text: fmt.Sprintf(format, args...)}
+}
 
 // problem is the body of an error.
 type problem struct {
@@ -200,7 +206,7 @@ func kindNamed(name string) (document.Kind, error) {
 			return kind, nil
 		}
 	}
-	return "", &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no kind %q", name)}
+	return "", failf(http.StatusNotFound, "there is no kind %q", name)
 }
 
 func (a *api) list(r *http.Request) (int, any, error) {
@@ -218,8 +224,7 @@ func (a *api) get(r *http.Request) (int, any, error) {
 	}
 	d := a.Hub.Documents().Document(kind, r.PathValue("name"))
 	if d == nil {
-		return 0, nil,
-			&failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no %s %q", kind, r.PathValue("name"))}
+		return 0, nil, failf(http.StatusNotFound, "there is no %s %q", kind, r.PathValue("name"))
 	}
 	return http.StatusOK, d, nil
 }
@@ -265,16 +270,15 @@ func (a *api) remove(r *http.Request) (int, any, error) {
 
 // bodyError returns the error for a body that cannot be read.
 func bodyError(err error) error {
-	if errors.As(err, new(*http.MaxBytesError)) {
+	switch {
+	case errors.As(err, new(*http.MaxBytesError)):
 		return err
+	case errors.Is(err, bodies.ErrNoMemory):
+		return failf(http.StatusServiceUnavailable, "%v: try again", err)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return failf(http.StatusRequestTimeout, "the body takes too long to arrive")
 	}
-	if errors.Is(err, bodies.ErrNoMemory) {
-		return &failure{code: http.StatusServiceUnavailable, text: err.Error() + ": try again"}
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &failure{code: http.StatusRequestTimeout, text: "the body takes too long to arrive"}
-	}
-	return &failure{code: http.StatusBadRequest, text: "the body cannot be read: " + err.Error()}
+	return failf(http.StatusBadRequest, "the body cannot be read: %v", err)
 }
 
 func (a *api) rollback(r *http.Request) (int, any, error) {
@@ -311,24 +315,16 @@ func (a *api) approve(r *http.Request) (int, any, error) {
 	})(r)
 }
 
-func (a *api) control(
-	method func(*rsync.Engine, context.Context, rsync.EventRef) error,
-) func(*http.Request) (int, any, error) {
+// control calls a method of the engine for the rollout of the application.
+func (a *api) control(method func(*rsync.Engine, context.Context, rsync.EventRef) error) handler {
+	return accepted(func(ctx context.Context, name string) error { return a.Rollouts.Control(ctx, name, method) })
+}
+
+// accepted starts a change of the application or cluster in the path.
+func accepted(change func(ctx context.Context, name string) error) handler {
 	return func(r *http.Request) (int, any, error) {
-		return http.StatusAccepted, struct{}{}, a.Rollouts.Control(r.Context(), r.PathValue("name"), method)
+		return http.StatusAccepted, struct{}{}, change(r.Context(), r.PathValue("name"))
 	}
-}
-
-func (a *api) resume(r *http.Request) (int, any, error) {
-	return http.StatusAccepted, struct{}{}, a.Hub.Resume(r.Context(), r.PathValue("name"))
-}
-
-func (a *api) forget(r *http.Request) (int, any, error) {
-	return http.StatusAccepted, struct{}{}, a.Hub.Forget(r.Context(), r.PathValue("name"))
-}
-
-func (a *api) complete(r *http.Request) (int, any, error) {
-	return http.StatusAccepted, struct{}{}, a.Hub.Complete(r.Context())
 }
 
 // applicationStatus is the status of an application.
@@ -417,19 +413,14 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 	if wait := r.URL.Query().Get("wait"); wait != "" {
 		limit, err := time.ParseDuration(wait)
 		if err != nil || limit <= 0 || limit > maxWait {
-			return 0, nil, &failure{
-				code: http.StatusBadRequest,
-				text: fmt.Sprintf("wait: must be a duration of up to %s, for example 30s", maxWait),
-			}
+			return 0, nil, failf(http.StatusBadRequest, "wait: must be a duration of up to %s, for example 30s", maxWait)
 		}
 		select {
 		case a.waits <- struct{}{}:
 			defer func() { <-a.waits }()
 		default:
-			return 0, nil, &failure{
-				code: http.StatusServiceUnavailable,
-				text: fmt.Sprintf("%d requests wait already: retry later, or without wait", maxWaits),
-			}
+			return 0, nil,
+				failf(http.StatusServiceUnavailable, "%d requests wait already: retry later, or without wait", maxWaits)
 		}
 		httpserve.EndTurn(r.Context())
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
@@ -438,7 +429,7 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 	}
 	p, ok := a.Hub.Application(name)
 	if !ok {
-		return 0, nil, &failure{code: http.StatusNotFound, text: fmt.Sprintf("there is no application %q", name)}
+		return 0, nil, failf(http.StatusNotFound, "there is no application %q", name)
 	}
 	out := statusOf(p)
 	revisions, _, err := a.Rollouts.Revisions(r.Context(), name)

@@ -34,8 +34,7 @@ func (h *Hub) Forget(ctx context.Context, cluster string) error {
 	} else if !awaited {
 		return fmt.Errorf("no removed cluster %q is awaited: %w", cluster, ErrNotFound)
 	}
-	if _, err := h.options.Store.Txn(ctx, nil,
-		[]store.Op{store.Put(forgottenPrefix+cluster+"/", []byte("{}"))}); err != nil {
+	if err := h.write(ctx, store.Put(forgottenPrefix+cluster+"/", []byte("{}"))); err != nil {
 		return err
 	}
 	h.WorksChanged()
@@ -49,14 +48,8 @@ func (h *Hub) awaited(ctx context.Context, cluster string) (bool, error) {
 			return true, nil
 		}
 	}
-	forgotten, err := h.options.Store.Range(ctx, forgottenPrefix)
-	if err != nil {
-		return false, err
-	}
-	for _, kv := range forgotten.KVs {
-		if kv.Key == forgottenPrefix+cluster+"/" {
-			return true, nil
-		}
+	if forgotten, err := h.options.Store.Get(ctx, forgottenPrefix+cluster+"/"); err != nil || forgotten.Exists() {
+		return err == nil, err
 	}
 	applications, err := h.options.Rollouts.Applications(ctx)
 	if err != nil {
@@ -143,9 +136,5 @@ func (h *Hub) remember(ctx context.Context, set *document.Set) error {
 			ops = append(ops, store.Delete(kv.Key))
 		}
 	}
-	if len(ops) == 0 {
-		return nil
-	}
-	_, err = h.options.Store.Txn(ctx, nil, ops)
-	return err
+	return h.write(ctx, ops...)
 }

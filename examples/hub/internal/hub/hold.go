@@ -61,7 +61,15 @@ func (h *Hub) holdOf(ctx context.Context, d *document.Document) (*hold, error) {
 
 // release ends the hold of an application.
 func (h *Hub) release(ctx context.Context, name string) error {
-	_, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Delete(holdPrefix + name + "/")})
+	return h.write(ctx, store.Delete(holdPrefix+name+"/"))
+}
+
+// write stores operations in one transaction, if there are any.
+func (h *Hub) write(ctx context.Context, ops ...store.Op) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	_, err := h.options.Store.Txn(ctx, nil, ops)
 	return err
 }
 
@@ -112,7 +120,7 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 	if err != nil {
 		return out, err
 	}
-	if _, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Put(before.Key, data)}); err != nil {
+	if err := h.write(ctx, store.Put(before.Key, data)); err != nil {
 		return out, err
 	}
 	r := h.alone(set, h.render(ctx, set, d))
@@ -121,7 +129,7 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 		if before.Exists() {
 			undo = store.Put(before.Key, before.Value)
 		}
-		_, err := h.options.Store.Txn(ctx, nil, []store.Op{undo})
+		err := h.write(ctx, undo)
 		h.watchAgain(ctx, set, d)
 		return out, errors.Join(r.err, err)
 	}
@@ -199,7 +207,7 @@ func (h *Hub) Resume(ctx context.Context, name string) error {
 	}
 	r := h.render(ctx, set, d)
 	if moved := h.checkMoves(set, []result{r}); moved != nil {
-		_, err := h.options.Store.Txn(ctx, nil, []store.Op{store.Put(before.Key, before.Value)})
+		err := h.write(ctx, store.Put(before.Key, before.Value))
 		h.watchAgain(ctx, set, d)
 		return errors.Join(moved, err)
 	}
@@ -224,11 +232,7 @@ func (h *Hub) endHolds(ctx context.Context, results []result) error {
 			ops = append(ops, store.Delete(kv.Key))
 		}
 	}
-	if len(ops) == 0 {
-		return nil
-	}
-	_, err = h.options.Store.Txn(ctx, nil, ops)
-	return err
+	return h.write(ctx, ops...)
 }
 
 // keep stores the differences between two sets, and the origin, in one transaction. At the start
@@ -251,11 +255,7 @@ func (h *Hub) keep(ctx context.Context, before, after *document.Set, now origin,
 	case !now.Folder && !first:
 		ops = append(ops, changes(before, after)...)
 	}
-	if len(ops) == 0 {
-		return nil
-	}
-	_, err := h.options.Store.Txn(ctx, nil, ops)
-	return err
+	return h.write(ctx, ops...)
 }
 
 // changes returns the operations that store the difference between two sets.

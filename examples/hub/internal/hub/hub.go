@@ -195,12 +195,9 @@ func (h *Hub) Delete(ctx context.Context, key document.Key) error {
 func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	before := h.Documents()
 	h.mu.Lock()
-	first := h.taken.IsZero()
+	first, now := h.taken.IsZero(), h.origin.without(set)
 	h.mu.Unlock()
 	var was *origin
-	h.mu.Lock()
-	now := h.origin.without(set)
-	h.mu.Unlock()
 	if first {
 		err := h.recall(ctx)
 		if err == nil {
@@ -276,7 +273,7 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 		}
 		h.mu.Lock()
 		delete(h.applications, name)
-		h.turn()
+		h.turned.Wake()
 		h.mu.Unlock()
 		if err := h.options.Objects.Forget(name); err != nil {
 			return err
@@ -329,7 +326,7 @@ func (h *Hub) roll(r result, cause string) {
 	}
 	if a.problem != problem {
 		a.problem, a.since = problem, time.Now()
-		h.turn()
+		h.turned.Wake()
 		if problem != "" {
 			h.options.Log("%s: stays unchanged: %s", r.name, problem)
 		}

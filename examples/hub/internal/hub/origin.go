@@ -43,13 +43,12 @@ func (h *Hub) arrive(ctx context.Context) (was *origin, now origin, err error) {
 	if err != nil {
 		return nil, now, err
 	}
-	switch {
-	case kv.Exists():
+	if kv.Exists() {
 		was = &origin{}
 		if err := json.Unmarshal(kv.Value, was); err != nil {
 			return nil, now, fmt.Errorf("the value of %s is damaged: %w", originKey, err)
 		}
-	default: // a new store, or an older hub, which stored only documents of the API
+	} else { // a new store, or an older hub, which stored only documents of the API
 		kept, err := h.options.Store.Range(ctx, documentPrefix)
 		if err != nil {
 			return nil, now, err
@@ -182,7 +181,7 @@ func (h *Hub) Complete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.options.Store.Txn(ctx, nil, []store.Op{op}); err != nil {
+	if err := h.write(ctx, op); err != nil {
 		return err
 	}
 	h.mu.Lock()

@@ -188,8 +188,3 @@ func (h *Hub) heldUp() (held bool, turned <-chan struct{}) {
 	}
 	return held, h.turned.Next()
 }
-
-// turn signals that an application became held up, or is no longer. The caller holds h.mu.
-func (h *Hub) turn() {
-	h.turned.Wake()
-}

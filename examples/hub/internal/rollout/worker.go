@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,8 +36,8 @@ type worker struct {
 	again   bool          // its rollout must start again
 	arrived chan struct{} // closed when a newer target waits
 	status  Status
-	done    bool // the current target is reached
-	changed wait.Broadcast
+	done    bool           // the current target is reached
+	changed wait.Broadcast // woken when one of the fields above changes
 }
 
 func newWorker(m *Manager, application string) *worker {
@@ -61,7 +62,7 @@ func (w *worker) set(target Target) {
 	case !was:
 		close(w.arrived)
 	}
-	w.tell()
+	w.changed.Wake()
 }
 
 // retry starts a failed or aborted rollout again. It returns when this is stored, or ctx ends.
@@ -71,7 +72,7 @@ func (w *worker) retry(ctx context.Context) error {
 	if w.waiting == nil {
 		w.waiting = w.taken
 		close(w.arrived)
-		w.tell()
+		w.changed.Wake()
 	}
 	w.mu.Unlock()
 	for {
@@ -95,11 +96,6 @@ func (t *Target) same(other *Target) bool {
 	}
 	return t.Revision == other.Revision && reflect.DeepEqual(t.Rollout, other.Rollout) &&
 		t.Rendering.Digest() == other.Rendering.Digest()
-}
-
-// tell wakes the goroutines that wait for changes. The caller holds w.mu.
-func (w *worker) tell() {
-	w.changed.Wake()
 }
 
 // take makes the newest target the current one, and returns it.
@@ -156,7 +152,7 @@ func (w *worker) show(state State, revision, from int, done bool, message string
 		*s = Status{Application: w.application, State: state, Revision: revision, From: from, Message: message,
 			Since: time.Now()}
 		w.done = done
-		w.tell()
+		w.changed.Wake()
 	}
 	w.mu.Unlock()
 	w.manager.options.Changed()
@@ -340,7 +336,7 @@ func (w *worker) retried() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.again = false
-	w.tell()
+	w.changed.Wake()
 }
 
 // do executes a step, and waits for its event.
@@ -416,7 +412,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 			!errors.Is(err, rsync.ErrNotFound) {
 			return err
 		}
-		r.Revisions = deleteRevision(r.Revisions, number)
+		r.Revisions = slices.DeleteFunc(r.Revisions, func(known Revision) bool { return known.Number == number })
 		if err := m.save(ctx, w.application, r, store.Delete(sourceKey(w.application, number))); err != nil {
 			return err
 		}
@@ -426,14 +422,4 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 	}
 	w.show(Deployed, r.Wanted, 0, true, "")
 	return nil
-}
-
-func deleteRevision(revisions []Revision, number int) []Revision {
-	var out []Revision
-	for _, r := range revisions {
-		if r.Number != number {
-			out = append(out, r)
-		}
-	}
-	return out
 }
