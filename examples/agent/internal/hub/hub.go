@@ -29,9 +29,12 @@ type Hub struct {
 	// the hub.
 	Address string
 
-	start func(context.Context) error
-	ready func() error
-	close func() error
+	// Start keeps the connection until ctx ends. It may be called once.
+	Start func(ctx context.Context) error
+	// Ready returns an error while works and statuses cannot be exchanged.
+	Ready func() error
+	// Close closes the store. Call it after Start has returned.
+	Close func() error
 }
 
 // Broker configures the connection to sources over a broker.
@@ -68,8 +71,8 @@ func OverBroker(b Broker, metrics prometheus.Registerer) (*Hub, error) {
 		return nil, errors.Join(err, closeStore())
 	}
 	return &Hub{
-		Works: agent.Clientset(), Address: Address(b.MQTT.BrokerURL), start: agent.Start, close: closeStore,
-		ready: func() error { return agent.Readyz(nil) },
+		Works: agent.Clientset(), Address: Address(b.MQTT.BrokerURL), Start: agent.Start, Close: closeStore,
+		Ready: func() error { return agent.Readyz(nil) },
 	}, nil
 }
 
@@ -85,9 +88,9 @@ func OnAPIServer(file string) (*Hub, error) {
 		return nil, err
 	}
 	return &Hub{
-		Works: client, Address: Address(config.Host), close: func() error { return nil },
-		start: func(ctx context.Context) error { <-ctx.Done(); return nil },
-		ready: func() error { return nil }, // Controller.Synced covers it
+		Works: client, Address: Address(config.Host), Close: func() error { return nil },
+		Start: func(ctx context.Context) error { <-ctx.Done(); return nil },
+		Ready: func() error { return nil }, // Controller.Synced covers it
 	}, nil
 }
 
@@ -109,12 +112,3 @@ func Address(raw string) string {
 var defaultPorts = map[string]string{
 	"http": "80", "https": "443", "mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443",
 }
-
-// Start keeps the connection until ctx ends. It may be called once.
-func (h *Hub) Start(ctx context.Context) error { return h.start(ctx) }
-
-// Ready returns an error while works and statuses cannot be exchanged.
-func (h *Hub) Ready() error { return h.ready() }
-
-// Close closes the store. Call it after Start has returned.
-func (h *Hub) Close() error { return h.close() }

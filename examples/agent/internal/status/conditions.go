@@ -42,19 +42,26 @@ func isConditionType(text string) bool {
 // errSecret is why the rules for a Secret are not evaluated.
 var errSecret = errors.New("rules do not read Secrets: remove the rules, or start the agent with --secret-feedback")
 
+func yes(reason, message string) metav1.Condition {
+	return metav1.Condition{Status: metav1.ConditionTrue, Reason: reason, Message: message}
+}
+
+func no(reason, message string) metav1.Condition {
+	return metav1.Condition{Status: metav1.ConditionFalse, Reason: reason, Message: message}
+}
+
+func unknown(reason, message string) metav1.Condition {
+	return metav1.Condition{Status: metav1.ConditionUnknown, Reason: reason, Message: message}
+}
+
 // unusable returns a condition if rules are not evaluated, or have an invalid condition type.
 func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
 	rules, err := o.Config.ConditionRules, o.Config.ConditionErr
 	if o.Guarded && (len(rules) > 0 || err != nil) {
-		return metav1.Condition{
-			Status: metav1.ConditionFalse, Reason: ReasonSecretNotRead, Message: errSecret.Error(),
-		}, true
+		return no(ReasonSecretNotRead, errSecret.Error()), true
 	}
 	if err != nil {
-		return metav1.Condition{
-			Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded,
-			Message: fmt.Sprintf("Only rules for standard conditions are evaluated: %v", err),
-		}, true
+		return no(ReasonLimitExceeded, fmt.Sprintf("Only rules for standard conditions are evaluated: %v", err)), true
 	}
 	var texts []string
 	for _, rule := range rules {
@@ -62,15 +69,14 @@ func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
 			texts = append(texts, strconv.Quote(rule.Condition))
 		}
 	}
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidConditionType", Message: Bounded(fmt.Sprintf(
-		"These rules have an invalid condition type: %s: write letters, digits, '-', '_' and '.' with a letter or a "+
-			"digit at both ends", strings.Join(texts, ", ")))}, len(texts) > 0
+	message := Bounded(fmt.Sprintf("These rules have an invalid condition type: %s: write letters, digits, '-', '_' "+
+		"and '.' with a letter or a digit at both ends", strings.Join(texts, ", ")))
+	return no("InvalidConditionType", message), len(texts) > 0
 }
 
 // unseen returns the condition of a rule without an object.
 func unseen(o *spoke.Outcome) metav1.Condition {
-	c := metav1.Condition{Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInternalError,
-		Message: "The object does not exist"}
+	c := unknown(workv1.ConditionRuleInternalError, "The object does not exist")
 	if o.ReadErr != nil {
 		c.Message = Bounded(fmt.Sprintf("The object cannot be read: %v", o.ReadErr))
 	}
@@ -79,12 +85,9 @@ func unseen(o *spoke.Outcome) metav1.Condition {
 
 func manifestApplied(o *spoke.Outcome) metav1.Condition {
 	if o.Err == nil {
-		return metav1.Condition{
-			Status: metav1.ConditionTrue, Reason: workv1.AppliedManifestComplete, Message: "Apply manifest complete",
-		}
+		return yes(workv1.AppliedManifestComplete, "Apply manifest complete")
 	}
-	c := metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.AppliedManifestFailed,
-		Message: Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err))}
+	c := no(workv1.AppliedManifestFailed, Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err)))
 	var conflict *appliedwork.OwnershipConflictError
 	var path *ignore.Error
 	var executor *spoke.ExecutorError
@@ -102,20 +105,13 @@ func manifestApplied(o *spoke.Outcome) metav1.Condition {
 func manifestAvailable(o *spoke.Outcome) metav1.Condition {
 	switch {
 	case o.Live != nil:
-		return metav1.Condition{
-			Status: metav1.ConditionTrue, Reason: ReasonResourceAvailable, Message: "Resource is available",
-		}
+		return yes(ReasonResourceAvailable, "Resource is available")
 	case o.ReadErr != nil:
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: ReasonFetchingFailed,
-			Message: Bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr))}
+		return unknown(ReasonFetchingFailed, Bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr)))
 	case o.Resource.Resource == "" || o.Key.Name == "":
-		return metav1.Condition{
-			Status: metav1.ConditionUnknown, Reason: ReasonIncomplete, Message: "Resource meta is incompleted",
-		}
+		return unknown(ReasonIncomplete, "Resource meta is incompleted")
 	}
-	return metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: ReasonResourceNotAvailable, Message: "Resource is not available",
-	}
+	return no(ReasonResourceNotAvailable, "Resource is not available")
 }
 
 // manifestProgressing returns the condition Progressing. A manifest that cannot be applied is
@@ -150,9 +146,7 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 			return c
 		}
 	}
-	return metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted, Message: "Resource is as desired",
-	}
+	return no(workv1.WorkProgressingReasonCompleted, "Resource is as desired")
 }
 
 // failure returns why an object cannot become healthy any more, or "". Such an object still has the
@@ -176,31 +170,23 @@ func failure(live *unstructured.Unstructured) string {
 // first error.
 func applied(r *spoke.Result) metav1.Condition {
 	if n, err := r.Failed(); n > 0 {
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "AppliedManifestWorkFailed",
-			Message: Bounded(fmt.Sprintf("Failed to apply manifest work: %v", err))}
+		return no("AppliedManifestWorkFailed", Bounded(fmt.Sprintf("Failed to apply manifest work: %v", err)))
 	}
-	return metav1.Condition{
-		Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete",
-	}
+	return yes("AppliedManifestWorkComplete", "Apply manifest work complete")
 }
 
 func available(manifests []workv1.ManifestCondition) metav1.Condition {
-	is, not, unknown := count(manifests, workv1.ManifestAvailable)
+	is, not, others := count(manifests, workv1.ManifestAvailable)
 	switch {
 	case not > 0:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "ResourcesNotAvailable",
-			Message: fmt.Sprintf("%d of %d resources are not available", not, len(manifests))}
-	case unknown > 0:
-		return metav1.Condition{Status: metav1.ConditionUnknown, Reason: "ResourcesStatusUnknown",
-			Message: fmt.Sprintf("%d of %d resources have unknown status", unknown, len(manifests))}
+		return no("ResourcesNotAvailable", fmt.Sprintf("%d of %d resources are not available", not, len(manifests)))
+	case others > 0:
+		return unknown("ResourcesStatusUnknown",
+			fmt.Sprintf("%d of %d resources have unknown status", others, len(manifests)))
 	case is == 0:
-		return metav1.Condition{
-			Status: metav1.ConditionTrue, Reason: "ResourcesAvailable", Message: "There are no resources",
-		}
+		return yes("ResourcesAvailable", "There are no resources")
 	}
-	return metav1.Condition{
-		Status: metav1.ConditionTrue, Reason: "ResourcesAvailable", Message: "All resources are available",
-	}
+	return yes("ResourcesAvailable", "All resources are available")
 }
 
 func progressing(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.Condition {
@@ -220,18 +206,16 @@ func progressing(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.C
 	case len(r.Leaving) > 0:
 		c.Message = fmt.Sprintf("%d resources that were removed from the work are being deleted", len(r.Leaving))
 	default:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: workv1.WorkProgressingReasonCompleted,
-			Message: "All resources are as desired"}
+		return no(workv1.WorkProgressingReasonCompleted, "All resources are as desired")
 	}
 	return c
 }
 
 func degraded(manifests []workv1.ManifestCondition) metav1.Condition {
 	if is, _, _ := count(manifests, workv1.ManifestDegraded); is > 0 {
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonNotAsDesired,
-			Message: fmt.Sprintf("%d of %d resources are degraded", is, len(manifests))}
+		return yes(ReasonNotAsDesired, fmt.Sprintf("%d of %d resources are degraded", is, len(manifests)))
 	}
-	return metav1.Condition{Status: metav1.ConditionFalse, Reason: ReasonAsDesired, Message: "No resource is degraded"}
+	return no(ReasonAsDesired, "No resource is degraded")
 }
 
 // complete returns the condition Complete of a work. It covers the manifests with a rule for
@@ -250,11 +234,10 @@ func complete(r *spoke.Result, manifests []workv1.ManifestCondition) (metav1.Con
 	case completable == 0:
 		return metav1.Condition{}, false
 	case is < completable:
-		return metav1.Condition{Status: metav1.ConditionFalse, Reason: "ManifestsNotComplete",
-			Message: fmt.Sprintf("%d of %d completable manifests are complete", is, completable)}, true
+		message := fmt.Sprintf("%d of %d completable manifests are complete", is, completable)
+		return no("ManifestsNotComplete", message), true
 	}
-	return metav1.Condition{Status: metav1.ConditionTrue, Reason: workv1.WorkManifestsComplete,
-		Message: "All completable manifests are complete"}, true
+	return yes(workv1.WorkManifestsComplete, "All completable manifests are complete"), true
 }
 
 func count(manifests []workv1.ManifestCondition, kind string) (is, not, unknown int) {

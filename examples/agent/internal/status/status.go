@@ -122,9 +122,7 @@ func (b *Builder) Next(
 			return nil
 		})
 		if err != nil {
-			setter(&m.Conditions, w.Generation, now)(workv1.ManifestDegraded, metav1.Condition{
-				Status: metav1.ConditionTrue, Reason: ReasonPanicked, Message: err.Error(),
-			})
+			setter(&m.Conditions, w.Generation, now)(workv1.ManifestDegraded, yes(ReasonPanicked, err.Error()))
 		}
 		if left > 0 && (after == 0 || left < after) {
 			after = left
@@ -195,9 +193,7 @@ func (b *Builder) manifest(
 			set(rule.Condition, b.rules.Evaluate(ctx, rule, o.Live))
 		case slices.Contains(unasked, rule.Condition):
 		case o.Guarded:
-			set(rule.Condition, metav1.Condition{
-				Status: metav1.ConditionUnknown, Reason: workv1.ConditionRuleInvalid, Message: errSecret.Error(),
-			})
+			set(rule.Condition, unknown(workv1.ConditionRuleInvalid, errSecret.Error()))
 		case o.Live == nil && !o.Kept:
 			set(rule.Condition, unseen(o))
 		}
@@ -218,26 +214,21 @@ func (b *Builder) manifest(
 // values reads the values of the feedback rules, and returns the condition StatusFeedbackSynced.
 func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.FeedbackValue, metav1.Condition) {
 	if err := o.Config.FeedbackErr; err != nil && !o.Guarded {
-		return nil, metav1.Condition{
-			Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded,
-			Message: fmt.Sprintf("No feedback rule is evaluated: %v", err),
-		}
+		return nil, no(ReasonLimitExceeded, fmt.Sprintf("No feedback rule is evaluated: %v", err))
 	}
 	if len(o.Config.FeedbackRules) == 0 && o.Config.FeedbackErr == nil {
 		return nil, metav1.Condition{Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
 	}
 	if o.Guarded {
-		return nil, metav1.Condition{
-			Status: metav1.ConditionFalse, Reason: ReasonSecretNotRead, Message: errSecret.Error(),
-		}
+		return nil, no(ReasonSecretNotRead, errSecret.Error())
 	}
 	values, err := b.feedback.Read(ctx, o.Config.FeedbackRules, o.Live, o.InVersion)
 	if t := o.Config.BadScrapeType; t != "" {
 		err = errors.Join(fmt.Errorf("feedbackScrapeType %q is unknown: write Watch or Poll", t), err)
 	}
 	if err != nil {
-		return values, metav1.Condition{Status: metav1.ConditionFalse, Reason: "StatusFeedbackSyncFailed",
-			Message: Bounded(fmt.Sprintf("Sync status feedback failed with error %v", err))}
+		message := Bounded(fmt.Sprintf("Sync status feedback failed with error %v", err))
+		return values, no("StatusFeedbackSyncFailed", message)
 	}
 	return values, metav1.Condition{Status: metav1.ConditionTrue, Reason: "StatusFeedbackSynced"}
 }
@@ -251,14 +242,13 @@ func (b *Builder) manifestDegraded(conditions []metav1.Condition, now time.Time)
 		return c, 0
 	}
 	if progress.Reason == ReasonObjectFailed || progress.Reason == ReasonPanicked { // waiting does not help
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: progress.Reason, Message: progress.Message}, 0
+		return yes(progress.Reason, progress.Message), 0
 	}
 	if left := b.degradedAfter - now.Sub(progress.LastTransitionTime.Time); left > 0 {
 		c.Reason = progress.Reason
 		return c, left
 	}
-	return metav1.Condition{Status: metav1.ConditionTrue, Reason: progress.Reason,
-		Message: fmt.Sprintf("For longer than %s: %s", b.degradedAfter, progress.Message)}, 0
+	return yes(progress.Reason, fmt.Sprintf("For longer than %s: %s", b.degradedAfter, progress.Message)), 0
 }
 
 // setter returns a function that sets conditions of a generation.

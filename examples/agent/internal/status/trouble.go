@@ -44,10 +44,7 @@ func withinLimits(ctx context.Context) *metav1.Condition {
 	if !guard.Exceeded(ctx) {
 		return nil
 	}
-	return &metav1.Condition{
-		Status: metav1.ConditionFalse, Reason: ReasonLimitExceeded,
-		Message: fmt.Sprintf("Not all rules were evaluated: %v", guard.ErrExceeded),
-	}
+	return new(no(ReasonLimitExceeded, fmt.Sprintf("Not all rules were evaluated: %v", guard.ErrExceeded)))
 }
 
 func deleteOption(w *workv1.ManifestWork) *metav1.Condition {
@@ -55,18 +52,16 @@ func deleteOption(w *workv1.ManifestWork) *metav1.Condition {
 		*w.Spec.DeleteOption.TTLSecondsAfterFinished >= 0 {
 		return nil
 	}
-	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidTTL", Message: fmt.Sprintf(
-		"spec.deleteOption.ttlSecondsAfterFinished is %d: must "+
-			"be 0 or more", *w.Spec.DeleteOption.TTLSecondsAfterFinished)}
+	return new(no("InvalidTTL", fmt.Sprintf("spec.deleteOption.ttlSecondsAfterFinished is %d: must be 0 or more",
+		*w.Spec.DeleteOption.TTLSecondsAfterFinished)))
 }
 
 func watched(r *spoke.Result) *metav1.Condition {
 	if len(r.Unwatched) == 0 {
 		return nil
 	}
-	return &metav1.Condition{Status: metav1.ConditionFalse, Reason: "WatchForbidden", Message: Bounded(fmt.Sprintf(
-		"The agent may not watch objects of these kinds, and polls them: %s: grant it watch", strings.Join(r.Unwatched,
-			", ")))}
+	return new(no("WatchForbidden", Bounded(fmt.Sprintf("The agent may not watch objects of these kinds, and polls "+
+		"them: %s: grant it watch", strings.Join(r.Unwatched, ", ")))))
 }
 
 func contested(r *spoke.Result) *metav1.Condition {
@@ -79,15 +74,14 @@ func contested(r *spoke.Result) *metav1.Condition {
 	if n == 0 {
 		return nil
 	}
-	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers,
-		Message: fmt.Sprintf("%d of %d resources are changed by others as often as they are applied", n,
-			len(r.Outcomes))}
+	return new(yes(ReasonChangedByOthers, fmt.Sprintf(
+		"%d of %d resources are changed by others as often as they are applied", n, len(r.Outcomes))))
 }
 
 // manifestContested returns the condition Contested, with the other works that own the object.
 func manifestContested(o *spoke.Outcome) metav1.Condition {
-	c := metav1.Condition{Status: metav1.ConditionTrue, Reason: ReasonChangedByOthers, Message: "Others change the " +
-		"resource as often as it is applied. It is applied with growing pauses: let only one of them own the fields"}
+	c := yes(ReasonChangedByOthers, "Others change the resource as often as it is applied. It is applied with growing "+
+		"pauses: let only one of them own the fields")
 	if rivals := o.Rivals(); len(rivals) > 0 {
 		c.Message = Bounded(fmt.Sprintf("%s. These works have it too: %s", c.Message, strings.Join(rivals, ", ")))
 	}
