@@ -50,8 +50,7 @@ type reported struct {
 	fields ref.Val
 }
 
-// conditionsOf returns the conditions in the status of an item or of the object, only the first of
-// each type.
+// conditionsOf returns the first condition of each type in the status of an item or of the object.
 func conditionsOf(steps *bound.Steps, object ref.Val) ([]reported, error) {
 	list := lookup(object, []string{"status", "conditions"})
 	if list == nil {
@@ -120,8 +119,8 @@ func readCondition(element ref.Val) (aggregate.Condition, error) {
 	return c, failed
 }
 
-// reportsOf returns the conditions that a cluster reports for an object. A condition of an earlier
-// generation, of the object or on the cluster, becomes Unknown.
+// reportsOf returns the conditions that a cluster reports. A condition of an earlier generation, of
+// the object or on the cluster, becomes Unknown.
 func reportsOf(steps *bound.Steps, generation int64, item ref.Val) ([]reported, error) {
 	conditions, err := conditionsOf(steps, item)
 	if err != nil {
@@ -147,7 +146,7 @@ type reports struct {
 	generations      map[string]int64 // of the types with an observed generation
 }
 
-// readReports reads the aggregated status of an object. The reports of a type are sorted by cluster.
+// readReports sorts the reports of a type by cluster.
 func readReports(steps *bound.Steps, generation int64, items ref.Val) (reports, error) {
 	all := reports{byType: map[string][]aggregate.Report{}, generations: map[string]int64{}}
 	err := each(steps, items, func(item ref.Val) (err error) {
@@ -221,8 +220,7 @@ func aggregateConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	return generic[[]any](out)
 }
 
-// ofOneCluster returns the conditions of a cluster with all their fields, if the object is on one
-// cluster only.
+// ofOneCluster returns the conditions of the only cluster with all their fields.
 func ofOneCluster(steps *bound.Steps, conditions []reported, merged []aggregate.Condition) (any, error) {
 	byType := make(map[string]aggregate.Condition, len(merged))
 	for _, c := range merged {

@@ -18,7 +18,7 @@ import (
 
 // File is a file with customizations.
 type File struct {
-	// Name is the file name in errors. Files without a name are "file 1", "file 2" and so on.
+	// Name is the name of the file in errors. Defaults to "file 1" for the first file, and so on.
 	Name string
 	// Text has documents in YAML or JSON, with at most 256 KiB each.
 	Text []byte
@@ -48,8 +48,7 @@ func New(files ...File) (*Interpreter, error) {
 }
 
 // Set replaces all customizations by those in files. Evaluations in progress finish with the
-// earlier customizations. The error is an [*Error]. With an error, the earlier customizations stay
-// in effect.
+// earlier ones. With an error, an [*Error], the earlier customizations stay in effect.
 func (i *Interpreter) Set(files ...File) error {
 	loaded, err := i.compiler.load(files)
 	if err != nil {
@@ -67,9 +66,9 @@ func (i *Interpreter) Supports(gvk schema.GroupVersionKind, operation interprete
 	return i.table.Load().find(gvk, operation) != nil
 }
 
-// Interpret implements [interpreter.Interpreter]. It returns [interpreter.ErrNotInterpreted] for an
-// operation without an expression, and for a result without a value. It returns an [*Error] if an
-// expression fails, exceeds its limits or has an invalid result.
+// Interpret implements [interpreter.Interpreter]. The error is [interpreter.ErrNotInterpreted] for an
+// operation without an expression and for a result without a value, and an [*Error] if an expression
+// fails, exceeds its limits or has an invalid result.
 func (i *Interpreter) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
 	if err := ctx.Err(); err != nil {
 		return interpreter.Answer{}, err
@@ -115,8 +114,7 @@ func (i *Interpreter) Handle(ctx context.Context, r interpreter.Request) interpr
 	return response
 }
 
-// respond answers a request when it has a slot. Slots bound the memory of all evaluations. They do
-// not reduce the throughput, because an evaluation only computes.
+// respond answers a request when it has a slot. Slots bound the memory of all evaluations.
 func (i *Interpreter) respond(ctx context.Context, o *operation, r *interpreter.Request) (interpreter.Response, error) {
 	select {
 	case i.slots <- struct{}{}:
@@ -127,7 +125,6 @@ func (i *Interpreter) respond(ctx context.Context, o *operation, r *interpreter.
 	return o.respond(ctx, r)
 }
 
-// find returns the expressions for an operation on a kind.
 func (i *Interpreter) find(gvk schema.GroupVersionKind, asked interpreter.Operation) (*operation, error) {
 	if o := i.table.Load().find(gvk, asked); o != nil {
 		return o, nil

@@ -13,20 +13,18 @@ import (
 // Error is a mistake in a customization: of a document when it is loaded, or of an expression when
 // it is evaluated.
 type Error struct {
-	// File, Line and Column are the position of the mistake. Lines and columns count from 1. Column
-	// is 0 if it is unknown. Inside a folded or escaped text, it is that of the text.
+	// File, Line and Column are the position of the mistake, from 1. Column is 0 if it is unknown. In a
+	// folded or escaped text, it is the column where the text begins.
 	File         string
 	Line, Column int
-	// Name is the metadata.name of the customization.
-	Name string
-	// Field is the path of the field, such as spec.health.
-	Field string
-	// Operation and Object identify the query. They are empty for an error of New or Set. Object is
-	// a kind, a namespace and a name.
+	Name         string // metadata.name of the customization
+	Field        string // the path of the field, such as spec.health
+	// Operation and Object, a kind with namespace and name, identify the query. They are empty for an
+	// error of New or Set.
 	Operation interpreter.Operation
 	Object    string
-	// Err is the mistake.
-	Err error
+
+	Err error // the mistake
 }
 
 // Error returns the known fields: file:line:column: InterpreterCustomization name: field: mistake.

@@ -18,11 +18,10 @@ import (
 )
 
 const (
-	// timeLimit is the time limit of an evaluation. The limits of package celbound do not depend on
-	// the load of the machine. They are reached first, unless the machine is overloaded.
+	// timeLimit is the time limit of an evaluation. Unless the machine is overloaded, the limits of
+	// package celbound, which do not depend on its load, are reached first.
 	timeLimit = 3 * time.Second
-	// longestMistake is the limit for the text of a mistake, in bytes. The compiler and functions
-	// quote parts of the input.
+	// longestMistake is the limit for the text of a mistake, in bytes: it may quote the input.
 	longestMistake = 1 << 10
 )
 

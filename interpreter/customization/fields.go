@@ -5,6 +5,7 @@ package customization
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -38,12 +39,12 @@ var fields = []field{
 	{"prune", v1alpha1.InterpreterOperationPrune, ofObject, object},
 }
 
-func fieldNames() []string {
-	out := make([]string, len(fields))
+func fieldNames() string {
+	names := make([]string, len(fields))
 	for i, f := range fields {
-		out[i] = f.name
+		names[i] = f.name
 	}
-	return out
+	return strings.Join(names, ", ")
 }
 
 // variables are the variables of an expression.
@@ -100,7 +101,6 @@ const (
 	list    result = "a list"
 )
 
-// withoutOptional returns the type of the value in an optional.
 func withoutOptional(t *cel.Type) *cel.Type {
 	if t.Kind() == types.OpaqueKind && t.TypeName() == "optional_type" {
 		return t.Parameters()[0]
@@ -108,7 +108,6 @@ func withoutOptional(t *cel.Type) *cel.Type {
 	return t
 }
 
-// mistake returns the error for a static type that is not allowed.
 func (r result) mistake(t *cel.Type) error {
 	if t = withoutOptional(t); r == object && t.Kind() == types.MapKind {
 		return fmt.Errorf("the result: a key of an object is %s: write a string",
@@ -117,8 +116,8 @@ func (r result) mistake(t *cel.Type) error {
 	return mistyped(r, celbound.TypeName(t.String()))
 }
 
-// allows reports whether an expression of a static type can have the result type. The type may be
-// an optional.
+// allows reports whether an expression of a static type, or of an optional of it, can have the result
+// type.
 func (r result) allows(t *cel.Type) bool {
 	switch t = withoutOptional(t); t.Kind() {
 	case types.DynKind, types.AnyKind, types.TypeParamKind:

@@ -22,16 +22,12 @@ func functions() []celbound.Function {
 	dyn, text, list, names := cel.DynType, cel.StringType, cel.ListType(cel.DynType), cel.ListType(cel.StringType)
 	fields := cel.MapType(text, dyn)
 	member := func(name string, result *cel.Type, call function, args ...*cel.Type) celbound.Function {
-		return celbound.Function{Name: name, Call: call.ref, Overloads: []cel.FunctionOpt{
-			cel.MemberOverload("list_"+name, append([]*cel.Type{list}, args...), result),
-		}}
+		overload := cel.MemberOverload("list_"+name, append([]*cel.Type{list}, args...), result)
+		return celbound.Function{Name: name, Call: call.ref, Overloads: []cel.FunctionOpt{overload}}
 	}
 	global := func(name string, result *cel.Type, call function, args ...*cel.Type) celbound.Function {
-		return celbound.Function{
-			Name:      name,
-			Call:      call.ref,
-			Overloads: []cel.FunctionOpt{cel.Overload(name, args, result)},
-		}
+		overloads := []cel.FunctionOpt{cel.Overload(name, args, result)}
+		return celbound.Function{Name: name, Call: call.ref, Overloads: overloads}
 	}
 	reflect := global("reflectStatus", fields, reflectStatus, dyn, names)
 	reflect.Overloads = append(reflect.Overloads, cel.Overload("reflectStatus_all", []*cel.Type{dyn}, fields))
@@ -61,7 +57,7 @@ func functions() []celbound.Function {
 	}
 }
 
-// function is a function of CEL. Its result may be a value of CEL or of JSON.
+// function is a function of CEL with a result of CEL or of JSON.
 type function func(steps *bound.Steps, args []ref.Val) (any, error)
 
 func (f function) ref(steps *bound.Steps, args []ref.Val) ref.Val {
@@ -89,7 +85,6 @@ func each(steps *bound.Steps, list ref.Val, f func(element ref.Val) error) error
 	return nil
 }
 
-// values returns the values at a path of the elements. It omits null and empty strings.
 func values(steps *bound.Steps, args []ref.Val) (any, error) {
 	path, err := splitPath(string(args[1].(types.String)))
 	if err != nil {
@@ -163,8 +158,7 @@ func sums(steps *bound.Steps, args []ref.Val) (any, error) {
 	return out, nil
 }
 
-// put sets the field at a path, and creates the objects around it. It returns an error if one path
-// begins with another.
+// put sets the field at a path, and creates the objects around it. No path may begin with another.
 func put(object map[string]any, path []string, v any) error {
 	last := len(path) - 1
 	for i, name := range path[:last] {
@@ -192,8 +186,7 @@ func greatest(steps *bound.Steps, args []ref.Val) (any, error) {
 	return extreme(steps, args[0], types.IntOne)
 }
 
-// extreme returns an optional with the element of a list that compares as wanted to all others. It
-// has no value for an empty list.
+// extreme returns an optional: the element of a list that compares as wanted to all others.
 func extreme(steps *bound.Steps, list ref.Val, wanted types.Int) (any, error) {
 	var found ref.Val
 	err := each(steps, list, func(element ref.Val) error {
@@ -224,7 +217,7 @@ func extreme(steps *bound.Steps, list ref.Val, wanted types.Int) (any, error) {
 	return types.OptionalOf(found), nil
 }
 
-// sumFields adds the numbers of objects by field. Other values are those of the last object.
+// sumFields takes values that are not numbers from the last object.
 func sumFields(steps *bound.Steps, args []ref.Val) (any, error) {
 	out := map[string]any{}
 	err := each(steps, args[0], func(element ref.Val) error {
@@ -251,9 +244,7 @@ func addFields(to, from map[string]any) error {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 		case int64, float64:
-			switch before.(type) {
-			case int64, float64:
-			default:
+			if !isNumber(before) {
 				before = int64(0)
 			}
 			total, err := added(value(before), value(v))
@@ -266,6 +257,14 @@ func addFields(to, from map[string]any) error {
 		}
 	}
 	return nil
+}
+
+func isNumber(v any) bool {
+	switch v.(type) {
+	case int64, float64:
+		return true
+	}
+	return false
 }
 
 // plainFields returns an object as decoded JSON. It is empty for null and for an optional without a
@@ -286,17 +285,15 @@ func plainFields(steps *bound.Steps, v ref.Val) (map[string]any, error) {
 	return fields, nil
 }
 
-func pick(steps *bound.Steps, args []ref.Val) (any, error) {
-	names, err := paths(steps, args[1])
+func pick(steps *bound.Steps, args []ref.Val) (any, error) { return picked(steps, args[0], args[1]) }
+
+func picked(steps *bound.Steps, object, list ref.Val) (map[string]any, error) {
+	names, err := paths(steps, list)
 	if err != nil {
 		return nil, err
 	}
-	return picked(args[0], names)
-}
-
-func picked(object ref.Val, paths [][]string) (map[string]any, error) {
 	out := map[string]any{}
-	for _, path := range paths {
+	for _, path := range names {
 		if v := lookup(object, path); v != nil {
 			if err := put(out, path, v); err != nil {
 				return nil, err
@@ -319,7 +316,6 @@ func merge(steps *bound.Steps, args []ref.Val) (any, error) {
 	return out, err
 }
 
-// omitEmpty returns an object without null, 0, and empty strings, lists and objects in it.
 func omitEmpty(steps *bound.Steps, args []ref.Val) (any, error) {
 	object, err := plainFields(steps, args[0])
 	if err != nil {
@@ -339,15 +335,15 @@ func withoutEmpty(v any) any {
 				out[name] = field
 			}
 		}
-		if len(out) > 0 {
-			return out
+		if len(out) == 0 {
+			return nil
 		}
-		return nil
+		return out
 	case []any:
-		if len(v) > 0 {
-			return v
+		if len(v) == 0 {
+			return nil
 		}
-		return nil
+		return v
 	}
 	if v == int64(0) || v == float64(0) || v == "" {
 		return nil

@@ -28,10 +28,10 @@ import (
 const Kind = "InterpreterCustomization"
 
 const (
-	// mostBytes is the limit of a document, in bytes, and mostTargets the limit of all targets.
-	mostBytes, mostTargets = 256 << 10, 10_000
-	// mostNodes is the limit for the nodes of all expressions together. They use about 15 MB, and
-	// take at most 10 s to compile.
+	mostBytes   = 256 << 10 // of a document
+	mostTargets = 10_000    // of all customizations
+	// mostNodes is the limit for all expressions together. So many nodes use about 15 MB, and take at
+	// most 10 s to compile.
 	mostNodes = 100_000
 )
 
@@ -135,8 +135,7 @@ func (l *loader) read(text yamldoc.Document) error {
 	return l.document(&d)
 }
 
-// kind checks kind and apiVersion before all other fields: the fields of another kind are not
-// mistakes.
+// kind checks kind and apiVersion. It is called first: fields of another kind are not mistakes.
 func (l *loader) kind(raw []byte) error {
 	var d metav1.TypeMeta
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &d); err != nil {
@@ -180,7 +179,7 @@ func (l *loader) mistyped(err error) error {
 	return l.mistypedAt(nil, "an object with apiVersion, kind, metadata and spec", err)
 }
 
-// mistypedAt returns an error for a value of a wrong type at a path, or inside that value.
+// mistypedAt returns an error for a value of a wrong type at a path or below.
 func (l *loader) mistypedAt(path []string, want string, err error) error {
 	var kind *json.UnmarshalTypeError
 	if !errors.As(err, &kind) {
@@ -262,8 +261,8 @@ func (l *loader) operations(spec map[string]json.RawMessage) (map[interpreter.Op
 	for _, name := range slices.Sorted(maps.Keys(spec)) {
 		if name != "targets" && !slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
 			path := []string{"spec", name}
-			return nil, l.failAt(l.places.Key(path...), path,
-				fmt.Errorf("unknown field: write targets, %s", strings.Join(fieldNames(), ", ")))
+			err := fmt.Errorf("unknown field: write targets, %s", fieldNames())
+			return nil, l.failAt(l.places.Key(path...), path, err)
 		}
 	}
 	out := map[interpreter.Operation]*operation{}
@@ -276,18 +275,16 @@ func (l *loader) operations(spec map[string]json.RawMessage) (map[interpreter.Op
 		if err != nil {
 			return nil, err
 		}
-		o := out[f.operation]
-		if o == nil {
-			o = &operation{name: f.operation}
-			out[f.operation] = o
+		if out[f.operation] == nil {
+			out[f.operation] = &operation{name: f.operation}
 		}
-		o.expressions = append(o.expressions, e)
+		out[f.operation].expressions = append(out[f.operation].expressions, e)
 	}
 	if spec["requirements"] != nil && spec["replicas"] == nil {
 		return nil, l.fail([]string{"spec", "requirements"}, "needs spec.replicas")
 	}
 	if len(out) == 0 {
-		return nil, l.fail([]string{"spec"}, "has no expression: write %s", strings.Join(fieldNames(), ", "))
+		return nil, l.fail([]string{"spec"}, "has no expression: write %s", fieldNames())
 	}
 	return out, nil
 }

@@ -19,8 +19,8 @@ import (
 
 const noPath = "has no field: write names with dots between them, such as spec.template"
 
-// splitPath returns the fields of a path. It returns an error if no object can have them. The error
-// does not quote the path, which may be a value of an object.
+// splitPath returns the fields of a path, or an error if no object can have them. The error does not
+// quote the path, which may be a value of an object.
 func splitPath(path string) ([]string, error) {
 	fields := strings.Split(path, ".")
 	if slices.Contains(fields, "") || strings.ContainsAny(path, "[]/") {
@@ -29,7 +29,6 @@ func splitPath(path string) ([]string, error) {
 	return fields, nil
 }
 
-// paths returns the split paths of a list.
 func paths(steps *bound.Steps, list ref.Val) ([][]string, error) {
 	var out [][]string
 	err := each(steps, list, func(path ref.Val) error {
@@ -77,13 +76,12 @@ func (pathValidator) Validate(_ *cel.Env, _ cel.ValidatorConfig, a *ast.AST, iss
 		if !ok || n >= len(e.AsCall().Args()) {
 			return false
 		}
-		switch argument := e.AsCall().Args()[n]; argument.Kind() {
-		case ast.ListKind:
+		argument := e.AsCall().Args()[n]
+		check(argument)
+		if argument.Kind() == ast.ListKind {
 			for _, element := range argument.AsList().Elements() {
 				check(element)
 			}
-		default:
-			check(argument)
 		}
 		return false
 	})

@@ -49,9 +49,9 @@ func podSpec(steps *bound.Steps, template ref.Val) (*corev1.PodSpec, error) {
 	return &pod.Spec, nil
 }
 
-// noTemplate returns a field that shows that an object is not a pod template, and otherwise "". A
-// template without spec has no other field than metadata, and a spec with fields that are not of a
-// pod has containers. An empty or partial template is a template.
+// noTemplate returns a field that shows that an object is not a pod template, or "". A template
+// without spec has only metadata, and a spec with fields that are not of a pod has containers. An
+// empty or partial template is a template.
 func noTemplate(template map[string]any) string {
 	spec, there := template["spec"]
 	if !there {
@@ -67,7 +67,7 @@ func noTemplate(template map[string]any) string {
 	return ""
 }
 
-// unknownField returns the first field of an object that is neither in a type nor in a list.
+// unknownField returns the first field of an object that is neither in a type nor in more.
 func unknownField(object map[string]any, of any, more ...string) string {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if slices.Contains(more, name) {
@@ -129,19 +129,18 @@ func references(steps *bound.Steps, args []ref.Val) (any, error) {
 }
 
 func quantity(steps *bound.Steps, args []ref.Val) (any, error) {
-	v, err := plain(steps, args[0])
-	if err != nil {
-		return nil, err
-	}
-	q, err := quantityOf(v)
-	if err != nil {
-		return nil, err
-	}
-	return q.AsApproximateFloat64(), nil
+	q, err := readQuantity(steps, args[0])
+	return q.AsApproximateFloat64(), err
 }
 
-// integerOf returns an integer, which may be in a string. The second argument is the default for
-// null, an empty string and an optional without a value.
+func readQuantity(steps *bound.Steps, v ref.Val) (resource.Quantity, error) {
+	text, err := plain(steps, v)
+	if err != nil {
+		return resource.Quantity{}, err
+	}
+	return quantityOf(text)
+}
+
 func integerOf(steps *bound.Steps, args []ref.Val) (any, error) {
 	switch v := unwrap(args[0]).(type) {
 	case nil, types.Null:
@@ -168,19 +167,16 @@ func integerOf(steps *bound.Steps, args []ref.Val) (any, error) {
 }
 
 // quantityOf returns a quantity from a string or a number.
-func quantityOf(v any) (*resource.Quantity, error) {
-	switch v.(type) {
-	case string, int64, float64:
-	default:
-		return nil, errors.New("a quantity is a string or a number")
+func quantityOf(v any) (q resource.Quantity, err error) {
+	if _, isText := v.(string); !isText && !isNumber(v) {
+		return q, errors.New("a quantity is a string or a number")
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
-		return nil, err
+		return q, err
 	}
-	q := &resource.Quantity{}
-	if err := jsontext.Decode(raw, q); err != nil { // it limits the length
-		return nil, withoutValues(err)
+	if err := jsontext.Decode(raw, &q); err != nil { // it limits the length
+		return q, withoutValues(err)
 	}
 	return q, nil
 }
@@ -188,22 +184,16 @@ func quantityOf(v any) (*resource.Quantity, error) {
 func sumQuantities(steps *bound.Steps, args []ref.Val) (any, error) {
 	total := resource.Quantity{}
 	err := each(steps, args[0], func(element ref.Val) error {
-		v, err := plain(steps, element)
+		q, err := readQuantity(steps, element)
 		if err != nil {
 			return err
 		}
-		q, err := quantityOf(v)
-		if err != nil {
-			return err
-		}
-		total.Add(*q)
+		total.Add(q)
 		return steps.Take("sumQuantities", perField)
 	})
 	return total.String(), err
 }
 
-// maxRequirements returns the first of several requirements, with the greatest request of each
-// resource.
 func maxRequirements(steps *bound.Steps, args []ref.Val) (any, error) {
 	const requests = "resourceRequest"
 	var out map[string]any
@@ -240,7 +230,7 @@ func greater(requests map[string]any, name string, v any) error {
 		return err
 	}
 	if before, there := requests[name]; there {
-		if old, err := quantityOf(before); err != nil || old.Cmp(*q) >= 0 {
+		if old, err := quantityOf(before); err != nil || old.Cmp(q) >= 0 {
 			return err
 		}
 	}

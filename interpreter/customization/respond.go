@@ -80,16 +80,9 @@ func (o *operation) failed(ctx context.Context, e *expression, of *unstructured.
 		return ctx.Err()
 	}
 	failed := e.failed(err)
-	failed.Operation, failed.Object = o.name, objectName(of)
+	failed.Operation = o.name
+	failed.Object = of.GetKind() + " " + strings.TrimPrefix(of.GetNamespace()+"/"+of.GetName(), "/")
 	return failed
-}
-
-// objectName returns the kind, namespace and name of an object: Kind namespace/name.
-func objectName(u *unstructured.Unstructured) string {
-	if u.GetNamespace() == "" {
-		return u.GetKind() + " " + u.GetName()
-	}
-	return u.GetKind() + " " + u.GetNamespace() + "/" + u.GetName()
 }
 
 func (v *evaluation) variables() (map[string]any, error) {
@@ -166,15 +159,15 @@ func (v *evaluation) answer(name string, result ref.Val, to *interpreter.Respons
 	}
 	out, err := plain(&v.steps, result)
 	if err != nil {
-		return fmt.Errorf("the result: %w", err)
+		return inResult(err)
 	}
 	switch name {
 	case "requirements":
-		return v.requirements(out, to)
+		return inResult(v.requirements(out, to))
 	case "components":
-		return v.components(out, to)
+		return inResult(components(out, to))
 	case "dependencies":
-		return v.dependencies(out, to)
+		return inResult(dependencies(out, to))
 	case "status":
 		raw, err := json.Marshal(out)
 		to.RawStatus = &runtime.RawExtension{Raw: raw}
@@ -187,23 +180,20 @@ func (v *evaluation) answer(name string, result ref.Val, to *interpreter.Respons
 	return v.patched(to, out.(map[string]any))
 }
 
-func mistype(want result, got ref.Val) error {
-	return mistyped(want, typeOf(got))
-}
-
-func mistyped(want result, got string) error {
-	return fmt.Errorf("the result: got %s, expected %s", got, want)
-}
-
-func fit(err error) error {
+func inResult(err error) error {
 	if err != nil {
 		return fmt.Errorf("the result: %w", err)
 	}
 	return nil
 }
 
-// checked returns the error for a result that does not pass the checks of all answers. It has the
-// path in the result, not the path in the response.
+func mistype(want result, got ref.Val) error { return mistyped(want, typeOf(got)) }
+
+func mistyped(want result, got string) error {
+	return fmt.Errorf("the result: got %s, expected %s", got, want)
+}
+
+// checked returns the error of a check of answers with the path in the result.
 func checked(err error) error {
 	var answer *interpreter.AnswerError
 	if !errors.As(err, &answer) {
@@ -239,7 +229,7 @@ func replicas(result ref.Val) (int32, error) {
 
 func (v *evaluation) requirements(out any, to *interpreter.Response) error {
 	r := &interpreter.ReplicaRequirements{}
-	if err := fit(decode(out, r, "resourceRequest, nodeClaim, priorityClassName, namespace")); err != nil {
+	if err := decode(out, r, "resourceRequest, nodeClaim, priorityClassName, namespace"); err != nil {
 		return err
 	}
 	r.Namespace = cmp.Or(r.Namespace, v.object.GetNamespace())
@@ -247,60 +237,55 @@ func (v *evaluation) requirements(out any, to *interpreter.Response) error {
 	return notNegative("", r.ResourceRequest)
 }
 
-func (v *evaluation) components(out any, to *interpreter.Response) error {
-	if err := fit(decode(out, &to.Components, "name, replicas, replicaRequirements")); err != nil {
+func components(out any, to *interpreter.Response) error {
+	if err := decode(out, &to.Components, "name, replicas, replicaRequirements"); err != nil {
 		return err
 	}
 	for i, c := range to.Components {
-		if c.ReplicaRequirements == nil {
-			continue
-		}
-		field := fmt.Sprintf("[%d].replicaRequirements.", i)
-		if err := notNegative(field, c.ReplicaRequirements.ResourceRequest); err != nil {
-			return err
+		if c.ReplicaRequirements != nil {
+			path := fmt.Sprintf("[%d].replicaRequirements.", i)
+			if err := notNegative(path, c.ReplicaRequirements.ResourceRequest); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// notNegative returns an error if a request is negative. path is the path of the requirements.
+// notNegative checks requests. path is the path of the requirements.
 func notNegative(path string, requests corev1.ResourceList) error {
 	for _, name := range slices.Sorted(maps.Keys(requests)) {
 		if q := requests[name]; q.Sign() < 0 {
-			return fmt.Errorf("the result: %sresourceRequest.%s is negative", path, name)
+			return fmt.Errorf("%sresourceRequest.%s is negative", path, name)
 		}
 	}
 	return nil
 }
 
 // dependencies sorts the dependencies, and removes duplicates.
-func (v *evaluation) dependencies(out any, to *interpreter.Response) error {
+func dependencies(out any, to *interpreter.Response) error {
 	var found []interpreter.DependentObjectReference
-	if err := fit(decode(out, &found, "apiVersion, kind, namespace, name, labelSelector")); err != nil {
+	if err := decode(out, &found, "apiVersion, kind, namespace, name, labelSelector"); err != nil {
 		return err
 	}
-	keys := make(map[*interpreter.DependentObjectReference]string, len(found))
-	sorted := make([]*interpreter.DependentObjectReference, len(found))
+	type keyed struct {
+		*interpreter.DependentObjectReference
+		key string // differs if the selector does
+	}
+	sorted := make([]keyed, len(found))
 	for i := range found {
 		key, err := json.Marshal(&found[i])
 		if err != nil {
 			return err
 		}
-		sorted[i] = &found[i]
-		keys[sorted[i]] = string(key)
+		sorted[i] = keyed{&found[i], string(key)}
 	}
-	compare := func(a, b *interpreter.DependentObjectReference) int {
+	slices.SortFunc(sorted, func(a, b keyed) int {
 		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind),
-			cmp.Compare(a.Namespace, b.Namespace),
-			cmp.Compare(a.Name, b.Name), cmp.Compare(keys[a], keys[b]))
-	}
-	slices.SortFunc(sorted, compare)
-	sorted = slices.CompactFunc(sorted, func(a,
-		b *interpreter.DependentObjectReference) bool {
-		return compare(a, b) == 0
+			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.key, b.key))
 	})
-	for _, d := range sorted {
-		to.Dependencies = append(to.Dependencies, *d)
+	for _, d := range slices.CompactFunc(sorted, func(a, b keyed) bool { return a.key == b.key }) {
+		to.Dependencies = append(to.Dependencies, *d.DependentObjectReference)
 	}
 	return nil
 }
@@ -314,7 +299,6 @@ func pruning() map[string]any {
 	return out
 }
 
-// patched makes the patch of the response from merge patches of the object.
 func (v *evaluation) patched(to *interpreter.Response, patches ...map[string]any) error {
 	changed := v.request.Object.Raw
 	for _, patch := range patches {
@@ -338,7 +322,7 @@ func (v *evaluation) patched(to *interpreter.Response, patches ...map[string]any
 }
 
 // sameIdentity returns an error if a patch changes the identity of the object. Prune may remove the
-// UID: an object that is packed for a cluster has no UID yet.
+// UID.
 func (v *evaluation) sameIdentity(patch map[string]any) error {
 	metadata, named := patch["metadata"]
 	fields, ok := metadata.(map[string]any)

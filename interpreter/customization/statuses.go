@@ -20,7 +20,6 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
-// condition returns the condition of a type in object.status.
 func condition(steps *bound.Steps, args []ref.Val) (any, error) {
 	out := map[string]any{"type": args[1], "status": "", "reason": "", "message": ""}
 	conditions := lookup(args[0], []string{"status", "conditions"})
@@ -46,20 +45,14 @@ func condition(steps *bound.Steps, args []ref.Val) (any, error) {
 
 func reflectStatus(steps *bound.Steps, args []ref.Val) (any, error) {
 	var out map[string]any
-	status := lookup(args[0], []string{"status"})
-	if len(args) == 1 {
-		var err error
-		if out, err = plainFields(steps, status); err != nil {
-			return nil, err
-		}
+	var err error
+	if status := lookup(args[0], []string{"status"}); len(args) == 1 {
+		out, err = plainFields(steps, status)
 	} else {
-		names, err := paths(steps, args[1])
-		if err != nil {
-			return nil, err
-		}
-		if out, err = picked(status, names); err != nil {
-			return nil, err
-		}
+		out, err = picked(steps, status, args[1])
+	}
+	if err != nil {
+		return nil, err
 	}
 	add := func(name string, n int64) {
 		if _, there := out[name]; !there && n != 0 {
@@ -91,8 +84,25 @@ func observedGeneration(steps *bound.Steps, args []ref.Val) (any, error) {
 	return aggregate.Observed(integer(args[0], "metadata", "generation"), before, clusters, reported), err
 }
 
-// latestConditions returns the latest condition for each value of a field, sorted by time. If
-// conditions have the same time, it returns that of the last cluster.
+// eachCondition calls f with each condition that clusters report.
+func eachCondition(steps *bound.Steps, items ref.Val, f func(cluster string, c ref.Val) error) error {
+	return each(steps, items, func(item ref.Val) error {
+		conditions := lookup(item, []string{"status", "conditions"})
+		if conditions == nil {
+			return nil
+		}
+		cluster := text(item, "clusterName")
+		return each(steps, conditions, func(c ref.Val) error {
+			if _, ok := c.(traits.Mapper); !ok {
+				return fmt.Errorf("status.conditions of cluster %q are not conditions", cluster)
+			}
+			return f(cluster, c)
+		})
+	})
+}
+
+// latestConditions returns the latest condition for each value of a field, sorted by time. Of
+// conditions with the same time, it returns that of the last cluster.
 func latestConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	type latest struct {
 		condition ref.Val
@@ -100,21 +110,12 @@ func latestConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	}
 	field := string(args[1].(types.String))
 	found := map[string]latest{}
-	err := each(steps, args[0], func(item ref.Val) error {
-		conditions := lookup(item, []string{"status", "conditions"})
-		if conditions == nil {
-			return nil
+	err := eachCondition(steps, args[0], func(_ string, c ref.Val) error {
+		next := latest{c, cmp.Or(text(c, "lastUpdateTime"), text(c, "lastTransitionTime")), text(c, field)}
+		if next.time >= found[next.key].time {
+			found[next.key] = next
 		}
-		return each(steps, conditions, func(c ref.Val) error {
-			if _, ok := c.(traits.Mapper); !ok {
-				return fmt.Errorf("status.conditions of cluster %q are not conditions", text(item, "clusterName"))
-			}
-			next := latest{c, cmp.Or(text(c, "lastUpdateTime"), text(c, "lastTransitionTime")), text(c, field)}
-			if next.time >= found[next.key].time {
-				found[next.key] = next
-			}
-			return steps.Take("latestConditions", perField)
-		})
+		return steps.Take("latestConditions", perField)
 	})
 	sorted := slices.SortedFunc(maps.Values(found), func(a, b latest) int {
 		return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.key, b.key))
@@ -133,39 +134,29 @@ const longestMessage = 32 << 10
 type joined struct {
 	fields   map[string]any
 	messages []string
-	bytes    int
-	more     int
+	bytes    int // of the messages with their separators
+	more     int // messages without room
 }
 
 func joinConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 	type key struct{ kind, status, reason string }
 	found := map[key]*joined{}
 	var order []*joined
-	err := each(steps, args[0], func(item ref.Val) error {
-		conditions := lookup(item, []string{"status", "conditions"})
-		if conditions == nil {
-			return nil
+	err := eachCondition(steps, args[0], func(cluster string, c ref.Val) error {
+		k := key{text(c, "type"), text(c, "status"), text(c, "reason")}
+		if err := steps.Take("joinConditions", perField); err != nil {
+			return err
 		}
-		cluster := text(item, "clusterName")
-		return each(steps, conditions, func(c ref.Val) error {
-			if _, ok := c.(traits.Mapper); !ok {
-				return fmt.Errorf("status.conditions of cluster %q are not conditions", cluster)
-			}
-			k := key{text(c, "type"), text(c, "status"), text(c, "reason")}
-			if err := steps.Take("joinConditions", perField); err != nil {
+		j := found[k]
+		if j == nil {
+			first, err := plainFields(steps, c)
+			if err != nil {
 				return err
 			}
-			j := found[k]
-			if j == nil {
-				first, err := plainFields(steps, c)
-				if err != nil {
-					return err
-				}
-				j = &joined{fields: maps.Clone(first)}
-				found[k], order = j, append(order, j)
-			}
-			return j.add(steps, cluster+"="+text(c, "message"))
-		})
+			j = &joined{fields: first}
+			found[k], order = j, append(order, j)
+		}
+		return j.add(steps, cluster+"="+text(c, "message"))
 	})
 	out := make([]any, len(order))
 	for i, j := range order {
@@ -178,12 +169,12 @@ func joinConditions(steps *bound.Steps, args []ref.Val) (any, error) {
 // add adds the message of a cluster, if there is room for it.
 func (j *joined) add(steps *bound.Steps, message string) error {
 	const separator, end = 2, 32 // end is for the number of other clusters
-	if j.bytes += len(message) + separator; j.bytes > longestMessage-end {
-		j.bytes -= len(message) + separator
+	bytes := j.bytes + len(message) + separator
+	if bytes > longestMessage-end {
 		j.more++
 		return nil
 	}
-	j.messages = append(j.messages, message)
+	j.bytes, j.messages = bytes, append(j.messages, message)
 	return steps.Take("joinConditions", len(message))
 }
 

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ type target struct {
 	Kind       string `json:"kind"`
 }
 
-// parse checks a target.
+// parse returns the pattern, or the invalid field and its error.
 func (t target) parse() (gvk schema.GroupVersionKind, field string, err error) {
 	gvk.Kind = t.Kind
 	switch {
@@ -46,10 +47,8 @@ func (t target) parse() (gvk schema.GroupVersionKind, field string, err error) {
 	case err != nil || gv.Version == "",
 		gv.Version != wild && len(validation.IsDNS1035Label(gv.Version)) > 0,
 		group != "" && len(validation.IsDNS1123Subdomain(group)) > 0:
-		return gvk, "apiVersion", fmt.Errorf(
-			"%q is not a group and version: write group/version, group/*, *.domain/* or *",
-			t.APIVersion,
-		)
+		err = fmt.Errorf("%q is not a group and version: write group/version, group/*, *.domain/* or *", t.APIVersion)
+		return gvk, "apiVersion", err
 	}
 	return gvk, "", nil
 }
@@ -67,20 +66,11 @@ func matches(pattern, gvk schema.GroupVersionKind) bool {
 
 // moreSpecific compares patterns: first by the group, then by the kind, then by the version.
 func moreSpecific(a, b schema.GroupVersionKind) int {
-	return cmp.Or(wildcard(a.Group, b.Group), cmp.Compare(len(b.Group), len(a.Group)), wildcard(a.Kind, b.Kind),
-		wildcard(a.Version, b.Version))
+	return cmp.Or(wildcards(a.Group)-wildcards(b.Group), len(b.Group)-len(a.Group),
+		wildcards(a.Kind)-wildcards(b.Kind), wildcards(a.Version)-wildcards(b.Version))
 }
 
-func wildcard(a, b string) int {
-	isA, isB := strings.HasPrefix(a, wild), strings.HasPrefix(b, wild)
-	switch {
-	case isA == isB:
-		return 0
-	case isA:
-		return 1
-	}
-	return -1
-}
+func wildcards(pattern string) int { return strings.Count(pattern, wild) }
 
 // entry is a customization for a target.
 type entry struct {
@@ -94,7 +84,7 @@ type table struct {
 	patterns []*entry // the most specific first
 }
 
-// add adds a target. It returns false if the table has the target already.
+// add returns false if the table has the target already.
 func (t *table) add(e *entry) bool {
 	if t.exact[e.target] != nil {
 		return false
@@ -124,12 +114,7 @@ func (t *table) find(gvk schema.GroupVersionKind, asked interpreter.Operation) *
 }
 
 func (t *table) kinds() []schema.GroupVersionKind {
-	out := make([]schema.GroupVersionKind, 0, len(t.exact))
-	for gvk := range t.exact {
-		out = append(out, gvk)
-	}
-	slices.SortFunc(out, func(a, b schema.GroupVersionKind) int {
+	return slices.SortedFunc(maps.Keys(t.exact), func(a, b schema.GroupVersionKind) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
 	})
-	return out
 }

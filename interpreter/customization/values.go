@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"strconv"
@@ -24,13 +25,10 @@ import (
 )
 
 const (
-	// perValue and perField are the steps for a value of a result and for a field of an object.
-	// perElement are the steps for each element of a list that a function reads.
-	perValue, perField, perElement = 8, 32, 32
-	// perByte is the number of bytes of text for each step.
-	perByte = 4
-	// mostDepth is the limit of nested values.
-	mostDepth = 1_000
+	perValue, perField = 8, 32 // steps for a value of a result, and for a field of an object
+	perElement         = 32    // steps for an element of a list that a function reads
+	perByte            = 4     // bytes of text for each step
+	mostDepth          = 1_000 // of nested values
 )
 
 // unwrap returns the value in an optional, or nil if it has no value.
@@ -132,7 +130,7 @@ func sizeOf(v traits.Sizer) int {
 	return int(size)
 }
 
-// value converts a JSON value to a CEL value. It may contain CEL values.
+// value converts a JSON value, which may contain CEL values.
 func value(v any) ref.Val { return types.DefaultTypeAdapter.NativeToValue(v) }
 
 // lookup returns the value at a path, or nil if it is null or does not exist.
@@ -152,7 +150,7 @@ func lookup(v ref.Val, path []string) ref.Val {
 	return v
 }
 
-// integer returns the integer at a path, which may be in a string, or 0 if it does not exist.
+// integer returns the integer at a path, also from a string, or 0 without one.
 func integer(v ref.Val, path ...string) int64 {
 	switch v := lookup(v, path).(type) {
 	case types.Int:
@@ -164,14 +162,13 @@ func integer(v ref.Val, path ...string) int64 {
 	return 0
 }
 
-// text returns the string at a path, or an empty string.
 func text(v ref.Val, path ...string) string {
 	s, _ := lookup(v, path).(types.String)
 	return string(s)
 }
 
-// decode decodes a result into a Go type. It returns an error for unknown fields. names are the
-// fields of the result, or of the objects in a list, for the error.
+// decode decodes a result into a Go type without unknown fields. names are the fields of the result,
+// or of the objects in a list, for the error.
 func decode(v, into any, names string) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -238,8 +235,7 @@ func typesOf(err *json.UnmarshalTypeError) (got, want string) {
 	return celbound.TypeName(got), want
 }
 
-// mergeRaw applies a merge patch (RFC 7386) to the text of an object. The text of all other fields
-// does not change.
+// mergeRaw applies a merge patch (RFC 7386) to the text of an object. Other fields keep their text.
 func mergeRaw(raw []byte, patch map[string]any) ([]byte, error) {
 	out := []byte{'{'}
 	add := func(key, value []byte) {
@@ -248,12 +244,7 @@ func mergeRaw(raw []byte, patch map[string]any) ([]byte, error) {
 		}
 		out = append(append(append(out, key...), ':'), value...)
 	}
-	left := make(map[string]any, len(patch))
-	for name, change := range patch {
-		if change != nil {
-			left[name] = change
-		}
-	}
+	left := maps.Clone(patch)
 	for members := jsontext.Open(raw); members.Next(); {
 		key, value := members.Key, members.Value
 		name, _ := jsontext.Text(key)
@@ -285,11 +276,11 @@ func mergeRaw(raw []byte, patch map[string]any) ([]byte, error) {
 
 // appendFields adds new fields to the text of an object, and closes it.
 func appendFields(out []byte, fields map[string]any) ([]byte, error) {
-	if len(fields) == 0 {
-		return append(out, '}'), nil
-	}
 	object := make(map[string]any, len(fields))
 	mergeInto(object, fields)
+	if len(object) == 0 {
+		return append(out, '}'), nil
+	}
 	added, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
@@ -300,8 +291,7 @@ func appendFields(out []byte, fields map[string]any) ([]byte, error) {
 	return append(out, added[1:]...), nil
 }
 
-// mergeInto merges fields into an object, as a merge patch does: objects are merged, and null
-// removes a field.
+// mergeInto applies a merge patch to a decoded object.
 func mergeInto(object, patch map[string]any) {
 	for name, v := range patch {
 		switch v := v.(type) {
