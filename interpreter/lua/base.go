@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// forbidden are the basic functions that Karmada does not offer either, and the functions that
-// write to the output of the process.
+// forbidden are functions that Karmada does not offer either, or that write to the output of the
+// process.
 var forbidden = []string{
 	"collectgarbage", "dofile", "getfenv", "getmetatable", "load", "loadfile", "loadstring", "module", "newproxy",
 	"rawequal", "rawget", "rawset", "setfenv", "setmetatable", "_printregs",
@@ -35,7 +35,7 @@ func (m *meter) openLibraries(now clock.PassiveClock) {
 	}
 	m.set(global, "pcall", m.pcall)
 	m.set(global, "xpcall", m.xpcall)
-	m.set(global, "print", func(*glua.LState) int { return 0 }) // a library does not write to the output of the process
+	m.set(global, "print", func(*glua.LState) int { return 0 })
 	modules := map[string]glua.LValue{
 		"table": m.openTable(open(glua.OpenTable)), "string": m.openString(open(glua.OpenString)),
 		"math": m.openMath(open(glua.OpenMath)), "os": m.openTime(now), "kube": m.openKube(),
@@ -92,7 +92,6 @@ func (m *meter) pcall(l *glua.LState) int {
 	return l.GetTop()
 }
 
-// xpcall calls a function, and another one with its error.
 func (m *meter) xpcall(l *glua.LState) int {
 	function, handler := l.CheckFunction(1), l.CheckFunction(2)
 	l.SetTop(0)
@@ -162,8 +161,7 @@ func (m *meter) openTable(module *glua.LTable) *glua.LTable {
 	return module
 }
 
-// concat implements table.concat. Unlike gopher-lua, it does not put all elements on the stack
-// first.
+// concat implements table.concat without the elements on the stack.
 func (m *meter) concat(l *glua.LState) int {
 	table, separator := l.CheckTable(1), l.OptString(2, "")
 	n := table.Len()
@@ -192,8 +190,8 @@ func (m *meter) concat(l *glua.LState) int {
 	return 1
 }
 
-// openMath replaces the functions that use the random numbers of the process. Each call has its own
-// generator with the same seed, so equal queries have equal answers.
+// openMath replaces the random numbers of the process. Each call has its own generator with the same
+// seed, so equal queries have equal answers.
 func (m *meter) openMath(module *glua.LTable) *glua.LTable {
 	random := rand.New(rand.NewPCG(1, 1))
 	m.set(module, "randomseed", func(l *glua.LState) int {

@@ -16,26 +16,24 @@ import (
 )
 
 const (
-	// maxScript is the size limit of a script. The compiler is recursive for nested values, so the
-	// size of a script bounds its stack.
+	// maxScript is the size limit of a script. It bounds the stack of the compiler, which is
+	// recursive.
 	maxScript = 64 << 10
-	// maxArithmetic is the limit of nested arithmetic operators, as in a+1+1. The compiler's time
-	// is quadratic in their number. Lua has the same limit for levels of syntax.
+	// maxArithmetic is the limit of nested arithmetic operators, as in a+1+1: the time to compile is
+	// quadratic in their number. Lua has the same limit for levels of syntax.
 	maxArithmetic = 200
 )
 
-// compile compiles a script of a customization.
 func compile(c *customization, o *operation, source string) (*script, error) {
 	s := &script{file: c.file, name: c.Name, operation: o}
 	if len(source) > maxScript {
 		return nil, s.fail(fmt.Errorf("the script has %d bytes: the limit is %d", len(source), maxScript))
 	}
-	proto, err := compileChunk(source)
-	if err != nil {
+	var err error
+	if s.proto, err = compileChunk(source); err != nil {
 		return nil, s.syntaxError(source, err)
 	}
-	s.proto = proto
-	s.number(proto)
+	s.number(s.proto)
 	return s, nil
 }
 

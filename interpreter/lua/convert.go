@@ -22,7 +22,6 @@ func (m *meter) fromJSON(raw []byte) (glua.LValue, error) {
 	return m.toLua(value)
 }
 
-// parse decodes JSON, and counts the memory for it.
 func (m *meter) parse(raw []byte) (any, error) {
 	if !m.chargeParsed(raw) {
 		return nil, m.err

@@ -44,11 +44,6 @@ type customization struct {
 	scripts map[string]string // by the fields of customizations
 }
 
-// rule is the customization of one operation.
-type rule struct {
-	LuaScript *string `json:"luaScript"`
-}
-
 // list is a List or a ResourceInterpreterCustomizationList.
 type list struct {
 	Kind  string            `json:"kind"`
@@ -63,7 +58,6 @@ type reader struct {
 	all  []*customization
 }
 
-// read returns the customizations of files.
 func read(files []File) ([]*customization, error) {
 	r := &reader{used: map[string]bool{}}
 	for i, file := range files {
@@ -127,7 +121,6 @@ func (r *reader) document(text yamldoc.Document) error {
 	return nil
 }
 
-// one reads a customization.
 func (r *reader) one(raw []byte) *Error {
 	var typed metav1.PartialObjectMetadata
 	_ = json.Unmarshal(raw, &typed) // errors are returned below
@@ -173,7 +166,9 @@ func (r *reader) rules(c *customization) *Error {
 		if !slices.Contains(fields, field) {
 			return r.fail(c.Name, at, fmt.Errorf("unknown field: write %s", strings.Join(fields, ", ")))
 		}
-		var rule *rule
+		var rule *struct {
+			LuaScript *string `json:"luaScript"`
+		}
 		strict, err := kjson.UnmarshalStrict(c.Spec.Customizations[field], &rule)
 		switch {
 		case err != nil:
@@ -248,9 +243,6 @@ func (c *customization) check() (field string, err error) {
 	return "", nil
 }
 
-// target returns the kind of the objects that a customization interprets.
 func (c *customization) target() schema.GroupVersionKind {
 	return schema.FromAPIVersionAndKind(c.Spec.Target.APIVersion, c.Spec.Target.Kind)
 }
-
-func byName(a, b *customization) int { return cmp.Compare(a.Name, b.Name) }

@@ -6,6 +6,7 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,21 +18,19 @@ import (
 // Error is returned for a customization that cannot be loaded, and for a script that fails. Its
 // text has no values of objects, unless the script adds them to a message.
 type Error struct {
-	// File is the name of the file.
-	File string
+	File string // its name
 	// Line and Column are in the script of Field, from 1, or in the file if Field is empty. They
 	// are 0 if unknown: the compiler and running scripts have no column.
 	Line, Column int
-	// Name is the metadata.name of the customization.
-	Name string
-	// Field is the path of the field with the mistake.
-	Field string
+
+	Name  string // metadata.name of the customization
+	Field string // the path of the field with the mistake
 	// Operation is the operation of the script. Object is the kind, namespace and name of the
 	// object of the query. It is empty for an error of [New] or [Interpreter.Set].
 	Operation interpreter.Operation
 	Object    string
-	// Err is the mistake.
-	Err error
+
+	Err error // the mistake
 }
 
 // Error returns the known fields:
@@ -57,13 +56,7 @@ func (e *Error) Error() string {
 	if e.Object != "" {
 		parts[3] += " of " + e.Object
 	}
-	var s []string
-	for _, part := range parts {
-		if part != "" {
-			s = append(s, part)
-		}
-	}
-	return strings.Join(s, ": ")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
 // Unwrap returns Err.
@@ -82,7 +75,7 @@ func about(request *interpreter.Request, err error) error {
 	return err
 }
 
-// runError returns the error for a script that has failed, with its line.
+// runError returns the error of a run, with the line of the script.
 func (s *script) runError(m *meter, err error) *Error {
 	e := s.fail(err)
 	var raised *glua.ApiError

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"runtime"
 	"slices"
@@ -26,11 +27,10 @@ type Options struct {
 	// MaxSteps is the limit for the instructions of one call. Functions that take longer for larger
 	// arguments count as several. Defaults to 2,000,000.
 	MaxSteps int
-	// MaxMemory is the limit in bytes for the memory that one call allocates, with its arguments
-	// and its result. Memory that has become garbage counts. Defaults to 64 MiB.
+	// MaxMemory is the limit in bytes for the memory that one call allocates, also for its arguments
+	// and its result. Garbage counts. Defaults to 64 MiB.
 	MaxMemory int
-	// Timeout is the limit for the time of one call. Defaults to one second, which is the limit of
-	// Karmada.
+	// Timeout is the limit for the time of one call. Defaults to one second, as in Karmada.
 	Timeout time.Duration
 	// Clock is the clock of scripts. Defaults to the clock of the system.
 	Clock clock.PassiveClock
@@ -92,17 +92,15 @@ func New(options Options, files ...File) (*Interpreter, error) {
 	return i, nil
 }
 
-// Set replaces all customizations by those in files. Each script is compiled and run once, without
-// a call of its function.
-//
-// If a customization cannot be loaded, the error is an [*Error], and the earlier customizations
-// stay in effect. Calls in progress continue with the earlier customizations.
+// Set replaces all customizations by those in files. It compiles each script and runs it once,
+// without a call of its function. Calls in progress continue with the earlier customizations. With
+// an error, an [*Error], these stay in effect.
 func (i *Interpreter) Set(ctx context.Context, files ...File) error {
 	customizations, err := read(files)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(customizations, byName)
+	slices.SortFunc(customizations, func(a, b *customization) int { return cmp.Compare(a.Name, b.Name) })
 	kinds := map[schema.GroupVersionKind]scripts{}
 	for _, c := range customizations {
 		for _, o := range operations {
@@ -117,11 +115,10 @@ func (i *Interpreter) Set(ctx context.Context, files ...File) error {
 			if err := i.run(ctx, s, nil, nil); err != nil {
 				return err
 			}
-			of := kinds[c.target()]
-			if of == nil {
-				of = scripts{}
-				kinds[c.target()] = of
+			if kinds[c.target()] == nil {
+				kinds[c.target()] = scripts{}
 			}
+			of := kinds[c.target()]
 			if len(of[o.name]) == 0 || o.name == v1alpha1.InterpreterOperationInterpretDependency {
 				of[o.name] = append(of[o.name], s)
 			}
@@ -185,15 +182,9 @@ func (i *Interpreter) scripts(gvk schema.GroupVersionKind, operation interpreter
 
 // Kinds returns the kinds that have a script, sorted.
 func (i *Interpreter) Kinds() []schema.GroupVersionKind {
-	kinds := *i.kinds.Load()
-	out := make([]schema.GroupVersionKind, 0, len(kinds))
-	for gvk := range kinds {
-		out = append(out, gvk)
-	}
-	slices.SortFunc(out, func(a, b schema.GroupVersionKind) int {
+	return slices.SortedFunc(maps.Keys(*i.kinds.Load()), func(a, b schema.GroupVersionKind) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Version, b.Version))
 	})
-	return out
 }
 
 // Supports reports whether a customization has a script for an operation on a kind.

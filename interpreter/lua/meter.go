@@ -106,10 +106,8 @@ func (m *meter) charge(bytes int) bool {
 		return false
 	}
 	if bytes < 0 || bytes > m.limits.memory-m.memory {
-		return m.fail(
-			fmt.Errorf("the script needs more than %d bytes of memory: make it simpler, or raise Options.MaxMemory",
-				m.limits.memory),
-		)
+		return m.fail(fmt.Errorf("the script needs more than %d bytes of memory: make it simpler, or raise "+
+			"Options.MaxMemory", m.limits.memory))
 	}
 	m.memory += bytes
 	return true
@@ -196,12 +194,10 @@ func (m *meter) chargeConcat(s *site) {
 	}
 }
 
-// maxNumberText is the length of the longest number: a float64 with 17 digits, sign, point and
-// exponent.
+// maxNumberText is the length of the longest number: 17 digits, sign, point and exponent.
 const maxNumberText = 25
 
-// chargeArguments counts the table arg. Functions with variable arguments that do not use "..."
-// have it.
+// chargeArguments counts the table arg of functions with variable arguments that do not use "...".
 func (m *meter) chargeArguments(s *site) {
 	// A loop can return to the first instruction.
 	if table, ok := m.register(s.parameters).(*glua.LTable); ok && table != m.arguments {

@@ -29,7 +29,6 @@ type operation struct {
 	name     interpreter.Operation
 	field    string // of spec.customizations
 	function string // of the script
-	results  int
 	answer   func(m *meter, q *question, results []glua.LValue, r *interpreter.Response) error
 }
 
@@ -37,22 +36,14 @@ func (o *operation) path() string { return "spec.customizations." + o.field + ".
 
 // operations are the operations of Karmada's ResourceInterpreterCustomization.
 var operations = []*operation{
-	{v1alpha1.InterpreterOperationRetain,
-		"retention", "Retain", 1, answerObject},
-	{v1alpha1.InterpreterOperationInterpretReplica,
-		"replicaResource", "GetReplicas", 2, answerReplicas},
-	{v1alpha1.InterpreterOperationInterpretComponent,
-		"componentResource", "GetComponents", 1, answerComponents},
-	{v1alpha1.InterpreterOperationReviseReplica,
-		"replicaRevision", "ReviseReplica", 1, answerObject},
-	{v1alpha1.InterpreterOperationInterpretStatus,
-		"statusReflection", "ReflectStatus", 1, answerStatus},
-	{v1alpha1.InterpreterOperationAggregateStatus,
-		"statusAggregation", "AggregateStatus", 1, answerObject},
-	{v1alpha1.InterpreterOperationInterpretHealth,
-		"healthInterpretation", "InterpretHealth", 1, answerHealth},
-	{v1alpha1.InterpreterOperationInterpretDependency,
-		"dependencyInterpretation", "GetDependencies", 1, answerDependencies},
+	{v1alpha1.InterpreterOperationRetain, "retention", "Retain", answerObject},
+	{v1alpha1.InterpreterOperationInterpretReplica, "replicaResource", "GetReplicas", answerReplicas},
+	{v1alpha1.InterpreterOperationInterpretComponent, "componentResource", "GetComponents", answerComponents},
+	{v1alpha1.InterpreterOperationReviseReplica, "replicaRevision", "ReviseReplica", answerObject},
+	{v1alpha1.InterpreterOperationInterpretStatus, "statusReflection", "ReflectStatus", answerStatus},
+	{v1alpha1.InterpreterOperationAggregateStatus, "statusAggregation", "AggregateStatus", answerObject},
+	{v1alpha1.InterpreterOperationInterpretHealth, "healthInterpretation", "InterpretHealth", answerHealth},
+	{v1alpha1.InterpreterOperationInterpretDependency, "dependencyInterpretation", "GetDependencies", answerDependencies},
 }
 
 // question is a request with decoded arguments.
@@ -67,11 +58,9 @@ func (q *question) decode(m *meter) error {
 		return err
 	}
 	if gvk := schema.GroupVersionKind(q.Kind); object.GroupVersionKind() != gvk {
-		return &interpreter.RequestError{
-			Code: http.StatusBadRequest, UID: q.UID, Field: "request.object", Problem: fmt.Sprintf(
-				"is a %s %s, but the request has the kind %s %s",
-				object.GetAPIVersion(), object.GetKind(), gvk.GroupVersion(), gvk.Kind),
-		}
+		return &interpreter.RequestError{Code: http.StatusBadRequest, UID: q.UID, Field: "request.object",
+			Problem: fmt.Sprintf("is a %s %s, but the request has the kind %s %s",
+				object.GetAPIVersion(), object.GetKind(), gvk.GroupVersion(), gvk.Kind)}
 	}
 	q.arguments = []any{object.Object}
 	if !m.chargeParsed(q.Object.Raw) {
@@ -105,7 +94,6 @@ func (q *question) decode(m *meter) error {
 	return nil
 }
 
-// values returns the arguments as values of the script.
 func (q *question) values(m *meter) ([]glua.LValue, error) {
 	if err := q.decode(m); err != nil {
 		return nil, err
@@ -126,11 +114,7 @@ func (i *Interpreter) respond(ctx context.Context, request *interpreter.Request,
 ) {
 	response := interpreter.Succeeded("")
 	for _, s := range scripts {
-		q := &question{Request: request}
-		err := i.run(ctx, s, q.values, func(m *meter, results []glua.LValue) error {
-			return s.operation.answer(m, q, results, &response)
-		})
-		if err != nil {
+		if err := i.run(ctx, s, &question{Request: request}, &response); err != nil {
 			return interpreter.Response{}, about(request, err)
 		}
 	}
@@ -302,8 +286,7 @@ func selector(d interpreter.DependentObjectReference) string {
 	return metav1.FormatLabelSelector(d.LabelSelector)
 }
 
-// answerDependencies adds the dependencies of one script, without duplicates and in the order of
-// Karmada.
+// answerDependencies adds the dependencies of one script to those of the others.
 func answerDependencies(m *meter, _ *question, results []glua.LValue, r *interpreter.Response) error {
 	t, err := table(results[0])
 	if err != nil {

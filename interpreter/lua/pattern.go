@@ -9,8 +9,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// maxPattern is the size limit of a pattern. The recursion of a match has at most one level for
-// each item.
+// maxPattern is the size limit of a pattern. It bounds the recursion of a match.
 const maxPattern = 4096
 
 // byteSet has a bit for each byte that it contains.
@@ -68,7 +67,6 @@ type pattern struct {
 
 var errPattern = errors.New("malformed pattern")
 
-// parser reads a pattern.
 type parser struct {
 	text string
 	at   int
@@ -265,46 +263,25 @@ func (p *parser) set(out *byteSet) error {
 
 // named adds the class of a letter after %. Any other character is literal.
 func named(set *byteSet, letter byte) {
-	var class byteSet
-	switch letter | 0x20 {
-	case 'a':
-		class.add('A', 'Z')
-		class.add('a', 'z')
-	case 'c':
-		class.add(0, 0x1f)
-		class.add(0x7f, 0x7f)
-	case 'd':
-		class.add('0', '9')
-	case 'l':
-		class.add('a', 'z')
-	case 'p':
-		class.add('!', '/')
-		class.add(':', '@')
-		class.add('[', '`')
-		class.add('{', '~')
-	case 's':
-		class.add('\t', '\r')
-		class.add(' ', ' ')
-	case 'u':
-		class.add('A', 'Z')
-	case 'w':
-		class.add('0', '9')
-		class.add('A', 'Z')
-		class.add('a', 'z')
-	case 'x':
-		class.add('0', '9')
-		class.add('A', 'F')
-		class.add('a', 'f')
-	case 'z':
-		class.add(0, 0)
-	default:
+	ranges, ok := classes[letter|0x20]
+	if !ok {
 		set.add(letter, letter)
 		return
+	}
+	var class byteSet
+	for ; ranges != ""; ranges = ranges[2:] {
+		class.add(ranges[0], ranges[1])
 	}
 	if letter <= 'Z' {
 		class.invert()
 	}
 	set.join(&class)
+}
+
+// classes are the classes of letters: pairs of a first and a last byte.
+var classes = map[byte]string{
+	'a': "AZaz", 'c': "\x00\x1f\x7f\x7f", 'd': "09", 'l': "az", 'p': "!/:@[`{~", 's': "\t\r  ", 'u': "AZ",
+	'w': "09AZaz", 'x': "09AFaf", 'z': "\x00\x00",
 }
 
 // matcher matches a pattern against one string, and counts steps.

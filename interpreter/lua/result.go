@@ -16,8 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
-// maxDepth is the limit of nested tables in a result. Package encoding/json has the same limit for
-// decoding.
+// maxDepth is the limit of nested tables in a result, as in package encoding/json for decoding.
 const maxDepth = 10_000
 
 // emptyKind has a bit for each kind of empty values at a path.
@@ -39,10 +38,8 @@ const (
 
 // encoder converts a result to values that package encoding/json encodes.
 //
-// An empty table can be an object or a list. A table that was made from JSON keeps its kind. For a
-// table that the script has made, the empty values at the same path of the arguments decide, as in
-// Karmada. An element of a list has the path of its list. A table without such a value is omitted.
-// In a status all empty tables are omitted.
+// An empty table can be an object or a list: see the package documentation. For a table that the
+// script has made, an element of a list has the path of its list.
 type encoder struct {
 	meter   *meter
 	status  statusPart
@@ -53,7 +50,6 @@ type encoder struct {
 	path    []byte // of the members: a NUL and the name for each
 }
 
-// newEncoder returns an encoder with the arguments of a call.
 func newEncoder(m *meter, status statusPart, arguments ...any) (*encoder, error) {
 	e := &encoder{
 		meter: m, status: status, empties: map[string]emptyKind{},
@@ -124,27 +120,26 @@ func (e *encoder) learnNumber(n float64, v any) error {
 	return nil
 }
 
-// encode returns a result as decoded JSON, and false for an omitted value. was is the value at the
-// same path before the call. It distinguishes a large number from others with the same float64.
-func (e *encoder) encode(value glua.LValue, was any) (out any, there bool, err error) {
+// encode returns a result as decoded JSON, or nil for an omitted value. was is the value at the same
+// path before the call. It distinguishes a large number from others with the same float64.
+func (e *encoder) encode(value glua.LValue, was any) (any, error) {
 	if !e.meter.spend(1) || !e.meter.charge(stringCost) {
-		return nil, false, e.meter.err
+		return nil, e.meter.err
 	}
 	switch v := value.(type) {
 	case glua.LBool:
-		return bool(v), true, nil
+		return bool(v), nil
 	case glua.LString:
 		if !e.meter.charge(len(v)) {
-			return nil, false, e.meter.err
+			return nil, e.meter.err
 		}
-		return string(v), true, nil
+		return string(v), nil
 	case glua.LNumber:
-		out, err = e.number(float64(v), was)
-		return out, err == nil, err
+		return e.number(float64(v), was)
 	case *glua.LTable:
 		return e.table(v, was)
 	}
-	return nil, false, fmt.Errorf("a %s is not a JSON value", value.Type())
+	return nil, fmt.Errorf("a %s is not a JSON value", value.Type())
 }
 
 func (e *encoder) number(n float64, was any) (any, error) {
@@ -177,20 +172,19 @@ func (e *encoder) number(n float64, was any) (any, error) {
 	return n, nil
 }
 
-func (e *encoder) table(t *glua.LTable, was any) (any, bool, error) {
+func (e *encoder) table(t *glua.LTable, was any) (any, error) {
 	if e.inside[t] {
-		return nil, false, errors.New("a table contains itself")
+		return nil, errors.New("a table contains itself")
 	}
 	if len(e.inside) >= maxDepth {
-		return nil, false, fmt.Errorf("the result has more than %d tables in tables", maxDepth)
+		return nil, fmt.Errorf("the result has more than %d tables in tables", maxDepth)
 	}
 	e.inside[t] = true
 	defer delete(e.inside, t)
 	key, _ := t.Next(glua.LNil)
 	switch key.Type() {
 	case glua.LTNil:
-		out, there := e.empty(t)
-		return out, there, nil
+		return e.empty(t), nil
 	case glua.LTNumber:
 		elements, _ := was.([]any)
 		return e.list(t, elements)
@@ -198,20 +192,20 @@ func (e *encoder) table(t *glua.LTable, was any) (any, bool, error) {
 		members, _ := was.(map[string]any)
 		return e.members(t, members)
 	}
-	return nil, false, fmt.Errorf("a table has a key of type %s", key.Type())
+	return nil, fmt.Errorf("a table has a key of type %s", key.Type())
 }
 
-func (e *encoder) empty(t *glua.LTable) (any, bool) {
+func (e *encoder) empty(t *glua.LTable) any {
 	kind := e.empties[string(e.path)]
 	switch {
 	case e.inStatus():
-		return nil, false
+		return nil
 	case t.Metatable == e.meter.object, t.Metatable != e.meter.list && kind&emptyObject != 0:
-		return map[string]any{}, true
+		return map[string]any{}
 	case t.Metatable == e.meter.list, kind == emptyList:
-		return []any{}, true
+		return []any{}
 	}
-	return nil, false
+	return nil
 }
 
 func (e *encoder) inStatus() bool {
@@ -219,59 +213,61 @@ func (e *encoder) inStatus() bool {
 	return e.status == onlyStatus || e.status == statusOfObject && ok && (rest == "" || rest[0] == 0)
 }
 
-func (e *encoder) list(t *glua.LTable, was []any) (any, bool, error) {
+func (e *encoder) list(t *glua.LTable, was []any) (any, error) {
 	n := t.Len()
 	if !e.meter.charge(elementCost * n) {
-		return nil, false, e.meter.err
+		return nil, e.meter.err
 	}
 	out := make([]any, 0, n)
 	expected := glua.LNumber(1)
 	for key, value := t.Next(glua.LNil); key != glua.LNil; key, value = t.Next(key) {
 		if key.Type() != glua.LTNumber {
-			return nil, false, errors.New("a table has both elements and members")
+			return nil, errMixed
 		}
 		if key != expected {
-			return nil, false, errors.New("a list has gaps")
+			return nil, errors.New("a list has gaps")
 		}
 		var before any
 		if i := int(expected) - 1; i < len(was) {
 			before = was[i]
 		}
 		expected++
-		element, there, err := e.encode(value, before)
+		element, err := e.encode(value, before)
 		if err != nil {
-			return nil, false, at("["+key.String()+"]", err)
+			return nil, at("["+key.String()+"]", err)
 		}
-		if there {
+		if element != nil {
 			out = append(out, element)
 		}
 	}
-	return out, true, nil
+	return out, nil
 }
 
-func (e *encoder) members(t *glua.LTable, was map[string]any) (any, bool, error) {
+func (e *encoder) members(t *glua.LTable, was map[string]any) (any, error) {
 	out := map[string]any{}
 	before := len(e.path)
 	for key, value := t.Next(glua.LNil); key != glua.LNil; key, value = t.Next(key) {
 		name, ok := key.(glua.LString)
 		if !ok {
-			return nil, false, errors.New("a table has both elements and members")
+			return nil, errMixed
 		}
 		if !e.meter.charge(memberCost + len(name)) {
-			return nil, false, e.meter.err
+			return nil, e.meter.err
 		}
 		e.path = append(append(e.path, 0), name...)
-		member, there, err := e.encode(value, was[string(name)])
+		member, err := e.encode(value, was[string(name)])
 		e.path = e.path[:before]
 		if err != nil {
-			return nil, false, at("."+shorten(string(name)), err)
+			return nil, at("."+shorten(string(name)), err)
 		}
-		if there {
+		if member != nil {
 			out[string(name)] = member
 		}
 	}
-	return out, true, nil
+	return out, nil
 }
+
+var errMixed = errors.New("a table has both elements and members")
 
 // pathError is an error in a value of a result.
 type pathError struct {
@@ -309,14 +305,14 @@ func (m *meter) decode(t *glua.LTable, into any) error {
 	return jsontext.Decode(raw, into)
 }
 
-// encode returns a table as JSON. object is whether the table itself is an object if it is empty.
-// was is the value at the path of the result before the call, or nil.
+// encode returns a table as JSON. object is whether an empty table is an object. was is the value at
+// the path of the result before the call, or nil.
 func (m *meter) encode(t *glua.LTable, object bool, status statusPart, was any, arguments ...any) ([]byte, error) {
 	e, err := newEncoder(m, status, arguments...)
 	if err != nil {
 		return nil, err
 	}
-	value, _, err := e.encode(t, was)
+	value, err := e.encode(t, was)
 	if err != nil {
 		return nil, err
 	}

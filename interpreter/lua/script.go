@@ -13,16 +13,12 @@ import (
 
 const (
 	// chunkName is the name of a script in the messages of Lua, as in Karmada.
-	chunkName = "<string>"
-	// firstSite is the line number of the first instruction. It is larger than any line of a
-	// script.
-	firstSite = 1 << 28
-	// constantBit is set in an operand for a constant.
-	constantBit = 1 << 8
+	chunkName   = "<string>"
+	firstSite   = 1 << 28 // the number of the first site: larger than any line of a script
+	constantBit = 1 << 8  // is set in an operand for a constant
 )
 
-// script is one compiled luaScript of a customization. It does not change, and any number of states
-// run it.
+// script is one compiled luaScript of a customization. It does not change.
 type script struct {
 	file, name string // of the customization
 	operation  *operation
@@ -31,8 +27,8 @@ type script struct {
 	constants  []any // large numbers
 }
 
-// site is an instruction of a script. The numbers of sites replace the compiler's table of lines,
-// so the state reports the next instruction.
+// site is an instruction of a script. The numbers of sites replace lines in the compiler's table, so
+// the state reports the next instruction.
 type site struct {
 	op, a, b, c int
 	line        int

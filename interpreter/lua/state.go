@@ -10,6 +10,8 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/interpreter"
 )
 
 const (
@@ -17,15 +19,15 @@ const (
 	maxCalls, maxRegisters          = 256, 8192
 	firstRegisters, registersGrowth = 256, 256
 	stackCost                       = maxCalls*96 + 16*maxRegisters
+
+	mostResults = 2 // of a function: only InterpretReplica has the second
 )
 
 var errTimeout = errors.New("the script ran longer than Options.Timeout: make it simpler, or raise the timeout")
 
-// run runs a script in a new state and then calls its function. The state and all its values are
-// invalid after use returns.
-func (i *Interpreter) run(ctx context.Context, s *script, arguments func(*meter) ([]glua.LValue, error),
-	use func(*meter, []glua.LValue) error,
-) error {
+// run runs a script in a new state. With a question, it calls the function of the script and adds the
+// results to the response.
+func (i *Interpreter) run(ctx context.Context, s *script, q *question, r *interpreter.Response) error {
 	select {
 	case i.slots <- struct{}{}:
 		defer func() { <-i.slots }()
@@ -36,21 +38,18 @@ func (i *Interpreter) run(ctx context.Context, s *script, arguments func(*meter)
 	defer cancel()
 	m := newMeter(ctx, i.limits, s, i.clock)
 	function, err := m.load(s)
-	if err != nil {
+	if err != nil || q == nil {
 		return err
 	}
-	if arguments == nil {
-		return nil
-	}
-	values, err := arguments(m)
+	arguments, err := q.values(m)
 	if err != nil {
 		return s.runError(m, err)
 	}
-	results, err := m.call(s, function, values)
-	if err != nil {
-		return err
+	if err := m.protected(function, mostResults, arguments); err != nil {
+		return s.runError(m, err)
 	}
-	if err := use(m, results); err != nil {
+	results := []glua.LValue{m.state.Get(-2), m.state.Get(-1)}
+	if err := s.operation.answer(m, q, results, r); err != nil {
 		return s.runError(m, err)
 	}
 	return nil
@@ -81,18 +80,6 @@ func (m *meter) load(s *script) (*glua.LFunction, error) {
 		return nil, s.fail(fmt.Errorf("the script does not define the function %s", name))
 	}
 	return function, nil
-}
-
-func (m *meter) call(s *script, function *glua.LFunction, arguments []glua.LValue) ([]glua.LValue, error) {
-	n := s.operation.results
-	if err := m.protected(function, n, arguments); err != nil {
-		return nil, s.runError(m, err)
-	}
-	results := make([]glua.LValue, n)
-	for i := range results {
-		results[i] = m.state.Get(i - n)
-	}
-	return results, nil
 }
 
 // protected calls a function. A script can catch errors, but not an error that ends the call.

@@ -38,7 +38,7 @@ func (m *meter) openString(module *glua.LTable) *glua.LTable {
 	return module
 }
 
-// checkText returns a string argument. It raises an error if the string is longer than maxString.
+// checkText returns a string argument of at most maxString bytes.
 func (m *meter) checkText(l *glua.LState, i int) string {
 	s := l.CheckString(i)
 	if len(s) > maxString {
@@ -99,7 +99,6 @@ func (m *meter) match(l *glua.LState) int {
 	return matcher.pushOrWhole(from, to)
 }
 
-// gmatch returns an iterator over all matches.
 func (m *meter) gmatch(l *glua.LState) int {
 	s, p := m.checkText(l, 1), m.checkText(l, 2)
 	matcher := m.matcher(l, p, s)
@@ -142,8 +141,7 @@ func (m *meter) format(l *glua.LState) int {
 		argument++
 		value := l.Get(argument)
 		m.check(m.charge(8*len(glua.LVAsString(value)) + 4*maxWidth))
-		verb := layout[n-1]
-		out.WriteString(formatted(l, argument, layout[:n-1], verb, value))
+		out.WriteString(formatted(l, argument, layout[:n-1], layout[n-1], value))
 		layout = layout[n:]
 		m.check(m.spend(1))
 		if out.Len() > maxString {

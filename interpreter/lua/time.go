@@ -17,7 +17,6 @@ var forbiddenOS = []string{
 	"clock", "difftime", "execute", "exit", "getenv", "remove", "rename", "setenv", "setlocale", "tmpname",
 }
 
-// openTime returns the library os, which has only the time.
 func (m *meter) openTime(now clock.PassiveClock) *glua.LTable {
 	module := m.state.NewTable()
 	for _, name := range forbiddenOS {
