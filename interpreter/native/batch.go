@@ -4,7 +4,6 @@
 package native
 
 import (
-	"cmp"
 	"context"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -38,13 +37,10 @@ func job() interpreter.HandlerFor[*batchv1.Job] {
 	}
 }
 
-// generated reports whether the API server generates the selector of a job.
-func generated(j *batchv1.Job) bool { return j.Spec.ManualSelector == nil || !*j.Spec.ManualSelector }
-
 // retainJob keeps the selector and the labels that the API server of the cluster generated: they
 // are immutable.
 func retainJob(_ context.Context, desired, observed *batchv1.Job) error {
-	if !generated(desired) {
+	if deref(desired.Spec.ManualSelector) {
 		return nil
 	}
 	if observed.Spec.Selector != nil {
@@ -76,8 +72,6 @@ func jobCondition(j []batchv1.JobCondition, kind batchv1.JobConditionType) *batc
 	return nil
 }
 
-// jobHealthy reports whether a job is healthy: it is complete, running or suspended, and has not
-// failed.
 func jobHealthy(j *batchv1.Job) bool {
 	s := &j.Status
 	switch {
@@ -88,9 +82,10 @@ func jobHealthy(j *batchv1.Job) bool {
 		jobCondition(s.Conditions, batchv1.JobSuccessCriteriaMet) != nil:
 		return true
 	}
-	return j.Spec.Suspend != nil && *j.Spec.Suspend || s.Active > 0
+	return deref(j.Spec.Suspend) || s.Active > 0
 }
 
+// deref returns the value, or the zero value for nil.
 func deref[T any](p *T) T {
 	var zero T
 	if p == nil {
@@ -131,13 +126,10 @@ func cronJob() interpreter.HandlerFor[*batchv1.CronJob] {
 	}
 }
 
-// cronJobHealthy reports whether a CronJob is healthy: it is suspended, was never scheduled, has a
-// running job, or its last run has succeeded.
 func cronJobHealthy(c *batchv1.CronJob) bool {
 	s := &c.Status
-	suspended := c.Spec.Suspend != nil && *c.Spec.Suspend
-	if suspended || s.LastScheduleTime == nil || len(s.Active) > 0 {
+	if deref(c.Spec.Suspend) || s.LastScheduleTime == nil || len(s.Active) > 0 {
 		return true
 	}
-	return s.LastSuccessfulTime != nil && cmp.Compare(s.LastSuccessfulTime.Unix(), s.LastScheduleTime.Unix()) >= 0
+	return s.LastSuccessfulTime != nil && s.LastSuccessfulTime.Unix() >= s.LastScheduleTime.Unix()
 }

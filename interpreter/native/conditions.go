@@ -63,10 +63,8 @@ type (
 	report    = aggregate.Report
 )
 
-// conditions combines the conditions that clusters report, sorted by type. If all clusters report a
-// status and no condition, it returns the earlier conditions. A type without reports is removed if
-// it is known: an unknown type may be the control plane's own. While a cluster has not reported a
-// status, known types are not removed but Unknown.
+// conditions combines the conditions of clusters as [aggregate.Conditions] does. If all clusters report
+// a status and no condition, it returns the earlier conditions.
 func conditions[C any](before []C, items []interpreter.AggregatedStatusItem) ([]C, error) {
 	reports, silent, err := reported(items)
 	if err != nil || len(reports) == 0 && silent == 0 {
@@ -89,8 +87,8 @@ type conditional struct {
 	Conditions []condition `json:"conditions"`
 }
 
-// reported returns the conditions on clusters by type, each list sorted by cluster, and the number
-// of clusters that have not reported a status.
+// reported returns the conditions by type, each list sorted by cluster, and the number of clusters
+// without a status.
 func reported(items []interpreter.AggregatedStatusItem) (reports map[string][]report, silent int, err error) {
 	reports = map[string][]report{}
 	n, err := eachStatus(items, func(cluster string, s *conditional) {
@@ -108,8 +106,7 @@ func reported(items []interpreter.AggregatedStatusItem) (reports map[string][]re
 	return reports, len(items) - n, err
 }
 
-// convert copies a list from one type to another with the same names in JSON. Fields that the other
-// type does not have are omitted.
+// convert copies a list to another type with the same names in JSON.
 func convert[To, From any](list []From) ([]To, error) {
 	text, err := json.Marshal(list)
 	if err != nil {

@@ -15,10 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
 
-// aggregateJob aggregates the status of a job. The API server accepts only changes that the Job
-// controller could make. No counter decreases, the start time stays, and an end is final. The job
-// has FailureTarget when it fails on one cluster, and Failed when it has also ended on all. It is
-// Complete when it is complete on all clusters.
+// aggregateJob makes only changes that the Job controller could make: the API server rejects others.
+// No counter decreases, the start time stays, and an end is final.
 func aggregateJob(_ context.Context, j *batchv1.Job, items []interpreter.AggregatedStatusItem) error {
 	before := &j.Status
 	if jobCondition(before.Conditions, batchv1.JobFailed) != nil ||
@@ -62,12 +60,14 @@ func resumes(before, now *batchv1.JobStatus) bool {
 		})
 }
 
-// plus adds numbers. The result is nil only if both are nil.
-func plus(a, b *int32) *int32 {
-	if b == nil {
-		return a
+// plus counts optional numbers. The result is nil only if both are nil.
+func plus(sum, n *int32) *int32 {
+	if n == nil {
+		return sum
 	}
-	return new(deref(a) + *b)
+	out := deref(sum)
+	count(&out, *n)
+	return &out
 }
 
 // jobEnds records the end of a job on clusters.
@@ -123,8 +123,8 @@ func (e *jobEnds) conclude(before, sum *batchv1.JobStatus, clusters int) error {
 	return nil
 }
 
-// conclusion adds the condition that announces the end, unchanged if it was set before. If the job
-// is over, it also adds the condition of the end.
+// conclusion adds the condition that announces the end, unchanged if it was set before, and the
+// condition of the end if the job is over.
 func conclusion(
 	sum *batchv1.JobStatus, announced *batchv1.JobCondition, reports []report,
 	target, end batchv1.JobConditionType, over bool,

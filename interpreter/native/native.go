@@ -4,8 +4,10 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -22,7 +24,6 @@ type Interpreter struct {
 	kinds map[schema.GroupVersionKind]kind
 }
 
-// kind has the handler and the operations of a kind.
 type kind struct {
 	handler    interpreter.Handler
 	operations []interpreter.Operation
@@ -64,14 +65,9 @@ func (i *Interpreter) Handle(ctx context.Context, r interpreter.Request) interpr
 
 // Kinds returns the kinds of this package, sorted.
 func (i *Interpreter) Kinds() []schema.GroupVersionKind {
-	out := make([]schema.GroupVersionKind, 0, len(i.kinds))
-	for gvk := range i.kinds {
-		out = append(out, gvk)
-	}
-	slices.SortFunc(out, func(a, b schema.GroupVersionKind) int {
-		return slices.Compare([]string{a.Group, a.Kind}, []string{b.Group, b.Kind})
+	return slices.SortedFunc(maps.Keys(i.kinds), func(a, b schema.GroupVersionKind) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind))
 	})
-	return out
 }
 
 // Supports reports whether the package answers an operation on a kind.
@@ -89,15 +85,13 @@ func (i *Interpreter) Supports(gvk schema.GroupVersionKind, operation interprete
 	return slices.Contains(k.operations, operation)
 }
 
-// typed is a handler for one type that lists its operations.
-type typed interface {
-	interpreter.Handler
-	Operations() []interpreter.Operation
-}
-
 func kinds() map[schema.GroupVersionKind]kind {
 	out := map[schema.GroupVersionKind]kind{}
-	add := func(group, version, name string, h typed, status statusKind) {
+	type handler interface {
+		interpreter.Handler
+		Operations() []interpreter.Operation
+	}
+	add := func(group, version, name string, h handler, status statusKind) {
 		gvk := schema.GroupVersionKind{Group: group, Version: version, Kind: name}
 		out[gvk] = kind{handler: h, operations: h.Operations(), status: status}
 	}

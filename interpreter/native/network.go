@@ -81,8 +81,7 @@ type address struct {
 	mode         corev1.LoadBalancerIPMode
 }
 
-// addresses returns each address once with the ports of all clusters. The result is sorted, so it
-// does not depend on the order of the clusters.
+// addresses returns each address once with the ports of all clusters, sorted.
 func addresses(list []corev1.LoadBalancerIngress) []corev1.LoadBalancerIngress {
 	ports := map[address][]corev1.PortStatus{}
 	for _, i := range list {

@@ -74,8 +74,7 @@ func retainMounts(desired, observed []corev1.Container) {
 	}
 }
 
-// union adds the elements of another list with a new key. It looks up keys in a map, because lists
-// of clusters may have any length.
+// union adds the elements of another list with a new key.
 func union[T any](list, other []T, key func(*T) string) []T {
 	if len(other) == 0 {
 		return list
@@ -105,7 +104,7 @@ func unionInOrder[T any](desired, observed []T, key func(*T) string) []T {
 	return list
 }
 
-// encoded returns the JSON of an element, as a key that compares all its fields.
+// encoded is a key that compares all fields.
 func encoded[T any](element *T) string {
 	text, err := json.Marshal(element)
 	if err != nil {
@@ -114,7 +113,7 @@ func encoded[T any](element *T) string {
 	return string(text)
 }
 
-// phases has the most important phase first: a pod that failed on one cluster has failed.
+// phases has the most important phase first.
 var phases = []corev1.PodPhase{
 	corev1.PodFailed, corev1.PodUnknown, corev1.PodPending, corev1.PodRunning, corev1.PodSucceeded,
 }
@@ -138,9 +137,8 @@ func aggregatePod(_ context.Context, p *corev1.Pod, items []interpreter.Aggregat
 	return err
 }
 
-// phase returns the phase of an object: the first in an order among its phases on the clusters. A
-// cluster without a phase has not reported yet, and counts as pending. An object that is on no
-// cluster is pending too.
+// phase returns the first in an order among the phases of an object on clusters. A cluster without a
+// phase has not reported yet, and counts as pending. An object on no cluster is pending too.
 func phase[S any, P ~string](items []interpreter.AggregatedStatusItem, order []P, pending P, of func(*S) P) (P, error) {
 	var out P
 	n, err := eachStatus(items, func(_ string, s *S) { out = first(order, out, cmp.Or(of(s), pending)) })
@@ -150,8 +148,7 @@ func phase[S any, P ~string](items []interpreter.AggregatedStatusItem, order []P
 	return out, err
 }
 
-// first returns the first of two values in an order. Values that are not in it are last. The value
-// a may be empty.
+// first returns the first of two values in an order. Other values are last. The value a may be empty.
 func first[T ~string](order []T, a, b T) T {
 	if a == "" {
 		return b

@@ -25,8 +25,7 @@ func Requirements(spec *corev1.PodSpec, namespace string) *interpreter.ReplicaRe
 }
 
 // Dependencies returns the ConfigMaps, Secrets, PersistentVolumeClaims and the ServiceAccount of a
-// pod, sorted and without duplicates. The ServiceAccount called default is omitted: every namespace
-// has it.
+// pod, sorted and without duplicates. It omits the ServiceAccount default of every namespace.
 func Dependencies(spec *corev1.PodSpec, namespace string) []interpreter.DependentObjectReference {
 	r := references{namespace: namespace}
 	for i := range spec.Volumes {
@@ -50,9 +49,10 @@ func Dependencies(spec *corev1.PodSpec, namespace string) []interpreter.Dependen
 }
 
 func nodeClaim(spec *corev1.PodSpec) *v1alpha1.NodeClaim {
-	claim := &v1alpha1.NodeClaim{NodeSelector: spec.NodeSelector, Tolerations: spec.Tolerations}
-	if a := spec.Affinity; a != nil && a.NodeAffinity != nil {
-		claim.HardNodeAffinity = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	affinity := deref(deref(spec.Affinity).NodeAffinity)
+	claim := &v1alpha1.NodeClaim{
+		HardNodeAffinity: affinity.RequiredDuringSchedulingIgnoredDuringExecution,
+		NodeSelector:     spec.NodeSelector, Tolerations: spec.Tolerations,
 	}
 	if claim.HardNodeAffinity == nil && len(claim.NodeSelector) == 0 && len(claim.Tolerations) == 0 {
 		return nil
@@ -66,7 +66,7 @@ type references struct {
 	list      []interpreter.DependentObjectReference
 }
 
-// add adds a reference. It ignores references without a name.
+// add ignores references without a name.
 func (r *references) add(kind, name string) {
 	if name != "" {
 		r.list = append(r.list, interpreter.DependentObjectReference{
@@ -75,7 +75,7 @@ func (r *references) add(kind, name string) {
 	}
 }
 
-// sorted returns the references, sorted and without duplicates.
+// sorted removes duplicates.
 func (r *references) sorted() []interpreter.DependentObjectReference {
 	compare := func(a, b interpreter.DependentObjectReference) int {
 		return cmp.Or(cmp.Compare(a.APIVersion, b.APIVersion), cmp.Compare(a.Kind, b.Kind),
@@ -87,84 +87,31 @@ func (r *references) sorted() []interpreter.DependentObjectReference {
 
 func (r *references) container(env []corev1.EnvVar, from []corev1.EnvFromSource) {
 	for i := range env {
-		v := env[i].ValueFrom
-		if v == nil {
-			continue
-		}
-		if v.ConfigMapKeyRef != nil {
-			r.add("ConfigMap", v.ConfigMapKeyRef.Name)
-		}
-		if v.SecretKeyRef != nil {
-			r.add("Secret", v.SecretKeyRef.Name)
-		}
+		source := deref(env[i].ValueFrom)
+		r.add("ConfigMap", deref(source.ConfigMapKeyRef).Name)
+		r.add("Secret", deref(source.SecretKeyRef).Name)
 	}
 	for i := range from {
-		if c := from[i].ConfigMapRef; c != nil {
-			r.add("ConfigMap", c.Name)
-		}
-		if s := from[i].SecretRef; s != nil {
-			r.add("Secret", s.Name)
-		}
+		r.add("ConfigMap", deref(from[i].ConfigMapRef).Name)
+		r.add("Secret", deref(from[i].SecretRef).Name)
 	}
 }
 
 func (r *references) volume(v *corev1.Volume) {
-	if v.ConfigMap != nil {
-		r.add("ConfigMap", v.ConfigMap.Name)
+	r.add("ConfigMap", deref(v.ConfigMap).Name)
+	r.add("Secret", deref(v.Secret).SecretName)
+	r.add("PersistentVolumeClaim", deref(v.PersistentVolumeClaim).ClaimName)
+	sources := deref(v.Projected).Sources
+	for i := range sources {
+		r.add("ConfigMap", deref(sources[i].ConfigMap).Name)
+		r.add("Secret", deref(sources[i].Secret).Name)
 	}
-	if v.Secret != nil {
-		r.add("Secret", v.Secret.SecretName)
+	r.add("Secret", deref(v.AzureFile).SecretName)
+	for _, secret := range []*corev1.LocalObjectReference{
+		deref(v.CSI).NodePublishSecretRef, deref(v.CephFS).SecretRef, deref(v.Cinder).SecretRef,
+		deref(v.FlexVolume).SecretRef, deref(v.ISCSI).SecretRef, deref(v.RBD).SecretRef,
+		deref(v.ScaleIO).SecretRef, deref(v.StorageOS).SecretRef,
+	} {
+		r.add("Secret", deref(secret).Name)
 	}
-	if v.PersistentVolumeClaim != nil {
-		r.add("PersistentVolumeClaim", v.PersistentVolumeClaim.ClaimName)
-	}
-	if v.Projected != nil {
-		for i := range v.Projected.Sources {
-			s := &v.Projected.Sources[i]
-			if s.ConfigMap != nil {
-				r.add("ConfigMap", s.ConfigMap.Name)
-			}
-			if s.Secret != nil {
-				r.add("Secret", s.Secret.Name)
-			}
-		}
-	}
-	if v.AzureFile != nil {
-		r.add("Secret", v.AzureFile.SecretName)
-	}
-	for _, s := range driverSecrets(v) {
-		if s != nil {
-			r.add("Secret", s.Name)
-		}
-	}
-}
-
-// driverSecrets returns the secrets of volume drivers. Elements may be nil.
-func driverSecrets(v *corev1.Volume) []*corev1.LocalObjectReference {
-	var out []*corev1.LocalObjectReference
-	if v.CSI != nil {
-		out = append(out, v.CSI.NodePublishSecretRef)
-	}
-	if v.CephFS != nil {
-		out = append(out, v.CephFS.SecretRef)
-	}
-	if v.Cinder != nil {
-		out = append(out, v.Cinder.SecretRef)
-	}
-	if v.FlexVolume != nil {
-		out = append(out, v.FlexVolume.SecretRef)
-	}
-	if v.ISCSI != nil {
-		out = append(out, v.ISCSI.SecretRef)
-	}
-	if v.RBD != nil {
-		out = append(out, v.RBD.SecretRef)
-	}
-	if v.ScaleIO != nil {
-		out = append(out, v.ScaleIO.SecretRef)
-	}
-	if v.StorageOS != nil {
-		out = append(out, v.StorageOS.SecretRef)
-	}
-	return out
 }

@@ -20,7 +20,7 @@ func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
 	return interpreter.HandlerFor[object]{
 		Aggregate: func(_ context.Context, b object, items []interpreter.AggregatedStatusItem) error {
 			var sum policyv1.PodDisruptionBudgetStatus
-			_, err := eachStatus(items, func(cluster string, s *policyv1.PodDisruptionBudgetStatus) {
+			add := func(cluster string, s *policyv1.PodDisruptionBudgetStatus) {
 				count(&sum.CurrentHealthy, s.CurrentHealthy)
 				count(&sum.DesiredHealthy, s.DesiredHealthy)
 				count(&sum.ExpectedPods, s.ExpectedPods)
@@ -31,12 +31,10 @@ func disruptionBudget() interpreter.HandlerFor[*policyv1.PodDisruptionBudget] {
 					}
 					sum.DisruptedPods[cluster+"/"+pod] = at // pods of two clusters may have the same name
 				}
-			})
-			if err != nil {
-				return err
 			}
-			sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(
-				b.Generation, b.Status.ObservedGeneration, b.Status.Conditions, items)
+			var err error
+			sum.ObservedGeneration, sum.Conditions, err = aggregateStatus(
+				b.Generation, b.Status.ObservedGeneration, b.Status.Conditions, items, add)
 			b.Status = sum
 			return err
 		},
@@ -52,17 +50,15 @@ func autoscaler() interpreter.HandlerFor[*autoscalingv2.HorizontalPodAutoscaler]
 	return interpreter.HandlerFor[object]{
 		Aggregate: func(_ context.Context, h object, items []interpreter.AggregatedStatusItem) error {
 			var sum autoscalingv2.HorizontalPodAutoscalerStatus
-			_, err := eachStatus(items, func(_ string, s *autoscalingv2.HorizontalPodAutoscalerStatus) {
+			add := func(_ string, s *autoscalingv2.HorizontalPodAutoscalerStatus) {
 				count(&sum.CurrentReplicas, s.CurrentReplicas)
 				count(&sum.DesiredReplicas, s.DesiredReplicas)
 				sum.LastScaleTime = aggregate.Later(sum.LastScaleTime, s.LastScaleTime)
-			})
-			if err != nil {
-				return err
 			}
 			var seen int64
-			seen, sum.Conditions, err = aggregateCommon(
-				h.Generation, deref(h.Status.ObservedGeneration), h.Status.Conditions, items)
+			var err error
+			seen, sum.Conditions, err = aggregateStatus(
+				h.Generation, deref(h.Status.ObservedGeneration), h.Status.Conditions, items, add)
 			if seen > 0 {
 				sum.ObservedGeneration = &seen
 			}

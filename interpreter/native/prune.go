@@ -17,7 +17,7 @@ import (
 )
 
 // pruner removes the fields that the API server and the controllers of the control plane have set.
-// It reads objects without their Go types, which would keep unknown fields of the status.
+// With Go types, unknown fields of the status would stay.
 var pruner = interpreter.HandlerFor[*unstructured.Unstructured]{Prune: prune}
 
 // controllerFields are set by the controllers of one kind.
@@ -33,8 +33,7 @@ var controllerFields = map[string][][]string{
 	"PersistentVolumeClaim": {{"metadata", "annotations", "volume.kubernetes.io/selected-node"}},
 }
 
-// controllerUIDLabels and jobLabels are set by the API server of each cluster, with the UID of the
-// job there.
+// These labels are set by the API server of each cluster.
 var (
 	controllerUIDLabels = []string{batchv1.ControllerUidLabel, "controller-uid"}
 	jobLabels           = append([]string{batchv1.JobNameLabel, "job-name"}, controllerUIDLabels...)

@@ -42,7 +42,7 @@ func PodRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return requests
 }
 
-// requested returns the requests of a container. A limit replaces a missing request.
+// requested uses a limit in place of a missing request.
 func requested(r *corev1.ResourceRequirements) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	maps.Copy(out, r.Limits)
@@ -51,8 +51,8 @@ func requested(r *corev1.ResourceRequirements) corev1.ResourceList {
 }
 
 // requestAsWhole replaces the sum over containers by the requests of the pod as a whole. A limit of
-// the pod is used if neither the pod nor any container requests the resource. Huge pages cannot be
-// less than their limit.
+// the pod counts if neither the pod nor any container requests the resource. For huge pages, it always
+// counts.
 func requestAsWhole(requests corev1.ResourceList, whole *corev1.ResourceRequirements) {
 	for name, limit := range whole.Limits {
 		if _, there := requests[name]; podLevel(name) && (!there || hugePages(name)) {
@@ -66,7 +66,6 @@ func requestAsWhole(requests corev1.ResourceList, whole *corev1.ResourceRequirem
 	}
 }
 
-// podLevel reports whether a pod as a whole can request a resource.
 func podLevel(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory || hugePages(name)
 }

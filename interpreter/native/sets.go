@@ -31,7 +31,7 @@ func daemonSet() interpreter.HandlerFor[*appsv1.DaemonSet] {
 
 func aggregateDaemonSet(_ context.Context, d *appsv1.DaemonSet, items []interpreter.AggregatedStatusItem) error {
 	sum := appsv1.DaemonSetStatus{CollisionCount: d.Status.CollisionCount}
-	_, err := eachStatus(items, func(_ string, s *appsv1.DaemonSetStatus) {
+	add := func(_ string, s *appsv1.DaemonSetStatus) {
 		count(&sum.CurrentNumberScheduled, s.CurrentNumberScheduled)
 		count(&sum.NumberMisscheduled, s.NumberMisscheduled)
 		count(&sum.DesiredNumberScheduled, s.DesiredNumberScheduled)
@@ -39,12 +39,10 @@ func aggregateDaemonSet(_ context.Context, d *appsv1.DaemonSet, items []interpre
 		count(&sum.UpdatedNumberScheduled, s.UpdatedNumberScheduled)
 		count(&sum.NumberAvailable, s.NumberAvailable)
 		count(&sum.NumberUnavailable, s.NumberUnavailable)
-	})
-	if err != nil {
-		return err
 	}
-	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(
-		d.Generation, d.Status.ObservedGeneration, d.Status.Conditions, items)
+	var err error
+	sum.ObservedGeneration, sum.Conditions, err = aggregateStatus(
+		d.Generation, d.Status.ObservedGeneration, d.Status.Conditions, items, add)
 	d.Status = sum
 	return err
 }
@@ -63,17 +61,15 @@ func replicaSet() interpreter.HandlerFor[*appsv1.ReplicaSet] {
 
 func aggregateReplicaSet(_ context.Context, r *appsv1.ReplicaSet, items []interpreter.AggregatedStatusItem) error {
 	var sum appsv1.ReplicaSetStatus
-	_, err := eachStatus(items, func(_ string, s *appsv1.ReplicaSetStatus) {
+	add := func(_ string, s *appsv1.ReplicaSetStatus) {
 		count(&sum.Replicas, s.Replicas)
 		count(&sum.FullyLabeledReplicas, s.FullyLabeledReplicas)
 		count(&sum.ReadyReplicas, s.ReadyReplicas)
 		count(&sum.AvailableReplicas, s.AvailableReplicas)
-	})
-	if err != nil {
-		return err
 	}
-	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(
-		r.Generation, r.Status.ObservedGeneration, r.Status.Conditions, items)
+	var err error
+	sum.ObservedGeneration, sum.Conditions, err = aggregateStatus(
+		r.Generation, r.Status.ObservedGeneration, r.Status.Conditions, items, add)
 	r.Status = sum
 	return err
 }

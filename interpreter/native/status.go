@@ -19,12 +19,11 @@ import (
 )
 
 // TemplateGenerationAnnotation is the annotation for the generation of the object in the control
-// plane. The control plane sets it on the object that it applies to a cluster. It allows a
-// comparison of the generations on clusters with that of the object.
+// plane, which sets it on the object that it applies to a cluster.
 const TemplateGenerationAnnotation = "resourcetemplate.karmada.io/generation"
 
-// replacedStatus is HandlerFor.DropUncertain of kinds with aggregated lists without a unique key.
-// The elements from the clusters replace the elements of such a list.
+// replacedStatus is HandlerFor.DropUncertain of kinds with aggregated lists without a unique key: the
+// elements from the clusters replace those of the list.
 const replacedStatus = true
 
 // statusKind is the part of an object that InterpretStatus returns.
@@ -36,10 +35,7 @@ const (
 	generationStatus            // .status with generation and resourceTemplateGeneration
 )
 
-// generations are added to a status. They show whether the status is about the newest object.
-type generations = aggregate.Generations
-
-// reflectStatus returns the text of the status in the object, including unknown fields.
+// reflectStatus keeps unknown fields.
 func reflectStatus(kind statusKind, r *interpreter.Request) interpreter.Response {
 	var meta struct {
 		Metadata struct {
@@ -63,7 +59,7 @@ func reflectStatus(kind statusKind, r *interpreter.Request) interpreter.Response
 	if kind != generationStatus {
 		return out
 	}
-	g := generations{Generation: meta.Metadata.Generation}
+	g := aggregate.Generations{Generation: meta.Metadata.Generation}
 	if n, err := strconv.ParseInt(meta.Metadata.Annotations[TemplateGenerationAnnotation], 10, 64); err == nil {
 		g.ResourceTemplateGeneration = n
 	}
@@ -78,7 +74,7 @@ func isObserved(observed, generation int64) bool {
 }
 
 // withGenerations adds members at the end of a status.
-func withGenerations(status []byte, g generations) []byte {
+func withGenerations(status []byte, g aggregate.Generations) []byte {
 	out := bytes.Clone(bytes.TrimRight(status[:len(status)-1], " \t\r\n"))
 	add := func(name string, n int64) {
 		if n == 0 || jsontext.Member(status, name) != nil {
@@ -114,31 +110,24 @@ func eachStatus[S any](items []interpreter.AggregatedStatusItem, f func(cluster 
 	return n, nil
 }
 
-// count adds the number of a cluster. The sum is limited to the range of int32, and does not
-// overflow.
+// count adds the number of a cluster. The sum is limited to the range of int32.
 func count(sum *int32, n int32) {
 	*sum = int32(max(math.MinInt32, min(math.MaxInt32, int64(*sum)+int64(n))))
 }
 
-// observed returns the generation that all clusters have observed.
-func observed(generation, before int64, items []interpreter.AggregatedStatusItem) (int64, error) {
-	reported := make([]generations, 0, len(items))
-	_, err := eachStatus(items, func(_ string, g *generations) { reported = append(reported, *g) })
-	if err != nil {
-		return generation, err
-	}
-	return aggregate.Observed(generation, before, len(items), reported), nil
-}
-
-// aggregateCommon returns the observed generation and the conditions for the status of a kind with
-// a generation.
-func aggregateCommon[C any](
-	generation, before int64, list []C, items []interpreter.AggregatedStatusItem,
+// aggregateStatus calls add with the status of each cluster. It returns the observed generation and the
+// conditions for the aggregated status of a kind with a generation.
+func aggregateStatus[S, C any](
+	generation, before int64, list []C, items []interpreter.AggregatedStatusItem, add func(cluster string, s *S),
 ) (int64, []C, error) {
+	if _, err := eachStatus(items, add); err != nil {
+		return before, list, err
+	}
 	list, err := conditions(list, items)
 	if err != nil {
 		return before, list, err
 	}
-	generation, err = observed(generation, before, items)
-	return generation, list, err
+	reported := make([]aggregate.Generations, 0, len(items))
+	_, err = eachStatus(items, func(_ string, g *aggregate.Generations) { reported = append(reported, *g) })
+	return aggregate.Observed(generation, before, len(items), reported), list, err
 }

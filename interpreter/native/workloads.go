@@ -14,7 +14,7 @@ import (
 )
 
 // RetainReplicasLabel is the label to keep the number of replicas on the cluster, with the value
-// true. An autoscaler of the cluster then sets the number.
+// true.
 const RetainReplicasLabel = "resourcetemplate.karmada.io/retain-replicas"
 
 // orOne returns the replicas, or the default of the API server, 1.
@@ -25,8 +25,7 @@ func orOne(replicas *int32) int32 {
 	return *replicas
 }
 
-// replicated returns a handler with the operations that workloads with replicas have in common.
-// parts returns the replicas and the template of an object.
+// replicated returns a handler with the common operations of workloads with replicas.
 func replicated[T metav1.Object](parts func(T) (replicas **int32, template *corev1.PodSpec)) interpreter.HandlerFor[T] {
 	return interpreter.HandlerFor[T]{
 		Replica: func(_ context.Context, object T) (int32, *interpreter.ReplicaRequirements, error) {
@@ -78,24 +77,17 @@ func deploymentHealthy(d *appsv1.Deployment) bool {
 
 func aggregateDeployment(_ context.Context, d *appsv1.Deployment, items []interpreter.AggregatedStatusItem) error {
 	sum := appsv1.DeploymentStatus{CollisionCount: d.Status.CollisionCount}
-	_, err := eachStatus(items, func(_ string, s *appsv1.DeploymentStatus) {
+	add := func(_ string, s *appsv1.DeploymentStatus) {
 		count(&sum.Replicas, s.Replicas)
 		count(&sum.ReadyReplicas, s.ReadyReplicas)
 		count(&sum.UpdatedReplicas, s.UpdatedReplicas)
 		count(&sum.AvailableReplicas, s.AvailableReplicas)
 		count(&sum.UnavailableReplicas, s.UnavailableReplicas)
-		if s.TerminatingReplicas != nil {
-			if sum.TerminatingReplicas == nil {
-				sum.TerminatingReplicas = new(int32)
-			}
-			count(sum.TerminatingReplicas, *s.TerminatingReplicas)
-		}
-	})
-	if err != nil {
-		return err
+		sum.TerminatingReplicas = plus(sum.TerminatingReplicas, s.TerminatingReplicas)
 	}
-	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(
-		d.Generation, d.Status.ObservedGeneration, d.Status.Conditions, items)
+	var err error
+	sum.ObservedGeneration, sum.Conditions, err = aggregateStatus(
+		d.Generation, d.Status.ObservedGeneration, d.Status.Conditions, items, add)
 	d.Status = sum
 	return err
 }
@@ -117,23 +109,21 @@ func aggregateStatefulSet(_ context.Context, set *appsv1.StatefulSet, items []in
 		CollisionCount: set.Status.CollisionCount, CurrentRevision: set.Status.CurrentRevision,
 		UpdateRevision: set.Status.UpdateRevision,
 	}
-	_, err := eachStatus(items, func(_ string, s *appsv1.StatefulSetStatus) {
+	add := func(_ string, s *appsv1.StatefulSetStatus) {
 		count(&sum.Replicas, s.Replicas)
 		count(&sum.ReadyReplicas, s.ReadyReplicas)
 		count(&sum.CurrentReplicas, s.CurrentReplicas)
 		count(&sum.UpdatedReplicas, s.UpdatedReplicas)
 		count(&sum.AvailableReplicas, s.AvailableReplicas)
-	})
-	if err != nil {
-		return err
 	}
-	sum.ObservedGeneration, sum.Conditions, err = aggregateCommon(
-		set.Generation, set.Status.ObservedGeneration, set.Status.Conditions, items)
+	var err error
+	sum.ObservedGeneration, sum.Conditions, err = aggregateStatus(
+		set.Generation, set.Status.ObservedGeneration, set.Status.Conditions, items, add)
 	set.Status = sum
 	return err
 }
 
-// statefulSetDependencies omits the claims that the controller makes from the set's templates.
+// statefulSetDependencies omits the claims that the controller makes from templates.
 func statefulSetDependencies(s *appsv1.StatefulSet) []interpreter.DependentObjectReference {
 	spec := s.Spec.Template.Spec
 	own := map[string]bool{}

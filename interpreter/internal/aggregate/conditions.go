@@ -47,9 +47,8 @@ type Report struct {
 
 // Conditions combines the conditions that clusters report, sorted by type. The reports of a type
 // must be sorted by cluster. Function rule returns the rule of a type and whether the type is
-// known. A type without reports is removed if it is known: an unknown type may be the control
-// plane's own. While some clusters have not reported a status, known types are not removed but
-// Unknown. The number of such clusters is silent. Conditions may add to reports.
+// known. A known type without reports is removed, or Unknown while silent clusters have not reported a
+// status. An unknown type stays: it may be the control plane's own. Conditions may add to reports.
 func Conditions(
 	before []Condition, reports map[string][]Report, clusters, silent int, rule func(kind string) (Rule, bool),
 ) []Condition {
@@ -70,9 +69,8 @@ func Conditions(
 	return slices.SortedFunc(maps.Values(out), func(a, b Condition) int { return cmp.Compare(a.Type, b.Type) })
 }
 
-// decide returns the status, and the reports that decide it. There may be none if clusters are
-// silent. If clusters do not agree, the smallest group is first, because a message has room for a
-// few only.
+// decide returns the status and the reports that decide it, which may be none if clusters are silent.
+// If clusters do not agree, the smallest group is first: a message has room for a few only.
 func decide(rule Rule, reports []Report, clusters, silent int) (corev1.ConditionStatus, []Report) {
 	var yes, no, unknown []Report
 	for _, r := range reports {
@@ -120,8 +118,7 @@ func decide(rule Rule, reports []Report, clusters, silent int) (corev1.Condition
 }
 
 // Merged returns the condition that some reports make. The transition time stays while the status
-// stays. Without a deciding report, the earlier time stays too: the schemas of most kinds require
-// one.
+// stays. It stays too without a deciding report: the schemas of most kinds require one.
 func Merged(kind string, status corev1.ConditionStatus, deciding []Report, before []Condition) Condition {
 	c := Condition{Type: kind, Status: status, Reason: reason(deciding), Message: message(deciding)}
 	for _, r := range deciding {
@@ -138,14 +135,13 @@ func Merged(kind string, status corev1.ConditionStatus, deciding []Report, befor
 }
 
 const (
-	// rolledOut is the reason of a Deployment that has finished a rollout. Tools rely on it, so it
-	// is set only if all clusters report it.
+	// rolledOut is the reason of a Deployment that has finished a rollout. Tools rely on it.
 	rolledOut = "NewReplicaSetAvailable"
 	// notReported is the reason of a condition that some clusters do not have.
 	notReported = "NotReported"
 )
 
-// reason returns the first reason in the reports. It returns rolledOut only if there is no other.
+// reason returns the first reason in the reports, and rolledOut only if there is no other.
 func reason(reports []Report) string {
 	if len(reports) == 0 {
 		return notReported
@@ -159,10 +155,10 @@ func reason(reports []Report) string {
 	return out
 }
 
-// A message has at most so many clusters, and so many bytes of the message of each.
+// The limits of a message.
 const (
 	clustersInMessage = 10
-	bytesOfEach       = 256
+	bytesOfEach       = 256 // of the message of a cluster
 )
 
 // message joins the messages of the clusters, each text once.

@@ -20,9 +20,8 @@ type Generations struct {
 	ObservedGeneration         int64 `json:"observedGeneration,omitempty"`
 }
 
-// Observed returns the generation that all clusters have observed: generation if each cluster has
-// the newest object and has observed it, and otherwise an earlier one. A cluster without a report
-// has not observed the newest object.
+// Observed returns generation if each cluster has the newest object and has observed it, and otherwise
+// an earlier one. A cluster without a report has not observed the newest object.
 func Observed(generation, before int64, clusters int, reported []Generations) int64 {
 	current := 0
 	for _, g := range reported {
