@@ -23,14 +23,12 @@ import (
 // AllowedServices or AllowedAddresses do not allow. Nothing was sent.
 var ErrNotAllowed = errors.New("the webhook's target is not allowed")
 
-// allowsService reports whether a service may be called.
 func (o *Options) allowsService(namespace, name string) bool {
 	return o.AllowedServices == nil ||
 		slices.Contains(o.AllowedServices, namespace+"/"+name) || slices.Contains(o.AllowedServices, namespace+"/*")
 }
 
-// allowsHost reports whether a URL may have a host and port, and whether an entry is exactly that
-// host.
+// allowsHost also reports whether an entry is exactly the host.
 func (o *Options) allowsHost(host, port string) (allowed, exact bool) {
 	for _, entry := range o.AllowedHosts {
 		wantHost, wantPort := splitHost(entry)
@@ -75,8 +73,8 @@ func checkAllowed(hosts, services []string) error {
 	return nil
 }
 
-// refused has addresses of cloud metadata services that are not link-local. It also has blocks for
-// this machine, and blocks that can lead to any IPv4 address.
+// refused has cloud metadata services that are not link-local, and blocks that can lead to this machine
+// or to any IPv4 address.
 var refused = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),          // this network
 	netip.MustParsePrefix("240.0.0.0/4"),        // reserved
@@ -114,7 +112,7 @@ func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 		"see Options.AllowedAddresses", ErrNotAllowed, addr)
 }
 
-// exactAddresses returns the addresses that an entry of AllowedHosts for exactly this host allows.
+// exactAddresses returns the addresses that an entry of AllowedHosts for exactly a host allows.
 func exactAddresses(host string) []netip.Prefix {
 	if host == "localhost" {
 		return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
@@ -125,33 +123,32 @@ func exactAddresses(host string) []netip.Prefix {
 	return nil
 }
 
-type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
+type (
+	dialFunc    = func(ctx context.Context, network, address string) (net.Conn, error)
+	controlFunc = func(network, address string, c syscall.RawConn) error
+)
 
-// dialer returns the function that connects. It checks each address after name resolution, so a
-// name that changes its address between two lookups does not bypass the check.
-func dialer(o *Options, allowed []netip.Prefix) dialFunc {
+// dialer returns the function that connects. control may be nil, to connect without a check to an
+// address that the program chose: of a proxy, or from Options.ResolveService.
+func dialer(o *Options, control controlFunc) dialFunc {
 	if o.Dial != nil {
 		return o.Dial
-	}
-	control := func(_, address string, _ syscall.RawConn) error {
-		to, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return fmt.Errorf("%w: address %s", ErrNotAllowed, address)
-		}
-		return checkAddress(to.Addr(), allowed)
 	}
 	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout * 3, Control: control}).DialContext
 }
 
 const dialTimeout = 10 * time.Second
 
-// unchecked returns a function that connects without a check. It is for addresses that the program
-// chose: of proxies, and from Options.ResolveService.
-func unchecked(o *Options) dialFunc {
-	if o.Dial != nil {
-		return o.Dial
+// checked returns a function that checks each address after name resolution. A name that changes its
+// address between two lookups does not bypass it.
+func checked(allowed []netip.Prefix) controlFunc {
+	return func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return fmt.Errorf("%w: address %s", ErrNotAllowed, address)
+		}
+		return checkAddress(to.Addr(), allowed)
 	}
-	return (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout * 3}).DialContext
 }
 
 // useProxy makes a transport use Options.Proxy. Addresses of proxies are not checked.
@@ -165,7 +162,7 @@ func useProxy(o *Options, transport *http.Transport) {
 		}
 		return proxy, err
 	}
-	checked, free := transport.DialContext, unchecked(o)
+	checked, free := transport.DialContext, dialer(o, nil)
 	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 		if _, ok := proxies.Load(address); ok {
 			return free(ctx, network, address)

@@ -78,8 +78,7 @@ type attempt struct {
 	after  time.Duration // from Retry-After
 }
 
-// exchange sends a request, and retries if the server has not handled it. It does not wait for
-// longer than ctx allows.
+// exchange sends a request, and retries if the server has not handled it and ctx has time left.
 func (c *Caller) exchange(ctx context.Context, w *webhook, body []byte) attempt {
 	delay := c.options.RetryDelay
 	for n := 0; ; n++ {
@@ -121,8 +120,7 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 	}
 	defer func() { _ = response.Body.Close() }() // the body was read as far as needed
 	if code := response.StatusCode; code < 200 || code > 299 {
-		// The error omits the body: the author of a configuration may have chosen a server that
-		// they cannot reach themselves.
+		// The error omits the body: the author of a configuration may not be able to reach the server.
 		_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // keeps the connection usable
 		after, asked := retryAfter(response.Header)
 		again := code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable && asked
@@ -145,8 +143,7 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 	return attempt{body: answer, code: response.StatusCode}
 }
 
-// retryAfter returns the delay in the Retry-After header, in seconds or as a date, and whether
-// there is a valid one.
+// retryAfter returns the delay in the Retry-After header, and whether there is a valid one.
 func retryAfter(h http.Header) (time.Duration, bool) {
 	value := h.Get("Retry-After")
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
@@ -172,20 +169,18 @@ func (c *Caller) request(ctx context.Context, w *webhook, body []byte) (*http.Re
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, */*")
 	r.Header.Set("User-Agent", "spokewire-interpreter")
-	if c.options.Credentials == nil {
-		return r, nil
-	}
-	token, err := c.options.Credentials(w.server).token()
-	if err != nil {
-		return nil, err
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
+	if c.options.Credentials != nil {
+		token, err := c.options.Credentials(w.server).token()
+		if err != nil {
+			return nil, err
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
 	}
 	return r, nil
 }
 
-// token returns the bearer token, or an empty string.
 func (c Credentials) token() (string, error) {
 	if c.BearerTokenFile == "" {
 		return c.BearerToken, nil

@@ -21,8 +21,7 @@ import (
 )
 
 // Caller calls the webhook that is configured for an object and an operation. It is an
-// [interpreter.Interpreter], with a method for each operation. All methods may be called from any
-// goroutine.
+// [interpreter.Interpreter]. All methods may be called from any goroutine.
 type Caller struct {
 	options Options
 	metrics *metrics
@@ -32,16 +31,12 @@ type Caller struct {
 
 	mu      sync.Mutex // for changes of the configurations
 	clients map[clientKey]*http.Client
-	known   resourceCache
+
+	knownMu sync.RWMutex
+	known   map[schema.GroupVersionKind]string // the resources that the mapper returned
 }
 
-// resourceCache caches the resources that the mapper returned for kinds.
-type resourceCache struct {
-	mu    sync.RWMutex
-	kinds map[schema.GroupVersionKind]string
-}
-
-// maxKinds bounds the cache, since users choose the kinds of objects.
+// maxKinds bounds Caller.known, since users choose the kinds of objects.
 const maxKinds = 4096
 
 // New returns a caller without webhooks. The error names the invalid option.
@@ -57,10 +52,9 @@ func New(options Options) (*Caller, error) {
 	return c, nil
 }
 
-// SetConfigurations replaces all configurations. It does not change them. If a configuration is
-// invalid, or two of one protocol have the same name, it changes nothing. The error is then an
-// aggregate of the first 10 field errors, with the name of each configuration. It returns an error
-// if Options.Client is set.
+// SetConfigurations replaces all configurations. If a configuration is invalid, or two of one protocol
+// have the same name, nothing changes. The error is then an aggregate of the first 10 field errors,
+// with the name of each configuration. It returns an error if Options.Client is set.
 func (c *Caller) SetConfigurations(configurations Configurations) error {
 	if c.options.Client != nil {
 		return errors.New("set configurations: Options.Client is set, and provides them")
@@ -90,8 +84,7 @@ func (c *Caller) SetConfigurations(configurations Configurations) error {
 	return c.set(configurations, true)
 }
 
-// aggregate joins the first errors and counts the rest, because the text of an aggregate takes
-// quadratic time.
+// aggregate counts errors after the first: the text of an aggregate takes quadratic time.
 func aggregate(errs field.ErrorList) utilerrors.Aggregate {
 	const most = 10
 	if len(errs) <= most {
@@ -101,8 +94,7 @@ func aggregate(errs field.ErrorList) utilerrors.Aggregate {
 	return utilerrors.NewAggregate(append(errs[:most].ToAggregate().Errors(), others))
 }
 
-// set replaces the index. It keeps the HTTP clients, and so the connections, of servers that are
-// still used.
+// set replaces the index. It keeps the HTTP clients, and so the connections, of remaining servers.
 func (c *Caller) set(configurations Configurations, strict bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,15 +103,15 @@ func (c *Caller) set(configurations Configurations, strict bool) error {
 		if client := used[k]; client != nil {
 			return client, nil
 		}
+		var err error
 		client := c.clients[k]
 		if client == nil {
-			var err error
-			if client, err = make(); err != nil {
-				return nil, err
-			}
+			client, err = make()
 		}
-		used[k] = client
-		return client, nil
+		if err == nil {
+			used[k] = client
+		}
+		return client, err
 	}
 	x := newIndex(c.rulesets(configurations, clients))
 	if x.named && c.options.Mapper == nil {
@@ -230,11 +222,11 @@ func (c *Caller) find(
 	return x.match(operation, kind, resource, namespaced), nil
 }
 
-// resource returns the resource of a kind, or an empty string if the mapper finds none.
+// resource returns the resource of a kind, or "" if the mapper finds none.
 func (c *Caller) resource(kind schema.GroupVersionKind) (string, error) {
-	c.known.mu.RLock()
-	resource, ok := c.known.kinds[kind]
-	c.known.mu.RUnlock()
+	c.knownMu.RLock()
+	resource, ok := c.known[kind]
+	c.knownMu.RUnlock()
 	if ok {
 		return resource, nil
 	}
@@ -245,12 +237,12 @@ func (c *Caller) resource(kind schema.GroupVersionKind) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c.known.mu.Lock()
-	defer c.known.mu.Unlock()
-	if c.known.kinds == nil || len(c.known.kinds) >= maxKinds {
-		c.known.kinds = map[schema.GroupVersionKind]string{}
+	c.knownMu.Lock()
+	defer c.knownMu.Unlock()
+	if c.known == nil || len(c.known) >= maxKinds {
+		c.known = map[schema.GroupVersionKind]string{}
 	}
-	c.known.kinds[kind] = mapping.Resource.Resource
+	c.known[kind] = mapping.Resource.Resource
 	return mapping.Resource.Resource, nil
 }
 

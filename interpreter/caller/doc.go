@@ -14,8 +14,7 @@
 //	answers := caller.Chain(own, webhooks, native.New(), kinds.New())
 //	replicas, requirements, err := answers.Replicas(ctx, object)
 //
-// Without an API server, set the configurations with [Caller].SetConfigurations. [Chain] calls
-// several interpreters in order.
+// Without an API server, set the configurations with [Caller].SetConfigurations.
 //
 // # Which webhook
 //
@@ -33,8 +32,8 @@
 //     operation and no negative number, and has at most 8 MiB. Answers of Karmada's own server are
 //     accepted: see [interpreter.DecodeResponse]. A patch must apply, and must not change
 //     apiVersion, kind, name, namespace or UID of the object.
-//   - A call takes at most the webhook's timeout, 10 s by default, with all its retries. Calls are
-//     retried only if no byte reached the server, or after 429, or 503 with Retry-After.
+//   - A call takes at most the webhook's timeout, 10 s by default, with all its retries. Calls that
+//     the server may have handled are not retried.
 //   - Objects go only to services, and to hosts in [Options].AllowedHosts. Otherwise the author of
 //     a configuration would choose where objects are sent. AllowedServices limits services.
 //     Connections to loopback, link-local and metadata addresses are refused when they are made,

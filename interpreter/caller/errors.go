@@ -48,29 +48,21 @@ const (
 	ReasonRequest Reason = "Request"
 )
 
-// maxText is the maximum length of a cause in the text of an error, in bytes. Servers choose the
-// text, and it is logged.
-const maxText = 1024
-
 // CallError is a call that failed.
 type CallError struct {
-	// Webhook is configuration/webhook.
-	Webhook string
-	// Operation is the operation of the query.
+	Webhook   string // configuration/webhook
 	Operation interpreter.Operation
-	// Reason is the kind of failure.
-	Reason Reason
-	// Code is the HTTP status, or the code of a failed answer, or 0.
-	Code int
-	// Err is the cause. Its text may be as long as an answer.
-	Err error
+	Reason    Reason
+	Code      int   // the HTTP status, or the code of a failed answer, or 0
+	Err       error // the cause, with a text that may be as long as an answer
 }
 
 // Error returns webhook, operation, reason and the first 1,024 bytes of the cause.
 func (e *CallError) Error() string {
+	const longest = 1024 // servers choose the text, and it is logged
 	cause := fmt.Sprint(e.Err)
-	if len(cause) > maxText {
-		cause = strings.ToValidUTF8(cause[:maxText], "") + "…"
+	if len(cause) > longest {
+		cause = strings.ToValidUTF8(cause[:longest], "") + "…"
 	}
 	return fmt.Sprintf("webhook %s, %s: %s: %s", e.Webhook, e.Operation, e.Reason, cause)
 }

@@ -27,7 +27,7 @@ import (
 // missingInterval is the interval between checks for a missing CRD.
 const missingInterval = 10 * time.Second
 
-// follow runs an informer for each protocol, and makes a new index after each change.
+// follow makes a new index after each change.
 func (c *Caller) follow(ctx context.Context) error {
 	news := wait.NewSignal()
 	exploring := c.informer(v1alpha1.ExploringWebhookConfigurations)
@@ -35,10 +35,11 @@ func (c *Caller) follow(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	var synced []cache.InformerSynced
+	changed := cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { news.Set() }, UpdateFunc: func(any, any) { news.Set() }, DeleteFunc: func(any) { news.Set() },
+	}
 	for _, informer := range []cache.SharedIndexInformer{exploring, interpreting} {
-		handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { news.Set() }, UpdateFunc: func(any, any) { news.Set() }, DeleteFunc: func(any) { news.Set() },
-		})
+		handler, err := informer.AddEventHandler(changed)
 		if err != nil {
 			return err // only after the end of the informer, which has not started
 		}
@@ -92,14 +93,14 @@ func (c *Caller) informer(resource schema.GroupVersionResource) cache.SharedInde
 // pause is a watch without events that ends after a while.
 type pause struct {
 	events chan watch.Event
+	end    func()
 	timer  *time.Timer
-	once   sync.Once
 }
 
 func newPause(d time.Duration) *pause {
-	p := &pause{events: make(chan watch.Event)}
-	p.timer = time.AfterFunc(d, func() { p.once.Do(func() { close(p.events) }) })
-	return p
+	events := make(chan watch.Event)
+	end := sync.OnceFunc(func() { close(events) })
+	return &pause{events: events, end: end, timer: time.AfterFunc(d, end)}
 }
 
 // ResultChan implements [watch.Interface].
@@ -108,7 +109,7 @@ func (p *pause) ResultChan() <-chan watch.Event { return p.events }
 // Stop implements [watch.Interface].
 func (p *pause) Stop() {
 	p.timer.Stop()
-	p.once.Do(func() { close(p.events) })
+	p.end()
 }
 
 // reader decodes the configurations in the stores of informers.
@@ -119,10 +120,9 @@ type reader struct {
 	logged       map[string]string // configurations with errors, to the version that was logged
 }
 
-// read returns the configurations in the stores. Invalid ones are included: calls to their webhooks
-// may fail, according to the failure policy. Without them, the webhooks would silently not be
-// called. If a configuration cannot be decoded, the previous version stays in effect. Each problem
-// is logged once.
+// read returns the configurations in the stores, also invalid ones: otherwise their webhooks would
+// silently not be called. If a configuration cannot be decoded, the previous version stays in effect.
+// Each problem is logged once.
 func (r *reader) read(ctx context.Context, exploring, interpreting cache.Store) Configurations {
 	logged := map[string]string{}
 	bad := func(u *unstructured.Unstructured, err error) {
@@ -148,7 +148,7 @@ type validated[C any] interface {
 	Validate() field.ErrorList
 }
 
-// decode returns configurations by their names, and calls bad for invalid ones.
+// decode returns configurations by name, and calls bad for invalid ones.
 func decode[C any, P validated[C]](
 	list []any, before map[string]C, bad func(*unstructured.Unstructured, error),
 ) map[string]C {

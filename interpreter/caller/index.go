@@ -15,17 +15,15 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// index finds the first webhook for an object and an operation. It is made for a set of
-// configurations, and does not change. Groups and names of rules are keys of a map, so a match
-// takes a few lookups, independent of the number of webhooks. Operations and versions are part of
-// the entry, since all combinations of the lists of a rule may be millions.
+// index finds the first webhook for an object and an operation. It does not change. Groups and names of
+// rules are keys of a map, so a match takes a few lookups. Operations and versions are part of the
+// entry, since all combinations of the lists of a rule may be millions.
 type index struct {
 	webhooks   []*webhook // in matching order
 	kinds      map[key][]rule
 	resources  map[key][]rule
 	operations map[interpreter.Operation]uint16 // to their bits
-	// named is whether a rule names a resource. The resource of a kind must then be looked up.
-	named bool
+	named      bool                             // a rule names a resource
 }
 
 // key is a group with a kind or a resource. "*" matches all.
@@ -49,8 +47,7 @@ type ruleset struct {
 	resources []v1alpha1.RuleWithOperations
 }
 
-// newIndex returns an index of webhooks in any order. As in Karmada, they match in the order of
-// configuration/webhook.
+// newIndex sorts the webhooks: as in Karmada, they match in the order of configuration/webhook.
 func newIndex(rulesets []ruleset) *index {
 	slices.SortStableFunc(rulesets, func(a, b ruleset) int {
 		return cmp.Or(cmp.Compare(a.webhook.id, b.webhook.id), cmp.Compare(a.webhook.protocol, b.webhook.protocol))
@@ -124,8 +121,8 @@ func add(to map[key][]rule, groups, names []string, entry rule) {
 	}
 }
 
-// match returns the first webhook for an operation, a kind and its resource, or nil. The resource
-// is empty if it is unknown: then only rules for all resources match.
+// match returns the first webhook for an operation, a kind and its resource, or nil. Only rules for all
+// resources match an unknown resource, "".
 func (x *index) match(o interpreter.Operation, gvk schema.GroupVersionKind, resource string, namespaced bool) *webhook {
 	operation, scope := x.operations[o], 0
 	// A Namespace is cluster-scoped, though some programs set its own name as its namespace.
@@ -152,8 +149,7 @@ func (x *index) match(o interpreter.Operation, gvk schema.GroupVersionKind, reso
 	return x.webhooks[first]
 }
 
-// firstOf returns the place of the first matching rule if it is less than before, and otherwise
-// before.
+// firstOf returns the lesser of before and the place of the first matching rule.
 func firstOf(rules []rule, before int32, operation uint16, version string, scope int) int32 {
 	for i := range rules { // they are in order
 		r := &rules[i]

@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// metrics are the metrics of a caller. They are always recorded, and exported with a registerer.
+// metrics are always recorded, and exported with a registerer.
 type metrics struct {
 	caller     *Caller
 	registerer prometheus.Registerer
@@ -28,21 +28,21 @@ type metrics struct {
 }
 
 func newMetrics(c *Caller) *metrics {
-	name := func(s string) string { return "spokewire_interpreter_caller_" + s }
+	const prefix = "spokewire_interpreter_caller_"
 	return &metrics{
 		caller: c,
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: name("calls_total"), Help: "Calls by webhook, operation and result: success or the reason of the error.",
+			Name: prefix + "calls_total", Help: "Calls by webhook, operation and result: success or the reason of the error.",
 		}, []string{"webhook", "operation", "result"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name("call_seconds"), Help: "Duration of calls with their retries, in seconds.",
+			Name: prefix + "call_seconds", Help: "Duration of calls with their retries, in seconds.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"webhook"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: name("retries_total"), Help: "Retries of calls that did not reach the server, or that a busy server rejected.",
+			Name: prefix + "retries_total", Help: "Retries of calls that did not reach the server, or that a busy server rejected.",
 		}, []string{"webhook"}),
-		webhooks: prometheus.NewDesc(name("webhooks"), "Configured webhooks by protocol.", []string{"protocol"}, nil),
-		refused:  prometheus.NewDesc(name("invalid_configurations"), "Invalid configurations.", nil, nil),
+		webhooks: prometheus.NewDesc(prefix+"webhooks", "Configured webhooks by protocol.", []string{"protocol"}, nil),
+		refused:  prometheus.NewDesc(prefix+"invalid_configurations", "Invalid configurations.", nil, nil),
 	}
 }
 
@@ -119,12 +119,10 @@ func (m *metrics) forget(before, now *index) {
 		there[w.id] = true
 	}
 	for _, w := range before.webhooks {
-		if there[w.id] {
-			continue
+		if gone := (prometheus.Labels{"webhook": w.id}); !there[w.id] {
+			m.calls.DeletePartialMatch(gone)
+			m.seconds.DeletePartialMatch(gone)
+			m.retries.DeletePartialMatch(gone)
 		}
-		gone := prometheus.Labels{"webhook": w.id}
-		m.calls.DeletePartialMatch(gone)
-		m.seconds.DeletePartialMatch(gone)
-		m.retries.DeletePartialMatch(gone)
 	}
 }

@@ -4,6 +4,7 @@
 package caller
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -32,23 +33,20 @@ type Options struct {
 	Mapper meta.RESTMapper
 
 	// AllowedHosts are the hosts that the URL of a webhook may have: "hook.example.com",
-	// "hook.example.com:8443", "*.example.com" for all subdomains, or "*". Empty by default:
-	// otherwise the author of a configuration could choose where objects are sent. Services do not
-	// need an entry.
+	// "hook.example.com:8443", "*.example.com" for all subdomains, or "*". Empty by default. Services
+	// do not need an entry.
 	AllowedHosts []string
 	// AllowedServices are the services that a webhook may have: "namespace/name" or "namespace/*".
 	// Nil allows all, an empty list allows none.
 	AllowedServices []string
 	// AllowedAddresses are addresses to which connections are allowed although they are loopback,
-	// link-local, multicast or of a cloud's metadata service. Addresses are checked when a
-	// connection is made, after name resolution. An entry of AllowedHosts for exactly such an
-	// address, or "localhost", allows it too. Addresses of proxies and from ResolveService are not
+	// link-local, multicast or of a cloud's metadata service. An entry of AllowedHosts for exactly such
+	// an address, or "localhost", allows it too. Addresses of proxies and from ResolveService are not
 	// checked, and neither are names that a proxy resolves.
 	AllowedAddresses []netip.Prefix
 
 	// Credentials returns the credentials for a server, host:port in lower case, such as
-	// "hook.prod.svc:443". It is called for each connection and each call. Defaults to anonymous
-	// calls: a token for every server in a configuration would not be secret.
+	// "hook.prod.svc:443". It is called for each connection and each call. Defaults to anonymous calls.
 	Credentials func(server string) Credentials
 	// RootCAs are the CAs for configurations without a CA bundle. Defaults to those of the system.
 	RootCAs *x509.CertPool
@@ -65,12 +63,10 @@ type Options struct {
 	// MaxBytes is the maximum size of an answer. Defaults to 8 MiB.
 	MaxBytes int64
 	// Retries is the maximum number of retries of a call. A call is retried if it never reached the
-	// server, or the answer was 429, or 503 with Retry-After. Other calls may have been handled,
-	// and are not retried. Defaults to 2; -1 means never.
+	// server, or the answer was 429, or 503 with Retry-After. Defaults to 2; -1 means never.
 	Retries int
-	// RetryDelay is the time before the first retry. It doubles with each retry, and Retry-After
-	// can make it longer. There is no retry if the timeout of the webhook would end first. Defaults
-	// to 100 ms.
+	// RetryDelay is the time before the first retry. It doubles with each retry, and Retry-After can
+	// make it longer. The timeout of the webhook includes retries. Defaults to 100 ms.
 	RetryDelay time.Duration
 
 	// MetricsRegisterer registers the metrics. Nil means no metrics.
@@ -93,18 +89,9 @@ func (Credentials) String() string { return "credentials" }
 func (Credentials) GoString() string { return "credentials" }
 
 func (o Options) withDefaults() Options {
-	if o.MaxBytes == 0 {
-		o.MaxBytes = interpreter.MaxBytes
-	}
-	switch {
-	case o.Retries == 0:
-		o.Retries = 2
-	case o.Retries < 0:
-		o.Retries = 0
-	}
-	if o.RetryDelay == 0 {
-		o.RetryDelay = 100 * time.Millisecond
-	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, interpreter.MaxBytes)
+	o.Retries = max(0, cmp.Or(o.Retries, 2))
+	o.RetryDelay = cmp.Or(o.RetryDelay, 100*time.Millisecond)
 	if o.Proxy == nil {
 		o.Proxy = http.ProxyFromEnvironment
 	}

@@ -46,40 +46,32 @@ type clientKey struct {
 	caBundle string
 }
 
-func newWebhook(protocol interpreter.Protocol, configuration, name string, seconds *int32) *webhook {
-	return &webhook{id: identify(configuration, name), protocol: protocol, timeout: timeout(seconds)}
+func newWebhook(configuration, name string, seconds *int32, field string, versions []string) *webhook {
+	w := &webhook{
+		id:      strings.ToValidUTF8(configuration+"/"+name, "\uFFFD"), // labels of metrics must be UTF-8
+		timeout: v1alpha1.DefaultTimeoutSeconds * time.Second,
+	}
+	if seconds != nil && *seconds > 0 {
+		w.timeout = time.Duration(*seconds) * time.Second
+	}
+	if !slices.Contains(versions, v1alpha1.Version) {
+		w.err = fmt.Errorf("%s are %q: must include %s", field, versions, v1alpha1.Version)
+	}
+	return w
 }
 
 func explorer(configuration string, w *v1alpha1.ResourceExploringWebhook) *webhook {
-	out := newWebhook(interpreter.ProtocolExplore, configuration, w.Name, w.TimeoutSeconds)
+	out := newWebhook(configuration, w.Name, w.TimeoutSeconds, "exploreReviewVersions", w.ExploreReviewVersions)
+	out.protocol = interpreter.ProtocolExplore
 	out.ignore = w.FailurePolicy != nil && *w.FailurePolicy == admissionregistrationv1.Ignore
-	out.negotiate("exploreReviewVersions", w.ExploreReviewVersions)
 	return out
 }
 
 func interpreting(configuration string, w *v1alpha1.ResourceInterpreterWebhook) *webhook {
-	out := newWebhook(interpreter.ProtocolInterpret, configuration, w.Name, w.TimeoutSeconds)
-	out.negotiate("interpreterContextVersions", w.InterpreterContextVersions)
+	versions := w.InterpreterContextVersions
+	out := newWebhook(configuration, w.Name, w.TimeoutSeconds, "interpreterContextVersions", versions)
+	out.protocol = interpreter.ProtocolInterpret
 	return out
-}
-
-// identify returns the name of a webhook. It is also a label in metrics, so it must be valid UTF-8.
-func identify(configuration, name string) string {
-	return strings.ToValidUTF8(configuration+"/"+name, "\uFFFD")
-}
-
-func timeout(seconds *int32) time.Duration {
-	if seconds == nil || *seconds < 1 {
-		return v1alpha1.DefaultTimeoutSeconds * time.Second
-	}
-	return time.Duration(*seconds) * time.Second
-}
-
-// negotiate sets an error unless the webhook accepts the only supported version.
-func (w *webhook) negotiate(field string, versions []string) {
-	if !slices.Contains(versions, v1alpha1.Version) {
-		w.err = fmt.Errorf("%s are %q: must include %s", field, versions, v1alpha1.Version)
-	}
 }
 
 // clientSource returns an existing client with the key, or makes one.
@@ -127,8 +119,7 @@ func (w *webhook) connect(o *Options, config admissionregistrationv1.WebhookClie
 				return
 			}
 		}
-		w.server = net.JoinHostPort(host, port)
-		w.target = target
+		w.server, w.target = net.JoinHostPort(host, port), target
 	default:
 		w.err = errors.New("clientConfig has neither url nor service")
 		return
@@ -149,7 +140,7 @@ func newClient(
 		config.RootCAs.AppendCertsFromPEM([]byte(k.caBundle))
 	}
 	transport := &http.Transport{
-		TLSClientConfig: config, DialContext: dialer(o, allowed), ForceAttemptHTTP2: true, DisableCompression: true,
+		TLSClientConfig: config, DialContext: dialer(o, checked(allowed)), ForceAttemptHTTP2: true, DisableCompression: true,
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second,
 		MaxIdleConnsPerHost: 100, MaxResponseHeaderBytes: 64 << 10,
 	}
@@ -179,7 +170,7 @@ func newClient(
 }
 
 func dialService(o *Options, namespace, name string, port int32) dialFunc {
-	dial := unchecked(o)
+	dial := dialer(o, nil)
 	return func(ctx context.Context, network, _ string) (net.Conn, error) {
 		address, err := o.ResolveService(ctx, namespace, name, port)
 		if err != nil {
