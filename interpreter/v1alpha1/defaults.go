@@ -7,12 +7,11 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// DefaultTimeoutSeconds is the time limit of a call, in seconds, if a configuration does not set
-// it.
-const DefaultTimeoutSeconds = 10
-
-// DefaultServicePort is the port of a service if a configuration does not set it.
-const DefaultServicePort = 443
+// Defaults of configurations.
+const (
+	DefaultTimeoutSeconds = 10  // the time limit of a call
+	DefaultServicePort    = 443 // the port of a service
+)
 
 // SetDefaults sets the defaults of unset fields: failurePolicy Fail, timeoutSeconds 10, scope * in
 // rules and port 443 of services.

@@ -18,8 +18,7 @@
 // # Configurations
 //
 // [CRDs] returns the CustomResourceDefinitions. Their schema rejects invalid objects with field
-// paths, and sets defaults. Without an API server, SetDefaults and Validate of both configurations
-// do the same. Validate also checks certificates, which a schema cannot.
+// paths, and sets defaults. Without an API server, SetDefaults and Validate do the same.
 //
 // Objects of this package are not safe for concurrent writes; use the DeepCopy methods.
 //

@@ -7,28 +7,17 @@ package v1alpha1
 // +kubebuilder:validation:Enum=ExploreReplica;ExploreStatus;ExplorePacking;ExploreReplicaRevising;ExploreRetaining;ExploreStatusAggregating;ExploreHealthy;ExploreDependencies;"*"
 type OperationType string
 
-// The operations of the Explore protocol.
+// The operations of the Explore protocol, with their names in the Interpret protocol.
 const (
-	// ExploreReplica requests the replicas that an object declares, and the requirements of each.
-	ExploreReplica OperationType = "ExploreReplica"
-	// ExploreStatus requests the status of an object that does not have it in .status.
-	ExploreStatus OperationType = "ExploreStatus"
-	// ExplorePacking requests the object as it is packed for a cluster.
-	ExplorePacking OperationType = "ExplorePacking"
-	// ExploreReplicaRevising requests the object with another number of replicas.
-	ExploreReplicaRevising OperationType = "ExploreReplicaRevising"
-	// ExploreRetaining requests the desired object with the fields that controllers of the cluster
-	// have set in the observed one.
-	ExploreRetaining OperationType = "ExploreRetaining"
-	// ExploreStatusAggregating requests the object with a status that combines those of the
-	// clusters.
-	ExploreStatusAggregating OperationType = "ExploreStatusAggregating"
-	// ExploreHealthy requests whether an object is healthy.
-	ExploreHealthy OperationType = "ExploreHealthy"
-	// ExploreDependencies requests the objects that must be sent to each cluster of an object.
-	ExploreDependencies OperationType = "ExploreDependencies"
-	// ExploreAll is all operations in a rule. No request has it.
-	ExploreAll OperationType = "*"
+	ExploreReplica           OperationType = "ExploreReplica"           // InterpretReplica
+	ExploreStatus            OperationType = "ExploreStatus"            // InterpretStatus
+	ExplorePacking           OperationType = "ExplorePacking"           // Prune
+	ExploreReplicaRevising   OperationType = "ExploreReplicaRevising"   // ReviseReplica
+	ExploreRetaining         OperationType = "ExploreRetaining"         // Retain
+	ExploreStatusAggregating OperationType = "ExploreStatusAggregating" // AggregateStatus
+	ExploreHealthy           OperationType = "ExploreHealthy"           // InterpretHealth
+	ExploreDependencies      OperationType = "ExploreDependencies"      // InterpretDependency
+	ExploreAll               OperationType = "*"                        // all operations, in a rule only
 )
 
 // InterpreterOperation is an operation of the Interpret protocol. The packages above this one use its names for both.
@@ -40,8 +29,8 @@ const (
 	// InterpreterOperationInterpretReplica requests the replicas that an object declares, and the
 	// requirements of each.
 	InterpreterOperationInterpretReplica InterpreterOperation = "InterpretReplica"
-	// InterpreterOperationInterpretComponent requests the parts of an object with several pod
-	// templates: their replicas and requirements. Explore has no such operation.
+	// InterpreterOperationInterpretComponent requests the replicas and the requirements of the parts of
+	// an object with several pod templates. Explore has no such operation.
 	InterpreterOperationInterpretComponent InterpreterOperation = "InterpretComponent"
 	// InterpreterOperationReviseReplica requests the object with another number of replicas.
 	InterpreterOperationReviseReplica InterpreterOperation = "ReviseReplica"

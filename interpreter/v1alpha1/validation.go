@@ -23,13 +23,9 @@ import (
 // Defaults need not be set. It checks everything that the schema of the CRD checks, and fields that
 // a schema cannot check, such as certificates.
 func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
-	errs := validateWebhooks(c.Webhooks)
 	names := map[string]bool{}
-	for i := 0; i < len(c.Webhooks) && len(errs) < maxErrors; i++ {
-		w, path := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
-		errs = append(errs, validateName(w.Name, names, path.Child("name"))...)
-		errs = append(errs, validateClientConfig(&w.ClientConfig, path.Child("clientConfig"))...)
-		errs = append(errs, validateTimeout(w.TimeoutSeconds, path.Child("timeoutSeconds"))...)
+	return validateWebhooks(c.Webhooks, func(w *ResourceExploringWebhook, path *field.Path) field.ErrorList {
+		errs := validateCommon(w.Name, names, &w.ClientConfig, w.TimeoutSeconds, path)
 		errs = append(errs, validateVersions(w.ExploreReviewVersions, path.Child("exploreReviewVersions"))...)
 		if w.FailurePolicy != nil {
 			known := []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail, admissionregistrationv1.Ignore}
@@ -37,35 +33,22 @@ func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 				errs = append(errs, field.NotSupported(path.Child("failurePolicy"), *w.FailurePolicy, known))
 			}
 		}
-		errs = append(errs, validateCount(len(w.Rules), maxRules, path.Child("rules"))...)
-		for j := 0; j < len(w.Rules) && len(errs) < maxErrors; j++ {
-			errs = append(errs, validateResourceRule(&w.Rules[j], path.Child("rules").Index(j))...)
-		}
-	}
-	return errs[:min(len(errs), maxErrors)]
+		return append(errs, validateEach(w.Rules, maxRules, path.Child("rules"), validateResourceRule)...)
+	})
 }
 
-// Validate returns the first 10,000 errors of a configuration, with the path of each field.
-// Defaults need not be set. It checks everything that the schema of the CRD checks, and fields that
-// a schema cannot check, such as certificates.
+// Validate returns the first 10,000 errors of a configuration, as that of
+// [ResourceExploringWebhookConfiguration] does.
 func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
-	errs := validateWebhooks(c.Webhooks)
 	names := map[string]bool{}
-	for i := 0; i < len(c.Webhooks) && len(errs) < maxErrors; i++ {
-		w, path := &c.Webhooks[i], field.NewPath("webhooks").Index(i)
-		errs = append(errs, validateName(w.Name, names, path.Child("name"))...)
-		errs = append(errs, validateClientConfig(&w.ClientConfig, path.Child("clientConfig"))...)
-		errs = append(errs, validateTimeout(w.TimeoutSeconds, path.Child("timeoutSeconds"))...)
+	return validateWebhooks(c.Webhooks, func(w *ResourceInterpreterWebhook, path *field.Path) field.ErrorList {
+		errs := validateCommon(w.Name, names, &w.ClientConfig, w.TimeoutSeconds, path)
 		errs = append(errs, validateVersions(w.InterpreterContextVersions, path.Child("interpreterContextVersions"))...)
-		errs = append(errs, validateCount(len(w.Rules), maxRules, path.Child("rules"))...)
-		for j := 0; j < len(w.Rules) && len(errs) < maxErrors; j++ {
-			errs = append(errs, validateKindRule(&w.Rules[j], path.Child("rules").Index(j))...)
-		}
-	}
-	return errs[:min(len(errs), maxErrors)]
+		return append(errs, validateEach(w.Rules, maxRules, path.Child("rules"), validateKindRule)...)
+	})
 }
 
-// Limits of the CRDs. Validate checks everything that their schema checks, and more.
+// Limits of the CRDs.
 const (
 	maxWebhooks   = 128
 	maxRules      = 64
@@ -80,11 +63,37 @@ const (
 // maxErrors bounds the memory of the errors.
 const maxErrors = 10_000
 
-func validateWebhooks[W any](webhooks []W) field.ErrorList {
+func validateWebhooks[W any](webhooks []W, validate func(*W, *field.Path) field.ErrorList) field.ErrorList {
+	path := field.NewPath("webhooks")
 	if webhooks == nil {
-		return field.ErrorList{field.Required(field.NewPath("webhooks"), "a list, which may be empty")}
+		return field.ErrorList{field.Required(path, "a list, which may be empty")}
 	}
-	return validateCount(len(webhooks), maxWebhooks, field.NewPath("webhooks"))
+	errs := validateEach(webhooks, maxWebhooks, path, validate)
+	return errs[:min(len(errs), maxErrors)]
+}
+
+// validateEach stops after maxErrors.
+func validateEach[E any](
+	list []E, most int, path *field.Path, validate func(*E, *field.Path) field.ErrorList,
+) field.ErrorList {
+	errs := validateCount(len(list), most, path)
+	for i := 0; i < len(list) && len(errs) < maxErrors; i++ {
+		errs = append(errs, validate(&list[i], path.Index(i))...)
+	}
+	return errs
+}
+
+// validateCommon checks the fields of both protocols. It adds the name to names.
+func validateCommon(
+	name string, names map[string]bool, client *admissionregistrationv1.WebhookClientConfig, timeout *int32,
+	path *field.Path,
+) field.ErrorList {
+	errs := validateName(name, names, path.Child("name"))
+	errs = append(errs, validateClientConfig(client, path.Child("clientConfig"))...)
+	if timeout != nil && (*timeout < 1 || *timeout > 30) {
+		errs = append(errs, field.Invalid(path.Child("timeoutSeconds"), *timeout, "must be between 1 and 30 seconds"))
+	}
+	return errs
 }
 
 func validateCount(n, most int, path *field.Path) field.ErrorList {
@@ -205,13 +214,6 @@ func validateService(s *admissionregistrationv1.ServiceReference, path *field.Pa
 func plainPath(p string) bool {
 	return strings.HasPrefix(p, "/") && !strings.ContainsAny(p, "?#%") &&
 		strings.TrimSuffix(gopath.Clean(p), "/") == strings.TrimSuffix(p, "/")
-}
-
-func validateTimeout(seconds *int32, path *field.Path) field.ErrorList {
-	if seconds != nil && (*seconds < 1 || *seconds > 30) {
-		return field.ErrorList{field.Invalid(path, *seconds, "must be between 1 and 30 seconds")}
-	}
-	return nil
 }
 
 func validateVersions(versions []string, path *field.Path) field.ErrorList {
