@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 
 	"github.com/spokewire/sdk-go/interpreter"
@@ -18,11 +17,9 @@ import (
 
 // BadAnswer is an answer that a caller must reject.
 type BadAnswer struct {
-	Name string
-	// Operation is the operation of the request.
-	Operation interpreter.Operation
-	// Protocols are the protocols in which the answer is possible.
-	Protocols []interpreter.Protocol
+	Name      string
+	Operation interpreter.Operation  // of the request
+	Protocols []interpreter.Protocol // in which the answer is possible
 	// response is the content of the member response, or the whole body if it begins with !. %s is
 	// replaced by the UID.
 	response string
@@ -88,6 +85,3 @@ func (b BadAnswer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"response":%s}`, review.Kind, review.APIVersion, answer)
 }
-
-// serve runs the answer behind TLS.
-func (b BadAnswer) serve() *httptest.Server { return httptest.NewTLSServer(b) }

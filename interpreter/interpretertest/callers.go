@@ -5,6 +5,7 @@ package interpretertest
 
 import (
 	"encoding/pem"
+	"net/http/httptest"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,7 +24,7 @@ func CheckCaller(
 	for _, bad := range BadAnswers() {
 		for _, protocol := range bad.Protocols {
 			t.Run(string(protocol)+"/"+bad.Name, func(t *testing.T) {
-				server := bad.serve()
+				server := httptest.NewTLSServer(bad)
 				defer server.Close()
 				ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 				target := newCaller(t, everything(protocol, server.URL, ca, false))

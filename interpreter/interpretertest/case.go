@@ -23,19 +23,13 @@ type Case struct {
 	Name   string `json:"name"`
 	Reason string `json:"reason,omitempty"`
 
-	// Operation is the operation, by its name in the Interpret protocol.
-	Operation interpreter.Operation `json:"operation"`
-	// Object is the object of the query.
-	Object map[string]any `json:"object"`
-	// Observed is the object on the cluster, for Retain.
-	Observed map[string]any `json:"observed,omitempty"`
-	// Replicas is the number to set, for ReviseReplica.
-	Replicas int32 `json:"replicas,omitempty"`
-	// Statuses are the statuses to aggregate, for AggregateStatus.
-	Statuses []interpreter.AggregatedStatusItem `json:"statuses,omitempty"`
-
-	// Want is the expected answer.
-	Want Want `json:"want"`
+	// The other fields are those of an [interpreter.Query], and its expected answer.
+	Operation interpreter.Operation              `json:"operation"`
+	Object    map[string]any                     `json:"object"`
+	Observed  map[string]any                     `json:"observed,omitempty"`
+	Replicas  int32                              `json:"replicas,omitempty"`
+	Statuses  []interpreter.AggregatedStatusItem `json:"statuses,omitempty"`
+	Want      Want                               `json:"want"`
 }
 
 // Want is an expected answer. One of its fields is set, or Replicas and Requirements.
@@ -51,8 +45,8 @@ type Want struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Load reads the cases of a file. It returns an error for an unknown field, and for a case without
-// name, operation or object.
+// Load reads the cases of a file. Unknown fields, and cases without name, operation or object are
+// errors.
 func Load(path string) ([]Case, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -87,8 +81,7 @@ func (c *Case) read(document yamldoc.Document) error {
 	return decoder.Decode(c)
 }
 
-// query returns the query of a case. Its numbers have the types of decoded objects of an API
-// server.
+// query returns the query of a case, with the numbers of objects of an API server.
 func (c *Case) query() (interpreter.Query, error) {
 	q := interpreter.Query{Operation: c.Operation, Replicas: c.Replicas, Statuses: c.Statuses}
 	var err error
@@ -111,8 +104,8 @@ func object(content map[string]any) (*unstructured.Unstructured, error) {
 	return u, err
 }
 
-// Check sends the query of a case to a target, for code outside of tests. It returns the difference
-// to the expected answer, or an empty text.
+// Check returns the difference between the answer of a target and the expected one, or "". It is for
+// code outside of tests.
 func Check(ctx context.Context, target interpreter.Interpreter, c Case) string {
 	q, err := c.query()
 	if err != nil {
