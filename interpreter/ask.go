@@ -28,33 +28,22 @@ type Interpreter interface {
 
 // Query is a question about an object.
 type Query struct {
-	// Operation is the operation.
 	Operation Operation
-	// Object is the object of the query. Required, with apiVersion and kind.
-	Object *unstructured.Unstructured
-	// Observed is the object on the cluster. Required for Retain.
-	Observed *unstructured.Unstructured
-	// Replicas is the number of replicas to set, for ReviseReplica.
-	Replicas int32
-	// Statuses are the statuses to aggregate, for AggregateStatus.
-	Statuses []AggregatedStatusItem
+	Object    *unstructured.Unstructured // required, with apiVersion and kind
+	Observed  *unstructured.Unstructured // the object on the cluster, required for Retain
+	Replicas  int32                      // to set, for ReviseReplica
+	Statuses  []AggregatedStatusItem     // to aggregate, for AggregateStatus
 }
 
 // Answer is the result of [Interpreter].Interpret. The operation decides which fields are set.
 type Answer struct {
-	// Replicas and Requirements answer InterpretReplica. Requirements may be nil.
-	Replicas     int32
-	Requirements *ReplicaRequirements
-	// Components answers InterpretComponent.
-	Components []Component
-	// Object answers ReviseReplica, Retain, AggregateStatus and Prune: a new object.
-	Object *unstructured.Unstructured
-	// Dependencies answers InterpretDependency.
-	Dependencies []DependentObjectReference
-	// Status answers InterpretStatus.
-	Status *runtime.RawExtension
-	// Healthy answers InterpretHealth.
-	Healthy bool
+	Replicas     int32                      // InterpretReplica
+	Requirements *ReplicaRequirements       // InterpretReplica, may be nil
+	Components   []Component                // InterpretComponent
+	Object       *unstructured.Unstructured // ReviseReplica, Retain, AggregateStatus and Prune: a new object
+	Dependencies []DependentObjectReference // InterpretDependency
+	Status       *runtime.RawExtension      // InterpretStatus
+	Healthy      bool                       // InterpretHealth
 }
 
 // Request returns the query as a request. The error is a [*RequestError].
@@ -76,17 +65,16 @@ func (q *Query) Request(p Protocol, uid types.UID) (*Request, error) {
 	r.UID, r.Operation = uid, q.Operation
 	r.Kind = metav1.GroupVersionKind(q.Object.GroupVersionKind())
 	r.Name, r.Namespace = q.Object.GetName(), q.Object.GetNamespace()
-	raw, err := json.Marshal(q.Object)
-	if err != nil {
+	var err error
+	if r.Object.Raw, err = json.Marshal(q.Object); err != nil {
 		return bad("Query.Object", "cannot be encoded", err)
 	}
-	r.Object.Raw = raw
 	switch q.Operation {
 	case v1alpha1.InterpreterOperationRetain:
-		if raw, err = json.Marshal(q.Observed); err != nil {
+		r.ObservedObject = &runtime.RawExtension{}
+		if r.ObservedObject.Raw, err = json.Marshal(q.Observed); err != nil {
 			return bad("Query.Observed", "cannot be encoded", err)
 		}
-		r.ObservedObject = &runtime.RawExtension{Raw: raw}
 	case v1alpha1.InterpreterOperationReviseReplica:
 		r.DesiredReplicas = &q.Replicas
 	case v1alpha1.InterpreterOperationAggregateStatus:
@@ -169,9 +157,8 @@ func (a Ask) Components(ctx context.Context, object *unstructured.Unstructured) 
 func (a Ask) Revise(
 	ctx context.Context, object *unstructured.Unstructured, replicas int32,
 ) (*unstructured.Unstructured, error) {
-	return a.object(ctx, Query{
-		Operation: v1alpha1.InterpreterOperationReviseReplica, Object: object, Replicas: replicas,
-	})
+	q := Query{Operation: v1alpha1.InterpreterOperationReviseReplica, Object: object, Replicas: replicas}
+	return a.object(ctx, q)
 }
 
 // Retain returns the desired object with the fields that controllers of the cluster have set in the
@@ -186,9 +173,8 @@ func (a Ask) Retain(
 func (a Ask) AggregateStatus(
 	ctx context.Context, object *unstructured.Unstructured, statuses []AggregatedStatusItem,
 ) (*unstructured.Unstructured, error) {
-	return a.object(ctx, Query{
-		Operation: v1alpha1.InterpreterOperationAggregateStatus, Object: object, Statuses: statuses,
-	})
+	q := Query{Operation: v1alpha1.InterpreterOperationAggregateStatus, Object: object, Statuses: statuses}
+	return a.object(ctx, q)
 }
 
 // Dependencies returns the objects that must be sent to each cluster of the object.

@@ -18,10 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/internal/cabundle"
 )
 
-// certificates reads the server's certificate, and the CA of its clients, at each handshake. It
-// compares the content of files, so the way to replace them does not matter. If the files are
-// invalid, for example because only one of a pair is replaced, the previous certificate or CA stays
-// in use.
+// certificates reads the server's certificate, and the CA of its clients, at each handshake. While the
+// files are invalid, for example because only one of a pair is replaced, the previous ones stay in use.
 type certificates struct {
 	certFile, keyFile, clientCAFile string
 	logger                          klog.Logger
@@ -36,24 +34,21 @@ type certificates struct {
 }
 
 func newCertificates(o *ServerOptions) *certificates {
-	c := &certificates{
+	return &certificates{
 		certFile: filepath.Join(o.CertDir, o.CertName), keyFile: filepath.Join(o.CertDir, o.KeyName),
 		clientCAFile: o.ClientCAFile, metrics: newCertificateMetrics(o.MetricsRegisterer),
 	}
-	return c
 }
 
-// load reads all files for the first time. It returns an error if one is missing or invalid.
+// load reads all files for the first time.
 func (c *certificates) load() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.readPair(); err != nil {
-		return err
+	err := c.readPair()
+	if err == nil && c.clientCAFile != "" {
+		err = c.readClients()
 	}
-	if c.clientCAFile == "" {
-		return nil
-	}
-	return c.readClients()
+	return err
 }
 
 // config returns the server's TLS configuration.
@@ -68,8 +63,7 @@ func (c *certificates) config() *tls.Config {
 	}
 	// A resumed session would keep the client certificates of its first handshake.
 	config.SessionTicketsDisabled = true
-	// Probes need no certificate, so the handshake verifies none. checkClient verifies each request
-	// to a handler.
+	// Probes need no certificate. checkClient verifies those of requests to handlers.
 	config.ClientAuth = tls.RequestClientCert
 	each := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -100,8 +94,8 @@ func (c *certificates) currentClients() *x509.CertPool {
 	return c.clients
 }
 
-// checkClient returns an error if a client must not send requests. It is called for each request,
-// since a connection may be older than the CA.
+// checkClient returns an error if a client must not send requests. It is called for each request: a
+// connection may be older than the CA.
 func (c *certificates) checkClient(state *tls.ConnectionState) error {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return errors.New("a client certificate is required")
@@ -122,17 +116,16 @@ func (c *certificates) checkClient(state *tls.ConnectionState) error {
 	return nil
 }
 
-// news returns an error, or nil if told has its text already. It stores the text in told, or clears
-// told without an error.
+// news returns err, or nil if its text is the one in told. It stores the text, or "" without an error.
 func news(told *string, err error) error {
-	text := ""
+	before := *told
+	*told = ""
 	if err != nil {
-		text = err.Error()
+		*told = err.Error()
 	}
-	if text == *told {
+	if *told == before {
 		return nil
 	}
-	*told = text
 	return err
 }
 

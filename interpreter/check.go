@@ -12,8 +12,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// check returns the first mistake in a response to an operation, or nil. It is called before a
-// response is sent and after one was received.
+// check returns the first mistake in a response to an operation, or nil.
 func (r *Response) check(p Protocol, operation Operation) *AnswerError {
 	if !r.Successful {
 		if r.Status == nil || r.Status.Message == "" && r.Status.Code == 0 {
@@ -24,7 +23,12 @@ func (r *Response) check(p Protocol, operation Operation) *AnswerError {
 	}
 	switch operation {
 	case v1alpha1.InterpreterOperationInterpretReplica:
-		return r.checkReplicas()
+		switch {
+		case r.Replicas == nil:
+			return missing("response.replicas")
+		case *r.Replicas < 0:
+			return invalid("response.replicas", "is %d: it must not be negative", *r.Replicas)
+		}
 	case v1alpha1.InterpreterOperationInterpretComponent:
 		return r.checkComponents()
 	case v1alpha1.InterpreterOperationInterpretDependency:
@@ -42,7 +46,6 @@ func (r *Response) check(p Protocol, operation Operation) *AnswerError {
 	return nil
 }
 
-// statusField returns the name of the field that has the status of an object in a protocol.
 func statusField(p Protocol) string {
 	if p == ProtocolExplore {
 		return "response.status"
@@ -56,16 +59,6 @@ func missing(field string) *AnswerError {
 
 func invalid(field, detail string, args ...any) *AnswerError {
 	return &AnswerError{Problem: ProblemInvalidField, Field: field, Detail: fmt.Sprintf(detail, args...)}
-}
-
-func (r *Response) checkReplicas() *AnswerError {
-	switch {
-	case r.Replicas == nil:
-		return missing("response.replicas")
-	case *r.Replicas < 0:
-		return invalid("response.replicas", "is %d: it must not be negative", *r.Replicas)
-	}
-	return nil
 }
 
 func (r *Response) checkStatus(field string) *AnswerError {

@@ -24,16 +24,11 @@ var (
 
 // RequestError describes an invalid request.
 type RequestError struct {
-	// Code is the HTTP status of the answer.
-	Code int
-	// UID is the UID of the request, if it could be read.
-	UID types.UID
-	// Field is the invalid part of the request, or empty for the request as a whole.
-	Field string
-	// Problem is the mistake, and what to do.
-	Problem string
-	// Err is the cause, or nil.
-	Err error
+	Code    int       // the HTTP status of the answer
+	UID     types.UID // of the request, if it could be read
+	Field   string    // the invalid part, or empty for the request as a whole
+	Problem string    // the mistake, and what to do
+	Err     error     // the cause, or nil
 }
 
 // Error returns field, problem and cause.
@@ -85,12 +80,9 @@ const (
 // AnswerError describes an invalid answer.
 type AnswerError struct {
 	Problem Problem
-	// Field is the invalid part of the answer.
-	Field string
-	// Detail is the mistake.
-	Detail string
-	// Err is the cause, or nil.
-	Err error
+	Field   string // the invalid part of the answer
+	Detail  string // the mistake
+	Err     error  // the cause, or nil
 }
 
 // Error returns field, detail and cause.
@@ -107,10 +99,8 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 
 // RefusedError is a valid answer to a request that failed.
 type RefusedError struct {
-	// Code is like an HTTP status.
-	Code int32
-	// Message is the message of the webhook.
-	Message string
+	Code    int32  // like an HTTP status
+	Message string // the message of the webhook
 }
 
 // Error returns code and message.

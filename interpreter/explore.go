@@ -36,8 +36,7 @@ func interpretRequest(e *v1alpha1.ExploreRequest) v1alpha1.ResourceInterpreterRe
 	}
 }
 
-// unknownExplore returns an unknown operation for a name that Explore does not have. Names of
-// Interpret get a prefix: they are invalid in an ExploreReview.
+// unknownExplore returns an unknown operation: a name of Interpret gets a prefix.
 func unknownExplore(o v1alpha1.OperationType) Operation {
 	if Operation(o).Known() {
 		return Operation("Explore:" + o)

@@ -4,6 +4,7 @@
 package interpreter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,9 +29,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/bodies"
 )
 
-// Defaults of [HandlerOptions]. A configuration cannot set a longer timeout.
 const (
-	defaultTimeout       = 30 * time.Second
+	defaultTimeout       = 30 * time.Second // the longest timeout of a configuration
 	defaultMaxConcurrent = 100
 )
 
@@ -41,23 +41,21 @@ type HandlerOptions struct {
 	Name string
 	// MaxBytes is the maximum size of a request body. Defaults to 8 MiB.
 	//
-	// All bodies together, including incomplete ones, use at most 128 MiB of memory, or twice
-	// MaxBytes if that is more. Each uses at most twice the bytes that have arrived, at least 4
-	// KiB, or a reused buffer of up to 256 KiB. A body is answered with 429 if no memory is left.
-	// Bodies of more than 32 KiB use at most three quarters of the memory, and those of one address
-	// at most half.
+	// All bodies together use at most 128 MiB of memory, or twice MaxBytes if that is more. Each uses
+	// at most twice the bytes that have arrived, or a reused buffer of up to 256 KiB. A body is
+	// answered with 429 if no memory is left. Bodies of more than 32 KiB use at most three quarters of
+	// the memory, and those of one address at most half.
 	MaxBytes int64
-	// MaxConcurrent is the limit of concurrent requests. Further requests are answered with 429 and
-	// Retry-After, before their bodies are read if possible. A request counts when its body has
-	// arrived. Defaults to 100.
+	// MaxConcurrent is the limit of concurrent requests. A request counts when its body has arrived.
+	// Further requests are answered with 429 and Retry-After. Defaults to 100.
 	MaxConcurrent int
-	// Timeout is the time limit of the handler. It starts when the head of the request was read. A
-	// body that has not arrived by then is answered with 408, and its connection is closed. The
-	// shortest of Timeout, the timeout in the query of the request and, for the body, the server's
-	// ReadTimeout applies. If the handler has not returned by then, the request is answered with
-	// 504. The handler counts for MaxConcurrent until it returns. If the [http.ResponseController]
-	// of the server cannot set read deadlines, for example inside an [http.TimeoutHandler], only
-	// ReadTimeout ends an incomplete body. Defaults to 30 s.
+	// Timeout is the time limit of the handler. It starts when the head of the request was read. The
+	// timeout in the query of the request and, for the body, the server's ReadTimeout apply if they are
+	// shorter. A body that has not arrived by then is answered with 408, and its connection is closed.
+	// If the handler has not returned, the request is answered with 504, and the handler counts for
+	// MaxConcurrent until it returns. If the [http.ResponseController] of the server cannot set read
+	// deadlines, for example inside an [http.TimeoutHandler], only ReadTimeout ends an incomplete body.
+	// Defaults to 30 s.
 	Timeout time.Duration
 	// MetricsRegisterer registers the metrics. Handlers with different names may share one. Nil
 	// means no metrics.
@@ -65,10 +63,7 @@ type HandlerOptions struct {
 }
 
 func (o HandlerOptions) withDefaults() HandlerOptions {
-	if o.Name == "" {
-		o.Name = "default"
-	}
-	o.Name = strings.ToValidUTF8(o.Name, "\uFFFD") // labels of metrics must be UTF-8
+	o.Name = strings.ToValidUTF8(cmp.Or(o.Name, "default"), "\uFFFD") // labels of metrics must be UTF-8
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = MaxBytes
 	}
@@ -81,9 +76,8 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 	return o
 }
 
-// NewHandler returns an HTTP handler that answers requests of both protocols with h, in the
-// protocol of each request. It can be used with any mux, and with controller-runtime's webhook
-// server.
+// NewHandler returns an HTTP handler that answers requests of both protocols with h, for any mux and
+// for controller-runtime's webhook server.
 //
 // The answer to an invalid request is a metav1.Status with the reason, and one of these HTTP
 // statuses:
@@ -105,7 +99,7 @@ func NewHandler(h Handler, options HandlerOptions) http.Handler {
 	}
 }
 
-// places limits concurrent requests. A request uses a place until its handler returns.
+// places limits concurrent requests.
 type places struct {
 	taken   chan struct{}
 	overdue atomic.Int64 // places of handlers that run on after their timeout
@@ -123,12 +117,9 @@ func (p *places) take() bool {
 	}
 }
 
-func (p *places) leave() { <-p.taken }
-
-// full reports whether take would fail.
+func (p *places) leave()     { <-p.taken }
 func (p *places) full() bool { return len(p.taken) == cap(p.taken) }
 
-// none returns the error for a request without a place.
 func (p *places) none() error {
 	problem := fmt.Sprintf("%d requests are in progress, which is the limit", cap(p.taken))
 	if overdue := p.overdue.Load(); overdue > 0 {
@@ -153,13 +144,11 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	operation, code = e.serve(w, r)
 }
 
-// serve returns the labels of the metrics: the operation, or empty without a valid operation, and
-// the code of the answer.
+// serve returns the operation, or "" without a valid one, and the code of the answer.
 func (e *endpoint) serve(w http.ResponseWriter, r *http.Request) (Operation, int) {
 	ctx, cancel := context.WithTimeout(r.Context(), e.timeout(r.URL))
 	defer cancel()
-	// The deadline is for this request only: net/http resets it for the next request on the
-	// connection. If it is not supported, the server's own deadline applies.
+	// net/http resets the deadline for the next request on the connection.
 	_ = http.NewResponseController(w).SetReadDeadline(readUntil(ctx))
 	if e.places.full() {
 		return "", e.refuse(w, r, e.places.none()) // before the body is read
@@ -213,9 +202,8 @@ func (h *held) release() {
 	*h = nil
 }
 
-// answer calls the handler, and returns its response, or a failure if ctx ends first. In that case
-// the resources of the request are released when the handler returns: it still uses the memory of
-// the body, and the number of running handlers stays bounded.
+// answer calls the handler, and returns its response, or a failure if ctx ends first. Then the resources
+// of the request are released when the handler returns, which still uses the body.
 func (e *endpoint) answer(ctx context.Context, request *Request, h *held) Response {
 	answered, all := make(chan Response), *h
 	go func() {
@@ -241,9 +229,8 @@ func (e *endpoint) answer(ctx context.Context, request *Request, h *held) Respon
 	return Errored(http.StatusGatewayTimeout, errors.New("the handler did not answer in time"))
 }
 
-// guard calls a handler, and turns a panic into a failed response. The value of a panic may have
-// parts of the object, so only its type is logged, unless it is a runtime error. The stack has no
-// such parts.
+// guard calls a handler, and turns a panic into a failed response. The value of a panic may have parts
+// of the object, so only its type is logged, unless it is a runtime error.
 func guard(ctx context.Context, h Handler, r Request) (response Response) {
 	defer func() {
 		problem := recover()
@@ -270,54 +257,52 @@ func guard(ctx context.Context, h Handler, r Request) (response Response) {
 	return response
 }
 
-// timeout returns the timeout in the query of the request, or that of the options if it is shorter
-// or the query has no valid one.
+// timeout returns the shorter one of the timeouts in the query of the request and in the options.
 func (e *endpoint) timeout(u *url.URL) time.Duration {
-	if u.RawQuery == "" {
-		return e.options.Timeout
+	if u.RawQuery != "" { // u.Query allocates
+		if asked, err := time.ParseDuration(u.Query().Get("timeout")); err == nil && asked > 0 {
+			return min(asked, e.options.Timeout)
+		}
 	}
-	asked, err := time.ParseDuration(u.Query().Get("timeout"))
-	if err != nil || asked <= 0 {
-		return e.options.Timeout
-	}
-	return min(asked, e.options.Timeout)
+	return e.options.Timeout
 }
 
 // read checks the HTTP request and reads its body.
 func (e *endpoint) read(b *bodies.Buffer, w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodPost {
+	bad := func(code int, problem string, args ...any) error {
+		return &RequestError{Code: code, Problem: fmt.Sprintf(problem, args...)}
+	}
+	tooLarge := func() error {
+		return bad(http.StatusRequestEntityTooLarge, "the body is over the limit of %d bytes", e.options.MaxBytes)
+	}
+	contentType, coding := r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding")
+	switch {
+	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		return &RequestError{Code: http.StatusMethodNotAllowed,
-			Problem: fmt.Sprintf("the method is %s: expected POST", r.Method)}
-	}
-	if !isJSON(r.Header.Get("Content-Type")) {
-		return &RequestError{Code: http.StatusUnsupportedMediaType,
-			Problem: fmt.Sprintf("the content type is %q: expected application/json", r.Header.Get("Content-Type"))}
-	}
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return &RequestError{Code: http.StatusUnsupportedMediaType,
-			Problem: fmt.Sprintf("the content encoding is %q: the body must not be compressed", coding)}
-	}
-	tooLarge := &RequestError{Code: http.StatusRequestEntityTooLarge,
-		Problem: fmt.Sprintf("the body is over the limit of %d bytes", e.options.MaxBytes)}
-	if r.ContentLength > e.options.MaxBytes {
+		return bad(http.StatusMethodNotAllowed, "the method is %s: expected POST", r.Method)
+	case !isJSON(contentType):
+		return bad(http.StatusUnsupportedMediaType, "the content type is %q: expected application/json", contentType)
+	case coding != "" && coding != "identity":
+		return bad(http.StatusUnsupportedMediaType,
+			"the content encoding is %q: the body must not be compressed", coding)
+	case r.ContentLength > e.options.MaxBytes:
 		w.Header().Set("Connection", "close") // the body will not be read
-		return tooLarge
+		return tooLarge()
 	}
-	if err := b.Fill(http.MaxBytesReader(w, r.Body, e.options.MaxBytes), r.ContentLength); err != nil {
-		var limit *http.MaxBytesError
-		switch {
-		case errors.As(err, &limit):
-			return tooLarge
-		case errors.Is(err, bodies.ErrNoMemory):
-			return &RequestError{Code: http.StatusTooManyRequests, Problem: fmt.Sprintf(
-				"the bodies of requests use %d bytes, which is the limit: try again", e.memory.bodies.Limit())}
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return &RequestError{Code: http.StatusRequestTimeout, Problem: "the body has not arrived in time"}
-		}
-		return &RequestError{Code: http.StatusBadRequest, Problem: "read body", Err: err}
+	err := b.Fill(http.MaxBytesReader(w, r.Body, e.options.MaxBytes), r.ContentLength)
+	var limit *http.MaxBytesError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &limit):
+		return tooLarge()
+	case errors.Is(err, bodies.ErrNoMemory):
+		return bad(http.StatusTooManyRequests,
+			"the bodies of requests use %d bytes, which is the limit: try again", e.memory.bodies.Limit())
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return bad(http.StatusRequestTimeout, "the body has not arrived in time")
 	}
-	return nil
+	return &RequestError{Code: http.StatusBadRequest, Problem: "read body", Err: err}
 }
 
 func isJSON(contentType string) bool {
@@ -353,7 +338,7 @@ func (e *endpoint) write(w http.ResponseWriter, r *http.Request, request *Reques
 	return code
 }
 
-// refuse answers an invalid or rejected request with an error, and returns the code.
+// refuse answers an invalid or rejected request, and returns the code.
 func (e *endpoint) refuse(w http.ResponseWriter, r *http.Request, err error) int {
 	request := &RequestError{Code: http.StatusBadRequest}
 	errors.As(err, &request)

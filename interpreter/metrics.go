@@ -4,6 +4,7 @@
 package interpreter
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// handlerMetrics are the metrics of all handlers with one registerer. The methods do nothing on
-// nil.
+// prefix is the prefix of all metrics.
+const prefix = "spokewire_interpreter_server_"
+
+// handlerMetrics are the metrics of all handlers with one registerer. Nil means no metrics.
 type handlerMetrics struct {
 	requests *prometheus.CounterVec
 	seconds  *prometheus.HistogramVec
@@ -23,24 +26,22 @@ func newHandlerMetrics(registerer prometheus.Registerer) *handlerMetrics {
 	if registerer == nil {
 		return nil
 	}
-	name := func(s string) string { return "spokewire_interpreter_server_" + s }
 	return &handlerMetrics{
 		requests: registered(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: name("requests_total"),
+			Name: prefix + "requests_total",
 			Help: "Requests by handler, operation (none if invalid or rejected) and code of the answer.",
 		}, []string{"handler", "operation", "code"})),
 		seconds: registered(registerer, prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: name("request_seconds"), Help: "Duration of requests, in seconds.",
+			Name: prefix + "request_seconds", Help: "Duration of requests, in seconds.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"handler"})),
 		inFlight: registered(registerer, prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: name("requests_in_flight"), Help: "Requests that are being read or answered.",
+			Name: prefix + "requests_in_flight", Help: "Requests that are being read or answered.",
 		}, []string{"handler"})),
 	}
 }
 
-// registered registers a collector, or returns the one that another handler has registered. If c
-// cannot be registered for another reason, it is returned but not exported.
+// registered registers a collector, or returns the one that another handler has registered.
 func registered[C prometheus.Collector](registerer prometheus.Registerer, c C) C {
 	var already prometheus.AlreadyRegisteredError
 	if err := registerer.Register(c); errors.As(err, &already) {
@@ -61,15 +62,12 @@ func (m *handlerMetrics) begin(handler string) func(operation Operation, code in
 	inFlight.Inc()
 	return func(operation Operation, code int) {
 		inFlight.Dec()
-		if operation == "" {
-			operation = "none"
-		}
-		m.requests.WithLabelValues(handler, string(operation), strconv.Itoa(code)).Inc()
+		m.requests.WithLabelValues(handler, string(cmp.Or(operation, "none")), strconv.Itoa(code)).Inc()
 		m.seconds.WithLabelValues(handler).Observe(time.Since(began).Seconds())
 	}
 }
 
-// certificateMetrics are the metrics of the server's certificate.
+// certificateMetrics are the metrics of the server's certificate. Nil means no metrics.
 type certificateMetrics struct {
 	reloads *prometheus.CounterVec
 	expiry  prometheus.Gauge
@@ -79,13 +77,12 @@ func newCertificateMetrics(registerer prometheus.Registerer) *certificateMetrics
 	if registerer == nil {
 		return nil
 	}
-	name := func(s string) string { return "spokewire_interpreter_server_" + s }
 	return &certificateMetrics{
 		reloads: registered(registerer, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: name("certificate_reloads_total"), Help: "Certificates read from changed files, by result.",
+			Name: prefix + "certificate_reloads_total", Help: "Certificates read from changed files, by result.",
 		}, []string{"result"})),
 		expiry: registered(registerer, prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: name("certificate_expiry_timestamp_seconds"), Help: "Expiry of the served certificate, in Unix seconds.",
+			Name: prefix + "certificate_expiry_timestamp_seconds", Help: "Expiry of the served certificate, in Unix seconds.",
 		})),
 	}
 }

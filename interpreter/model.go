@@ -38,9 +38,8 @@ type Request struct {
 }
 
 // Decode decodes the object of the query. Field names are case-sensitive, and unknown fields are
-// ignored. It fails if there is no object, or if the object does not fit the type. It also fails if
-// the object would take more than 64 MiB of memory, or 8 times its text if that is more. The error
-// is a [*RequestError].
+// ignored. It returns a [*RequestError] if there is no object, if it does not fit the type, or if it
+// would take more than 64 MiB of memory, or 8 times its text if that is more.
 func (r *Request) Decode(object any) error {
 	return decodeObject("request.object", r.Object.Raw, object)
 }
@@ -81,7 +80,6 @@ func checkObject(field string, raw []byte) error {
 	return nil
 }
 
-// kindOf returns the kind of an object.
 func kindOf(raw []byte) string {
 	kind, _ := jsontext.Text(jsontext.Member(raw, "kind"))
 	return kind
@@ -96,8 +94,7 @@ type Response struct {
 // Succeeded returns a successful response, without the fields that the operation requires. The
 // reason is a message for users, and may be empty.
 func Succeeded(reason string) Response {
-	r := Response{}
-	r.Successful = true
+	r := Response{v1alpha1.ResourceInterpreterResponse{Successful: true}}
 	if reason != "" {
 		r.Status = &v1alpha1.RequestStatus{Code: http.StatusOK, Message: reason}
 	}
@@ -119,9 +116,8 @@ func Errored(code int32, err error) Response {
 	if err != nil {
 		message = err.Error()
 	}
-	r := Response{}
-	r.Status = &v1alpha1.RequestStatus{Code: code, Message: message}
-	return r
+	status := &v1alpha1.RequestStatus{Code: code, Message: message}
+	return Response{v1alpha1.ResourceInterpreterResponse{Status: status}}
 }
 
 // PatchResponse returns a response with the JSON Patch that turns original into current, both JSON
@@ -132,21 +128,21 @@ func PatchResponse(original, current []byte) Response {
 		return Errored(http.StatusInternalServerError, errors.New("make patch: an object is not JSON"))
 	}
 	r := Succeeded("")
-	// A patch without operations is sent too: callers differ in how they read an answer without
-	// one.
+	// A patch without operations is sent too: callers read an answer without a patch in different ways.
 	r.Patch, r.PatchType = jsontext.Patch(original, current), new(v1alpha1.PatchTypeJSONPatch)
 	return r
 }
 
 // fail returns the response for an error of a handler: a RequestError keeps its code.
 func fail(err error) Response {
+	code := int32(http.StatusInternalServerError)
 	var request *RequestError
-	if errors.As(err, &request) {
-		return Errored(int32(request.Code), err)
-	}
 	var refused *RefusedError
-	if errors.As(err, &refused) {
-		return Errored(refused.Code, err)
+	switch {
+	case errors.As(err, &request):
+		code = int32(request.Code)
+	case errors.As(err, &refused):
+		code = refused.Code
 	}
-	return Errored(http.StatusInternalServerError, err)
+	return Errored(code, err)
 }

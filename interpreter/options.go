@@ -4,6 +4,7 @@
 package interpreter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -19,15 +20,14 @@ type ServerOptions struct {
 	// see [Server].Addr.
 	Addr string
 
-	// CertDir is the folder of the certificate and its key. Required. Both files are read again
-	// when they change, at the next handshake. If they do not match yet, the previous pair stays in
-	// use.
+	// CertDir is the folder of the certificate and its key. Required. Both files are read again at the
+	// next handshake after a change. If they do not match yet, the previous pair stays in use.
 	CertDir string
 	// CertName and KeyName are the names of the files. Default to "tls.crt" and "tls.key".
 	CertName, KeyName string
 	// ClientCAFile is a PEM file with the CAs of clients. If it is set, requests without a
 	// certificate of one of them are answered with 401, except at /healthz and /readyz. The file is
-	// read again when it changes, at the next handshake, and then applies to open connections too.
+	// read again as in CertDir, and applies to open connections too.
 	ClientCAFile string
 
 	// MaxBytes is the maximum size of a request body. It also sets the memory limit for the bodies
@@ -54,27 +54,12 @@ type ServerOptions struct {
 }
 
 func (o ServerOptions) withDefaults() ServerOptions {
-	if o.Addr == "" {
-		o.Addr = ":9443"
-	}
-	if o.CertName == "" {
-		o.CertName = "tls.crt"
-	}
-	if o.KeyName == "" {
-		o.KeyName = "tls.key"
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = MaxBytes
-	}
-	if o.MaxConcurrent == 0 {
-		o.MaxConcurrent = defaultMaxConcurrent
-	}
-	if o.Timeout == 0 {
-		o.Timeout = defaultTimeout
-	}
-	if o.ShutdownTimeout == 0 {
-		o.ShutdownTimeout = 10 * time.Second
-	}
+	o.Addr = cmp.Or(o.Addr, ":9443")
+	o.CertName, o.KeyName = cmp.Or(o.CertName, "tls.crt"), cmp.Or(o.KeyName, "tls.key")
+	o.MaxBytes = cmp.Or(o.MaxBytes, MaxBytes)
+	o.MaxConcurrent = cmp.Or(o.MaxConcurrent, defaultMaxConcurrent)
+	o.Timeout = cmp.Or(o.Timeout, defaultTimeout)
+	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, 10*time.Second)
 	return o
 }
 

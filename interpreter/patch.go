@@ -18,8 +18,7 @@ import (
 // makes.
 const MaxBytes = 8 << 20
 
-// apply applies a JSON Patch to a copy of an object. It returns an error if the patch changes the
-// identity of the object.
+// apply applies a JSON Patch to a copy of an object. The patch must not change its identity.
 func apply(operation Operation, object *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
 	patched, err := object.MarshalJSON() // not DeepCopy, which panics if a number is an int
 	if err != nil {
@@ -74,8 +73,8 @@ func tooLarge(detail string, err error) error {
 	return &AnswerError{Problem: ProblemTooLarge, Field: "response.patch", Detail: detail, Err: err}
 }
 
-// sameIdentity returns an error if a patch has changed the identity of an object. Prune may remove
-// the UID: an object that is packed for a cluster has no UID yet.
+// sameIdentity returns an error if a patch has changed the identity of an object. Prune may remove the
+// UID: an object has none before it is on the cluster.
 func sameIdentity(operation Operation, before, after *unstructured.Unstructured) error {
 	for _, f := range []struct{ field, before, after string }{
 		{"apiVersion", before.GetAPIVersion(), after.GetAPIVersion()},

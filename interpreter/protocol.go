@@ -104,8 +104,7 @@ func decodeRequest(body []byte) (*Request, error) {
 	return r, nil
 }
 
-// encodeResponse returns a response as the body of an HTTP response. It returns an error for a
-// failed response in the Explore protocol, which reports failures as an HTTP status.
+// encodeResponse returns a response as the body of an HTTP response.
 func encodeResponse(p Protocol, r *Response) ([]byte, error) {
 	response := &r.ResourceInterpreterResponse
 	if p == ProtocolInterpret {
@@ -177,8 +176,8 @@ func (e envelope) requestUID() types.UID {
 	return types.UID(uid)
 }
 
-// readEnvelope splits a review into its parts. With an error, it returns the parts that it has
-// found. Kind and apiVersion may be missing if a protocol is expected.
+// readEnvelope splits a review into its parts. It returns them with an error too. Kind and apiVersion
+// may be missing if a protocol is expected.
 func readEnvelope(body []byte, expected Protocol) (envelope, error) {
 	var e envelope
 	if len(body) == 0 {
@@ -191,9 +190,10 @@ func readEnvelope(body []byte, expected Protocol) (envelope, error) {
 	if jsontext.KindOf(body) != jsontext.Object {
 		return e, errors.New("the body is not a JSON object")
 	}
+	want := v1alpha1.GroupVersion.String()
 	kind, version := "", ""
 	if expected != "" {
-		kind, version = expected.Kind(), v1alpha1.GroupVersion.String()
+		kind, version = expected.Kind(), want
 	}
 	if member := jsontext.Member(body, "kind"); member != nil {
 		kind, _ = jsontext.Text(member)
@@ -212,7 +212,7 @@ func readEnvelope(body []byte, expected Protocol) (envelope, error) {
 	default:
 		return e, fmt.Errorf("kind is %q: expected ExploreReview or ResourceInterpreterContext", kind)
 	}
-	if want := v1alpha1.GroupVersion.String(); version != want {
+	if version != want {
 		return e, fmt.Errorf("apiVersion is %q: expected %s", version, want)
 	}
 	return e, nil

@@ -103,8 +103,7 @@ func Register(s *Server, path string, h Handler) error {
 	return nil
 }
 
-// checkPath returns an error for a path that requests cannot have. Paths are also names in metrics
-// and logs.
+// checkPath returns an error for a path that requests cannot have. Paths are also names in metrics.
 func checkPath(p string) error {
 	switch {
 	case !strings.HasPrefix(p, "/"), strings.ContainsAny(p, "{}%?# "), strings.ContainsFunc(p, unicode.IsControl),
@@ -116,7 +115,6 @@ func checkPath(p string) error {
 	return nil
 }
 
-// authenticated rejects requests without a verified client certificate, if the options require one.
 func (s *Server) authenticated(e *endpoint) http.Handler {
 	if s.options.ClientCAFile == "" {
 		return e

@@ -21,10 +21,10 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// HandlerFor is a [Handler] for objects of one Go type. The type is a pointer to a struct, such as
+// HandlerFor is a [Handler] for objects of one Go type: a pointer to a struct, such as
 // *appsv1.Deployment, or *unstructured.Unstructured. Each function answers one operation. A request
-// for an operation without a function is answered with the code 501. An error becomes a failed
-// response with the code 500; a [*RequestError] has its own code.
+// for an operation without a function is answered with the code 501, and an error with 500 or the code
+// of a [*RequestError].
 //
 // The functions that change an object (Revise, Retain, Aggregate, Prune) change it in place. The
 // answer is the difference between the object before and after, as a patch of the object as it was
@@ -39,8 +39,8 @@ type HandlerFor[T metav1.Object] struct {
 	Kinds []schema.GroupVersionKind
 
 	// DropUncertain removes the unknown fields of a list element if a change does not show which
-	// element it is now. The default is false: the request fails with the code 500. Set it for a
-	// handler that replaces the elements of lists without a unique key.
+	// element it is now. Otherwise the request fails with the code 500. Set it for a handler that
+	// replaces the elements of lists without a unique key.
 	DropUncertain bool
 
 	// Replica returns the replicas that an object declares, and the requirements of each, which may
@@ -102,7 +102,6 @@ func (h *HandlerFor[T]) has(o Operation) bool {
 	return false
 }
 
-// valid checks the type: objects can be decoded only into a pointer.
 func (HandlerFor[T]) valid() error {
 	if t := reflect.TypeFor[T](); t.Kind() != reflect.Pointer {
 		return fmt.Errorf("invalid HandlerFor[%s]: the type must be a pointer to a struct", t)
@@ -132,13 +131,12 @@ func (h HandlerFor[T]) Handle(ctx context.Context, r Request) Response {
 	return response
 }
 
-// newObject returns an empty object. T is a pointer: only pointers have the methods of metav1.Object.
+// newObject returns an empty object. T is a pointer.
 func newObject[T metav1.Object]() T {
 	return reflect.New(reflect.TypeFor[T]().Elem()).Interface().(T)
 }
 
-// checkKind compares the kind of the request with the kinds of the handler, and with the kind in
-// the object.
+// checkKind compares the kind of the request with those of the handler and of the object.
 func (h *HandlerFor[T]) checkKind(kind metav1.GroupVersionKind, field string, raw []byte) error {
 	wrong := func(problem string, args ...any) error {
 		return &RequestError{Code: http.StatusBadRequest, Field: field, Problem: fmt.Sprintf(problem, args...)}
@@ -199,7 +197,6 @@ func (h *HandlerFor[T]) answer(ctx context.Context, r *Request, object T) (Respo
 	return h.change(ctx, r, object)
 }
 
-// unique returns the dependencies without duplicates.
 func unique(dependencies []DependentObjectReference) []DependentObjectReference {
 	seen := make(map[dependencyKey]bool, len(dependencies))
 	out := make([]DependentObjectReference, 0, len(dependencies))
@@ -223,7 +220,6 @@ func encodeStatus(status any) (*runtime.RawExtension, error) {
 	return &runtime.RawExtension{Raw: raw}, nil
 }
 
-// change answers the operations that change an object.
 func (h *HandlerFor[T]) change(ctx context.Context, r *Request, object T) (Response, error) {
 	f, err := h.changer(r)
 	if err != nil {
