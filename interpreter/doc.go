@@ -58,14 +58,12 @@
 //
 //   - Fields that are not in a Go type survive every change, also in elements of lists, or the
 //     request fails: see Unknown fields. The patch has only changes.
-//   - The server rejects an invalid request with 429, 408, 405, 415, 413 or 400 and a reason.
-//     However a handler ends, also by a panic, the caller gets an answer with the UID of its
-//     request.
+//   - The server rejects an invalid request with a reason. However a handler ends, also by a panic,
+//     the caller gets an answer with the UID of its request.
 //   - An answer without the field of the operation, with a negative number or with the same name
 //     twice is not sent. The caller receives an error, and the log names the handler.
 //   - The server never logs the content of objects.
-//   - Certificates are read again when they change. If the new certificate is invalid, the earlier
-//     one stays in use.
+//   - Certificates are read again when they change.
 //
 // # Unknown fields
 //
@@ -91,25 +89,15 @@
 //
 // # Limits
 //
-// A body has at most 8 MiB ([ServerOptions].MaxBytes), a JSON Patch 10,000 operations, a quantity
-// 128 characters and an exponent of three digits. The product of list changes and elements of the
-// object is at most 2^28.
+// [HandlerOptions] has the limits of a body, of concurrent requests and of time. A JSON Patch has at
+// most 10,000 operations, a quantity 128 characters and an exponent of three digits. The product of
+// list changes and elements of the object is at most 2^28. [Request].Decode limits the memory of
+// objects.
 //
-// A server answers 100 requests at the same time (MaxConcurrent), and others with 429. A request
-// counts when its body has arrived, so slow callers do not block others. All bodies together use
-// at most 128 MiB, or twice MaxBytes if that is more. A body is answered with 429 if no memory is
-// left. A buffer grows with the bytes that have arrived, not with the announced length.
-//
-// [Request].Decode returns an error for an object that would take more than 64 MiB in memory, or
-// more than 8 times its text if that is more. Requests that need more than 1 MiB, by an estimate,
-// wait for each other if they need more than 128 MiB together; one address has at most three
-// quarters of that. A request that waits for longer than its timeout is answered with 429. Each
-// handler of [NewHandler] has limits of its own; those of a [Server] share them.
-//
-// A handler has 30 s, or the timeout in the query of the request (timeout=10s) if that is less.
-// Then its context ends and the request is answered with 504, even if the handler does not return.
-// Such a handler counts as one of the 100 until it returns. The time counts from the head of the
-// request. A body that has not arrived by then is answered with 408.
+// Requests that need more than 1 MiB, by an estimate, wait for each other if they need more than 128
+// MiB together; one address has at most three quarters of that. A request that waits for longer than
+// its timeout is answered with 429. Each handler of [NewHandler] has limits of its own; those of a
+// [Server] share them.
 //
 // The server of examples/interpreter-webhook took up to 257 MiB under attack (TestInterpreter in
 // internal/e2e/hostile). A pod with a limit of 512 MiB and GOMEMLIMIT=400MiB has room for handlers

@@ -35,9 +35,8 @@
 //   - A call takes at most the webhook's timeout, 10 s by default, with all its retries. Calls that
 //     the server may have handled are not retried.
 //   - Objects go only to services, and to hosts in [Options].AllowedHosts. Otherwise the author of
-//     a configuration would choose where objects are sent. AllowedServices limits services.
-//     Connections to loopback, link-local and metadata addresses are refused when they are made,
-//     unless they are allowed. The error is then [ErrNotAllowed].
+//     a configuration would choose where objects are sent. Connections to loopback, link-local and
+//     metadata addresses are refused when they are made. The error is then [ErrNotAllowed].
 //   - The error for an HTTP status other than 2xx has the status, and no part of the body.
 //   - Redirects are not followed. Credentials go only to the servers for which
 //     [Options].Credentials returns some.
@@ -47,12 +46,11 @@
 //
 // # When a call fails
 //
-// The error is a [*CallError] with the webhook and the reason. In two cases it is also an
-// [interpreter.ErrNotInterpreted], and a [Chain] calls the next interpreter. Either the failure
-// policy of the webhook is Ignore, or the webhook answered with code 501: it does not implement the
-// operation for the kind. Karmada has no code for the second case: there any answer without success
-// is an error. Webhooks of the Interpret protocol have no failure policy: a failed call to such a
-// webhook stops a Chain.
+// The error is a [*CallError] with the webhook and the reason. It is also an
+// [interpreter.ErrNotInterpreted], and a [Chain] calls the next interpreter, if the failure policy of
+// the webhook is Ignore, or if the webhook answered with code 501: it does not implement the operation
+// for the kind. In Karmada any answer without success is an error. Webhooks of the Interpret protocol
+// have no failure policy: other failed calls to them stop a Chain.
 //
 // # Metrics
 //

@@ -39,7 +39,8 @@ func newMetrics(c *Caller) *metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"webhook"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "retries_total", Help: "Retries of calls that did not reach the server, or that a busy server rejected.",
+			Name: prefix + "retries_total",
+			Help: "Retries of calls that did not reach the server, or that a busy server rejected.",
 		}, []string{"webhook"}),
 		webhooks: prometheus.NewDesc(prefix+"webhooks", "Configured webhooks by protocol.", []string{"protocol"}, nil),
 		refused:  prometheus.NewDesc(prefix+"invalid_configurations", "Invalid configurations.", nil, nil),

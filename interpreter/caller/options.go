@@ -66,7 +66,8 @@ type Options struct {
 	// server, or the answer was 429, or 503 with Retry-After. Defaults to 2; -1 means never.
 	Retries int
 	// RetryDelay is the time before the first retry. It doubles with each retry, and Retry-After can
-	// make it longer. The timeout of the webhook includes retries. Defaults to 100 ms.
+	// make it longer. There is no retry if the timeout of the webhook would end first. Defaults to
+	// 100 ms.
 	RetryDelay time.Duration
 
 	// MetricsRegisterer registers the metrics. Nil means no metrics.

@@ -30,8 +30,8 @@
 //	      {'observedGeneration': observedGeneration(object, items)}])
 //	  dependencies: podDependencies(object, object.spec.template)
 //
-// GUIDE.md explains how to test and serve customizations, results with several fields, and clusters
-// that have not reported. KARMADA.md explains how to migrate customizations in Lua.
+// GUIDE.md explains how to test and serve customizations, and clusters that have not reported.
+// KARMADA.md explains how to migrate customizations in Lua.
 //
 // # Operations
 //
@@ -111,9 +111,8 @@
 // # Guarantees and limits
 //
 // Syntax, names, constant paths and static types are checked when a file is loaded. An invalid
-// result is an [*Error] and never an answer. This includes a result that changes apiVersion, kind,
-// name, namespace or UID. Errors name fields, and never quote values of objects, which may be
-// secret.
+// result is an [*Error] and never an answer, also if it changes apiVersion, kind, name, namespace or
+// UID. Errors never quote values of objects, which may be secret.
 //
 // A document has at most 256 KiB, an expression 16 KiB and 2,000 parts (nodes of its syntax tree),
 // and all expressions together 100,000 parts. An evaluation has 4,000,000 steps of about 10 ns or

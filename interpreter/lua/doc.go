@@ -58,11 +58,9 @@
 //
 // # Errors
 //
-// New and [Interpreter.Set] compile each script and run it once, without a call of its
-// function. A syntax error, a missing function, an unknown field or operation, a wrong type and a
-// customization without a script are found then. A result of the wrong type is an error, never an
-// answer. An [Error] has the file, the customization, the operation, the object of the query, and
-// the line of the script:
+// New and [Interpreter.Set] find syntax errors, missing functions and scripts, unknown fields and
+// operations, and wrong types. A result of the wrong type is an error, never an answer. An [Error]
+// has the file, the customization, the operation, the object of the query, and the line of the script:
 //
 //	rollouts.yaml: ResourceInterpreterCustomization rollouts:
 //	spec.customizations.healthInterpretation.luaScript:3: InterpretHealth of Rollout prod/web: …
@@ -74,12 +72,11 @@
 // 1,000,000 bytes, a pattern 4,096 bytes. Calls are at most 256 deep, and arithmetic operators 200.
 // The compiler needs up to two seconds for a script that is made to slow it down.
 //
-// The limits of steps and memory give the same result on each machine; Timeout does not. The
-// virtual machine reports each instruction before it runs, and functions of libraries count in
-// proportion to their work. Memory is estimated from above, and garbage counts: scripts that need
-// more than 64 MiB in TestHostileScripts ended with less than 90 MiB of heap. The default limits
-// are enough to aggregate the statuses of 4,000 clusters, with 600 bytes each. At most GOMAXPROCS
-// scripts run at a time, and other calls wait.
+// The limits of steps and memory give the same result on each machine; Timeout does not. Functions of
+// libraries count in proportion to their work. Memory is estimated from above: scripts that need more
+// than 64 MiB in TestHostileScripts ended with less than 90 MiB of heap. The default limits are enough
+// to aggregate the statuses of 4,000 clusters, with 600 bytes each. At most GOMAXPROCS scripts run at a
+// time, and other calls wait.
 //
 // KARMADA.md lists the differences from Karmada.
 package lua

@@ -15,20 +15,18 @@
 // KINDS.md of package interpreter has the kinds and their operations, and [Interpreter.Supports]
 // reports them.
 //
-// InterpretComponent is for objects with several pod templates, and no built-in kind has them. It
-// is not answered with the one template of a workload either: control planes request components
-// first, and do not divide the replicas of objects with components.
+// InterpretComponent is not answered: no built-in kind has several pod templates. Control planes do not
+// divide the replicas of objects with components.
 //
 // # Details
 //
 //   - Replicas that are not set are 1, as for the API server.
 //   - The observedGeneration of a status counts only for an object with a generation, not for a
 //     manifest.
-//   - [PodRequests] counts the requests of a pod as the scheduler does: init containers, sidecars,
-//     requests of the pod as a whole, overhead, and limits in place of requests.
+//   - [PodRequests] counts the requests of a pod as the scheduler does.
 //   - The status of workloads includes their generation and the one of
-//     [TemplateGenerationAnnotation]. With these an aggregated observedGeneration advances when
-//     each cluster has observed the newest object, and not before.
+//     [TemplateGenerationAnnotation]: an aggregated observedGeneration advances when each cluster has
+//     observed the newest object.
 //   - A Job is healthy if it is complete, running or suspended, and not failed.
 //   - A CronJob is healthy if its last run succeeded or is running.
 //   - A PersistentVolume is healthy if it is available or bound.

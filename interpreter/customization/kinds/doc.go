@@ -22,10 +22,9 @@
 //
 // The health is that of kstatus (sigs.k8s.io/cli-utils): false while the object is being deleted,
 // while status.observedGeneration is not the generation, and while the condition Reconciling or
-// Stalled is True. Otherwise the condition Ready decides. There is no answer for an object without
-// any of these conditions. For kstatus such an object is Current, but it may be of a kind without a
-// status, or its controller may not have run yet. The result is then
-// [interpreter.ErrNotInterpreted].
+// Stalled is True. Otherwise the condition Ready decides. For an object without these conditions,
+// which is Current in kstatus, the result is [interpreter.ErrNotInterpreted]: its controller may not
+// have run yet.
 //
 // The status is reflected as a whole. The aggregated status of one cluster is that of the cluster,
 // with the generation of the object. Of several clusters, it has the conditions and the observed
@@ -43,11 +42,9 @@
 //   - KEDA reports no observed generation. After a change, the health may be that of the earlier
 //     object for a moment.
 //   - Secrets of a ClusterIssuer are dependencies in the namespace cert-manager, and those of a
-//     ClusterTriggerAuthentication in the namespace keda. These are the namespaces of the usual
-//     installations. For other ones, put a customization of your own before this interpreter.
-//   - Objects that a controller makes on each cluster are not dependencies, for instance the Secret of
-//     a Certificate. Gateways and GatewayClasses are not dependencies either: they belong to the
-//     operators of a cluster.
+//     ClusterTriggerAuthentication in the namespace keda, as in the usual installations.
+//   - Objects that a controller makes on each cluster, for instance the Secret of a Certificate, are
+//     not dependencies. Neither are Gateways and GatewayClasses, which belong to the operators.
 //
 // # Limits
 //
