@@ -42,7 +42,7 @@ func check(o options) error {
 
 // agent runs until ctx or one of its parts ends.
 func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
-	config, err := command.LoadKubeconfig(o.Kubeconfig)
+	config, err := command.LoadKubeconfig("--kubeconfig", o.Kubeconfig)
 	if err != nil {
 		return err
 	}

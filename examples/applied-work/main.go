@@ -64,7 +64,7 @@ type example struct {
 }
 
 func setUp(ctx context.Context, file string, stdout io.Writer) (*example, error) {
-	config, err := command.LoadKubeconfig(file)
+	config, err := command.LoadKubeconfig("--kubeconfig", file)
 	if err != nil {
 		return nil, err
 	}

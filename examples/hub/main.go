@@ -34,7 +34,7 @@ const memoryLimit = 96
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	p := command.Program[options]{
-		Name: "hub", Usage: usage, Parse: parse, Check: func(o options) error { return command.CheckBroker(o.Broker) },
+		Name: "hub", Usage: usage, Parse: parse, Check: check,
 	}
 	return p.Run(args, stdout, stderr, func(o options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -140,6 +141,18 @@ func parse(args []string) (options, error) {
 	return o, o.validate(flags)
 }
 
+// check checks the files of the options.
+func check(o options) error {
+	if o.Dir != "" {
+		if info, err := os.Stat(o.Dir); err != nil {
+			return fmt.Errorf("--dir: %w", err)
+		} else if !info.IsDir() {
+			return fmt.Errorf("--dir: %s: not a folder", o.Dir)
+		}
+	}
+	return command.CheckBroker(o.Broker)
+}
+
 func (o *options) allowHost(host string) error {
 	o.AllowedHosts = append(o.AllowedHosts, host)
 	return httpserve.CheckHost(host)
@@ -150,9 +163,12 @@ func (o *options) allowWebhook(target string) error {
 		o.Networks = append(o.Networks, network)
 		return nil
 	}
-	if strings.Contains(target, "/") {
+	switch namespace, name, isService := strings.Cut(target, "/"); {
+	case isService && (strings.ContainsAny(namespace, ":.*") || strings.Contains(name, "/")):
+		return errors.New("must be a host, host:port, NAMESPACE/NAME of a service, or a network")
+	case isService:
 		o.Services = append(o.Services, target)
-	} else {
+	default:
 		o.Hosts = append(o.Hosts, target)
 	}
 	return nil

@@ -48,7 +48,7 @@ type parts struct {
 // start connects the parts of the hub, and runs them until ctx ends.
 func start(ctx context.Context, o options, transport cloudevents.Transport, log func(string, ...any)) (err error) {
 	if err := os.MkdirAll(o.Store, 0o700); err != nil {
-		return err
+		return fmt.Errorf("--store: %w", err)
 	}
 	p := &parts{registry: serve.Registry()}
 	if p.state, err = filestore.Open(ctx, filepath.Join(o.Store, "state.db")); err != nil {
@@ -57,7 +57,7 @@ func start(ctx context.Context, o options, transport cloudevents.Transport, log 
 	defer func() { err = errors.Join(err, p.state.Close()) }()
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("--listen: %w", err)
 	}
 	defer func() { _ = listener.Close() }() // usually closed by the server
 	if err := p.openClusters(o, transport, log); err != nil {

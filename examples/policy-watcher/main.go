@@ -64,7 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // policyWatcher runs the controller until ctx ends.
 func policyWatcher(ctx context.Context, o options, stdout io.Writer) error {
-	config, err := command.LoadKubeconfig(o.Kubeconfig)
+	config, err := command.LoadKubeconfig("--kubeconfig", o.Kubeconfig)
 	if err != nil {
 		return err
 	}

@@ -40,18 +40,18 @@ type cluster struct {
 func openClusters(o options) ([]*cluster, error) {
 	var clusters []*cluster
 	for _, kubeconfig := range o.Kubeconfigs {
-		config, err := command.LoadKubeconfig(kubeconfig)
+		config, err := command.LoadKubeconfig("--kubeconfig", kubeconfig)
 		if err != nil {
 			return nil, err
 		}
 		config.QPS, config.Burst = 100, 200
 		client, err := dynamic.NewForConfig(config)
 		if err != nil {
-			return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+			return nil, fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)
 		}
 		d, err := discovery.NewDiscoveryClientForConfig(config)
 		if err != nil {
-			return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+			return nil, fmt.Errorf("--kubeconfig %s: %w", kubeconfig, err)
 		}
 		mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
 		clusters = append(clusters, &cluster{client: client, mapper: mapper})

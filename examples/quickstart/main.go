@@ -40,7 +40,7 @@ func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[options]{Name: "quickstart", Usage: usage, Parse: parse}
+	p := command.Program[options]{Name: "quickstart", Usage: usage, Parse: parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
 		defer restore()
@@ -72,7 +72,7 @@ func quickstart(ctx context.Context, o options, out *printer) error {
 	}
 	files, err := readManifests(folder)
 	if err != nil {
-		return fmt.Errorf("manifests: %w", err)
+		return fmt.Errorf("--manifests %s: %w", o.Manifests, err)
 	}
 	clusters, err := openClusters(o)
 	if err != nil {

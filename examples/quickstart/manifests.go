@@ -25,8 +25,8 @@ type file struct {
 // readManifests reads the manifest files of a folder, in the order of their names.
 func readManifests(folder fs.FS) (files []file, err error) {
 	entries, err := fs.ReadDir(folder, ".")
-	if err != nil {
-		return nil, err
+	if failed := new(fs.PathError); errors.As(err, &failed) {
+		return nil, failed.Err // its path is "."
 	}
 	for _, e := range entries {
 		name := e.Name()
@@ -48,7 +48,7 @@ func readManifests(folder fs.FS) (files []file, err error) {
 				}
 			}
 			if err == nil && obj.GetName() == "" {
-				err = errors.New("the object has no name")
+				err = errors.New("metadata.name is missing")
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s, document %d (line %d): %w", name, len(f.objects)+1, d.Line, err)

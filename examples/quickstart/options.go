@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
@@ -39,6 +40,14 @@ type options struct {
 	Clusters    int
 	Timeout     time.Duration
 	Verbose     bool
+}
+
+// check checks the URL of the broker, without a connection.
+func check(o options) error {
+	if o.Broker == "" {
+		return nil
+	}
+	return command.CheckBroker(mqtt.Options{BrokerURL: o.Broker})
 }
 
 func parse(args []string) (options, error) {

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -23,13 +24,13 @@ func openStore(ctx context.Context, o flags.Options) (store.Store, func(), error
 	if len(o.Etcd) == 0 {
 		s, err := filestore.Open(ctx, o.Store)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, fmt.Errorf("--store: %w", err)
 		}
 		return s, func() { _ = s.Close() }, nil
 	}
 	etcd, err := clientv3.New(clientv3.Config{Endpoints: o.Etcd, DialTimeout: 5 * time.Second, Logger: zap.NewNop()})
 	if err != nil {
-		return nil, nil, fmt.Errorf("etcd: %w", err)
+		return nil, nil, fmt.Errorf("--etcd: %w", err)
 	}
 	s, err := etcdstore.New(etcd, etcdstore.Options{})
 	if err == nil {
@@ -37,7 +38,7 @@ func openStore(ctx context.Context, o flags.Options) (store.Store, func(), error
 	}
 	if err != nil {
 		_ = etcd.Close()
-		return nil, nil, fmt.Errorf("etcd %v: %w", o.Etcd, err)
+		return nil, nil, fmt.Errorf("--etcd %s: %w", strings.Join(o.Etcd, ","), err)
 	}
 	return s, func() { _ = etcd.Close() }, nil
 }

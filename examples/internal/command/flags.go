@@ -4,10 +4,13 @@
 package command
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
+	"time"
 )
 
 // Flags are the flags of one program. They print nothing: errors are returned, and Usage of the
@@ -21,9 +24,65 @@ func NewFlags(program string) Flags {
 	return Flags{f}
 }
 
+// mistakes are the errors of package flag, with the name, or with the value, the name and the problem.
+var mistakes = []struct {
+	pattern *regexp.Regexp
+	text    string
+}{
+	{regexp.MustCompile(`^flag provided but not defined: -(.*)$`), "unknown flag %[1]s"},
+	{regexp.MustCompile(`^flag needs an argument: -(.*)$`), "%[1]s needs a value"},
+	{regexp.MustCompile(`(?s)^invalid (?:boolean )?value (".*") for (?:flag )?-([^:]*): (.*)$`), "%[2]s: %[1]s: %[3]s"},
+}
+
+// ParseFlags reads arguments that begin with flags. Errors have the form of all errors of the examples:
+// the flag with two dashes, its value, and the problem.
+func (f Flags) ParseFlags(args []string) error {
+	err := f.FlagSet.Parse(args)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return err
+	}
+	for _, m := range mistakes {
+		found := m.pattern.FindStringSubmatch(err.Error())
+		if found == nil {
+			continue
+		}
+		var parts []any
+		for _, part := range found[1:] {
+			parts = append(parts, strings.TrimPrefix(part, found[1]+": "))
+		}
+		name := min(len(parts)-1, 1)
+		if found[len(found)-1] == "parse error" {
+			parts[2] = "must be " + f.typeOf(found[2])
+		}
+		parts[name] = dashed(found[1+name])
+		return fmt.Errorf(m.text, parts...)
+	}
+	return err
+}
+
+// typeOf describes the values of a flag.
+func (f Flags) typeOf(name string) string {
+	value, _ := f.Lookup(name).Value.(flag.Getter)
+	switch value.Get().(type) {
+	case bool:
+		return "true or false"
+	case time.Duration:
+		return "a duration such as 30s or 5m"
+	default:
+		return "a whole number"
+	}
+}
+
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
+}
+
 // Parse reads arguments, which must all be flags.
 func (f Flags) Parse(args []string) error {
-	if err := f.FlagSet.Parse(args); err != nil {
+	if err := f.ParseFlags(args); err != nil {
 		return err
 	}
 	if f.NArg() > 0 {

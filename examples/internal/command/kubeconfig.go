@@ -6,14 +6,22 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// LoadKubeconfig reads a kubeconfig file. If file is empty, it uses the environment variable KUBECONFIG, the
-// configuration of the pod, or ~/.kube/config. Errors contain advice.
-func LoadKubeconfig(file string) (*rest.Config, error) {
+// LoadKubeconfig reads the kubeconfig file of a flag. If file is empty, it uses the environment variable
+// KUBECONFIG, the configuration of the pod, or ~/.kube/config. Errors contain advice.
+func LoadKubeconfig(flag, file string) (*rest.Config, error) {
+	if file != "" {
+		if _, err := clientcmd.LoadFromFile(file); errors.As(err, new(*fs.PathError)) {
+			return nil, fmt.Errorf("%s: %w", flag, err)
+		} else if err != nil {
+			return nil, fmt.Errorf("%s %s: not a kubeconfig, which is YAML with apiVersion v1 and kind Config", flag, file)
+		}
+	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules() // the last rule is the pod's own
 	rules.ExplicitPath = file
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
@@ -21,9 +29,9 @@ func LoadKubeconfig(file string) (*rest.Config, error) {
 	case err == nil:
 		return config, nil
 	case clientcmd.IsEmptyConfig(err) && file == "":
-		return nil, errors.New("no kubeconfig found: set --kubeconfig or the environment variable KUBECONFIG")
+		return nil, fmt.Errorf("no kubeconfig found: set %s or the environment variable KUBECONFIG", flag)
 	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("kubeconfig %s has no cluster", file)
+		return nil, fmt.Errorf("%s %s: the file has no cluster", flag, file)
 	}
-	return nil, fmt.Errorf("kubeconfig: %w", err)
+	return nil, fmt.Errorf("%s: %w", flag, err)
 }

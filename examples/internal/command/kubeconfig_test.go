@@ -26,7 +26,7 @@ func TestLoadKubeconfig(t *testing.T) {
 	}
 	t.Setenv("KUBECONFIG", write("of-the-environment"))
 	for host, file := range map[string]string{"of-the-environment": "", "named": write("named")} {
-		if config, err := command.LoadKubeconfig(file); err != nil || config.Host != "https://"+host {
+		if config, err := command.LoadKubeconfig("--kubeconfig", file); err != nil || config.Host != "https://"+host {
 			t.Errorf("%q: %+v, %v", file, config, err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestLoadKubeconfigErrors(t *testing.T) {
 		{empty, empty + " has no cluster"},
 		{broken, broken},
 	} {
-		if _, err := command.LoadKubeconfig(tt.file); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := command.LoadKubeconfig("--kubeconfig", tt.file); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v; want %q", tt.file, err, tt.want)
 		}
 	}

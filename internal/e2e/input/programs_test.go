@@ -59,8 +59,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// standardError runs a program that must fail. It returns the error without the hint, which must be
-// there after a mistake in the command line, and only then.
+// standardError runs a program that must fail, and returns its error. The hint must follow a mistake
+// in the command line, and only that.
 func standardError(t *testing.T, program string, args []string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -82,5 +82,11 @@ func standardError(t *testing.T, program string, args []string) string {
 	if !errors.As(err, &exit) || exit.ExitCode() < 1 || exit.ExitCode() > 2 || hinted != (exit.ExitCode() == 2) {
 		t.Errorf("%s: %v, standard error:\n%s", strings.Join(args, " "), err, stderr.String())
 	}
-	return strings.TrimRight(text, "\n")
+	var own []string
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, filepath.Base(program)+": ") { // other lines are log messages
+			own = append(own, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	return strings.Join(own, "\n")
 }

@@ -136,12 +136,21 @@ type Options struct {
 }
 
 func (o Options) withDefaults() (Options, error) {
+	for _, n := range []struct {
+		option   string
+		value    any
+		negative bool
+	}{
+		{"QPS", o.QPS, o.QPS < 0}, {"Burst", o.Burst, o.Burst < 0}, {"Timeout", o.Timeout, o.Timeout < 0},
+		{"EstablishTimeout", o.EstablishTimeout, o.EstablishTimeout < 0},
+		{"Concurrency", o.Concurrency, o.Concurrency < 0}, {"MaxObjectBytes", o.MaxObjectBytes, o.MaxObjectBytes < 0},
+		{"MaxResponseBytes", o.MaxResponseBytes, o.MaxResponseBytes < 0}, {"MaxWatches", o.MaxWatches, o.MaxWatches < 0},
+	} {
+		if n.negative {
+			return o, fmt.Errorf("%w: Options.%s: %v: must not be negative", ErrInvalid, n.option, n.value)
+		}
+	}
 	switch {
-	case o.QPS < 0 || o.Burst < 0 || o.Timeout < 0 || o.EstablishTimeout < 0:
-		return o, fmt.Errorf("%w: Options.QPS, Burst, Timeout and EstablishTimeout: must not be negative", ErrInvalid)
-	case o.Concurrency < 0 || o.MaxObjectBytes < 0 || o.MaxResponseBytes < 0 || o.MaxWatches < 0:
-		return o, fmt.Errorf("%w: Options.Concurrency, MaxObjectBytes, MaxResponseBytes and MaxWatches: must not be "+
-			"negative", ErrInvalid)
 	case len(o.FieldManager) > 128 || !printable(o.FieldManager):
 		return o, fmt.Errorf("%w: Options.FieldManager: must have at most 128 bytes, all printable", ErrInvalid)
 	}

@@ -78,9 +78,9 @@ func OverBroker(b Broker, metrics prometheus.Registerer) (*Hub, error) {
 
 // OnAPIServer returns the Hub of a kubeconfig.
 func OnAPIServer(file string) (*Hub, error) {
-	config, err := command.LoadKubeconfig(file)
+	config, err := command.LoadKubeconfig("--hub-kubeconfig", file)
 	if err != nil {
-		return nil, fmt.Errorf("--hub-kubeconfig: %w", err)
+		return nil, err
 	}
 	config.QPS = -1 // the API server's own priority and fairness limits it
 	client, err := workclientset.NewForConfig(config)

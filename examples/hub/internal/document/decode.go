@@ -140,7 +140,7 @@ func decodeJSON(raw []byte, where string) (*Document, error) {
 		return nil, &Error{where, "kind", fmt.Sprintf("%q: must be one of %s", h.Kind, strings.Join(kindNames(), ", "))}
 	}
 	if h.APIVersion != version {
-		return nil, &Error{where, "apiVersion", fmt.Sprintf("%q: must be %q for a %s", h.APIVersion, version, h.Kind)}
+		return nil, &Error{where, "apiVersion", fmt.Sprintf("%q: must be %q for kind %s", h.APIVersion, version, h.Kind)}
 	}
 	strict, err := kjson.UnmarshalStrict(raw, d.Object)
 	if err != nil {

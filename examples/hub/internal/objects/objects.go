@@ -48,7 +48,7 @@ func Open(
 	if file == Auto {
 		file = ""
 	}
-	config, err := command.LoadKubeconfig(file)
+	config, err := command.LoadKubeconfig("--kubeconfig", file)
 	if err != nil {
 		return nil, err
 	}

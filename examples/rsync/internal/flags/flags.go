@@ -179,7 +179,7 @@ func Parse(args []string) (Options, error) {
 	}
 	flags := command.NewFlags("rsync")
 	if strings.HasPrefix(args[0], "-") {
-		return o, errors.Join(flags.FlagSet.Parse(args[:1]), errors.New("the command comes first"))
+		return o, errors.Join(flags.ParseFlags(args[:1]), errors.New("the command comes first"))
 	}
 	o.Command = args[0]
 	c, ok := commands[o.Command]
@@ -187,13 +187,13 @@ func Parse(args []string) (Options, error) {
 		return o, fmt.Errorf("unknown command %q", o.Command)
 	}
 	o.define(flags.FlagSet, c.flags)
-	if err := flags.FlagSet.Parse(args[1:]); err != nil {
+	if err := flags.ParseFlags(args[1:]); err != nil {
 		return o, err
 	}
 	o.Args = flags.Args()
 	if want := strings.Fields(c.arguments); len(o.Args) != len(want) {
-		return o, fmt.Errorf("%s needs %d arguments, %s, and got %d; flags come before them", o.Command, len(want),
-			cmp.Or(c.arguments, "none"), len(o.Args))
+		return o, fmt.Errorf("%s needs %s, and has %q: flags come before arguments", o.Command,
+			cmp.Or(c.arguments, "no arguments"), o.Args)
 	}
 	if n := len(o.Args); strings.HasSuffix(c.arguments, "CLUSTER") {
 		if err := o.cluster(o.Args[n-1]); err != nil {
