@@ -440,7 +440,7 @@ func TestFailures(t *testing.T) {
 		{"no command", nil, command.Misuse, "a command is required"},
 		{"a store that is no file", []string{"serve", "--listen", nobody, "--store", t.TempDir()}, command.Failed,
 			"is a directory"},
-		{"no etcd", []string{"serve", "--listen", nobody, "--etcd", nobody}, command.Failed, "etcd [" + nobody + "]: "},
+		{"no etcd", []string{"serve", "--listen", nobody, "--etcd", nobody}, command.Failed, "--etcd " + nobody + ": "},
 		{"too many clusters", []string{"serve", "--listen", nobody, "--fake", "many"}, command.Failed,
 			`--fake: "many": must be a number`},
 		{"nobody to watch", []string{"status", "--server", nobody, "--watch", "x"}, command.Failed,

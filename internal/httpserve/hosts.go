@@ -21,7 +21,7 @@ func Loopback(host string) bool {
 // CheckHost returns an error unless host is the name or the address of a host, without a port.
 func CheckHost(host string) error {
 	if host == "" || net.ParseIP(host) == nil && strings.ContainsAny(host, ":/*[]@ ") {
-		return fmt.Errorf("%q is no host: write a name such as hub.example.com, or an address, without a port", host)
+		return fmt.Errorf("%q: must be a name such as hub.example.com or an address, without a port", host)
 	}
 	return nil
 }

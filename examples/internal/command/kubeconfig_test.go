@@ -47,8 +47,8 @@ func TestLoadKubeconfigErrors(t *testing.T) {
 	for _, tt := range []struct{ file, want string }{
 		{"", "no kubeconfig found: set --kubeconfig"},
 		{missing, missing},
-		{empty, empty + " has no cluster"},
-		{broken, broken},
+		{empty, "--kubeconfig " + empty + ": the file has no cluster"},
+		{broken, "--kubeconfig " + broken + ": not a kubeconfig"},
 	} {
 		if _, err := command.LoadKubeconfig("--kubeconfig", tt.file); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v; want %q", tt.file, err, tt.want)
