@@ -16,11 +16,11 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ObjectCache stores copies of objects and of lists, by kind, namespace, and name or selector, for
-// code of kubernetes-dependency-watches with its own cache; [Options].EnableCache configures the
-// cache of a [Watcher]. It uses at most [ObjectCacheOptions].MaxBytes of memory: the least recently
-// used entries are removed first, a list as a whole. If an entry is not in the cache, the methods
-// that return objects return ErrNoCacheEntry. The methods may be called from any goroutine.
+// ObjectCache stores copies of objects and of lists by kind, namespace, and name or selector. Only
+// code of kubernetes-dependency-watches that creates a cache needs it: a [Watcher] has a cache with
+// [Options].EnableCache. It uses at most [ObjectCacheOptions].MaxBytes of memory: the least
+// recently used entries are removed first, a list as a whole. If an entry is not in the cache, the
+// methods that return objects return ErrNoCacheEntry. The methods may be called from any goroutine.
 type ObjectCache interface { //nolint:interfacebloat // its first implementation has it so
 	// Get returns an object, or nil if its absence was cached.
 	Get(gvk schema.GroupVersionKind, namespace string, name string) (*unstructured.Unstructured, error)

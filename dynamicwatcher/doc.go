@@ -3,8 +3,8 @@
 
 // Package dynamicwatcher reconciles an object when other objects change that it depends on. The
 // dependencies are known only at run time, differ from object to object, and may be of any kind:
-// the Secrets and ConfigMaps that a policy's template names, for example. In these docs a watcher
-// is the object that depends on others, and the others are watched.
+// the Secrets and ConfigMaps that a policy's template names, for example. In these docs, a watcher
+// is an object that depends on others. The type [Watcher] reconciles such objects.
 //
 //	package main
 //
@@ -53,25 +53,25 @@
 //
 //   - No change is lost. After a lost connection or a restart of the API server, the watch resumes
 //     at the last resource version. Watchers are reconciled only if the object has changed
-//     meanwhile ([Options].Reconnect). An absent object may have been created and deleted in that
-//     time. Watchers that may have seen it in a reconcile are reconciled again.
+//     meanwhile ([Options].Reconnect). If the object does not exist, it may have existed meanwhile:
+//     a watcher that may have read it is reconciled again.
 //   - A watcher is reconciled once when it begins to watch an object that exists, also if other
 //     watchers watch the object already. [Options].DisableInitialReconcile disables that.
-//   - Only Start, WaitForSync, queries and the lookup of a kind wait for the API server. A request
-//     that is slow or hangs delays no other object, except those that share its watch, for 30 s. A
-//     request without an answer is repeated after two minutes.
+//   - Only Start, WaitForSync, queries and the lookup of a kind wait for the API server. A slow
+//     request delays no other object, except those that share its watch: these are delayed for at
+//     most 30 s. A request without an answer is repeated after two minutes.
 //   - A kind is looked up when an object of it is first watched. An unknown kind is an
-//     [ErrNoVersionedResource], or with [Options].MissingKind Wait the watch begins when the CRD is
-//     established. When a CRD is deleted, the watchers of existing objects are reconciled once, and
-//     the watches resume when it is created again, also with another scope.
+//     [ErrNoVersionedResource]. With [Options].MissingKind Wait, its watches begin when the CRD is
+//     established. When a CRD is deleted, the watchers of existing objects are reconciled once. The
+//     watches resume when the CRD is created again, also with another scope.
 //   - Watchers are reconciled once when access is lost for some seconds, and when it is back.
 //   - Reconcile behaves as in controller-runtime: errors are retried with the rate limiter, results
 //     may requeue, [reconcile.TerminalError] ends the retries, and calls for one watcher never overlap.
 //   - With [Options].EnableCache, [DynamicWatcher].QueryBatch reads the dependencies of a watcher
 //     and watches them. The first read of an unwatched object is consistent. A batch that fails
 //     changes nothing.
-//   - No watch begins at a state that is older than the state that it has delivered, or than the
-//     version of [DynamicWatcher].AddWatcherAt.
+//   - A watch never goes back to a state before the last one delivered, or before the version of
+//     [DynamicWatcher].AddWatcherAt.
 //
 // # Cost and limits
 //
@@ -79,8 +79,8 @@
 // resourceNames is enough, with the verbs list and watch. The server sends metadata only, and only
 // the UID and resource version are kept. A watch needs about 16 KiB and two goroutines, and about
 // 90 watches share a connection. The QPS and Burst of the configuration do not apply. A missing
-// kind whose CRD has an unusual plural, or of an aggregated API server, is looked up every 20 to
-// 30 s. The size of identifiers and events is limited, the number of watched objects is not.
+// kind is looked up every 20 to 30 s if its CRD has an unusual plural or an aggregated API server
+// serves it. The size of identifiers and events is limited, the number of watched objects is not.
 //
 // # Consolidation
 //
@@ -105,16 +105,16 @@
 //   - trying: each object has its own watch. The shared watch is tried immediately. After a
 //     refusal, it is tried again after a minute. The pauses grow to half an hour.
 //   - sharing: the shared watch has sent all existing objects, and delivers the changes.
-//   - interrupted: the shared watch is opened again. Single watches replace it if access is lost
-//     or the server fails for 3 s (30 s if it is overloaded), if a stream has not sent all
-//     objects after 30 s, or if the kind is deleted.
+//   - interrupted: the shared watch is opened again. Single watches replace it if the kind is
+//     deleted, access is lost, or the server fails for 3 s (30 s if overloaded). They also replace
+//     it if a stream has not sent all objects after 30 s.
 //   - leaving: fewer than half of [ConsolidateOptions].MinObjects are left, or the namespace has
 //     more than twice [ConsolidateOptions].MaxRatio objects for each watched one. An object
 //     leaves when its own watch has sent it.
 //
 // An object receives its changes from one watch at a time. Changes that another watch has delivered
-// before are recognized by their resource versions. A change of the watch is like a reconnect: no
-// change is lost, and only the watchers of an absent object may be reconciled once more.
+// before are recognized by their resource versions. A switch to another watch is like a reconnect:
+// no change is lost, and only watchers of absent objects may be reconciled once more.
 //
 // [Options].EnableCache excludes consolidation.
 //

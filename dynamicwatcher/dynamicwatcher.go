@@ -45,13 +45,13 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	AddWatcher(watcher, watched ObjectIdentifier) error
 	// AddWatcherAt is AddWatcher for a watcher that has read the object at a resource version. The
 	// watcher is reconciled immediately only if the object has another version or was deleted, or
-	// if the watch of another watcher has not delivered the version yet. A watch that begins for it
-	// is not older than the version.
+	// if an existing watch has not delivered this version. A new watch begins at this version or
+	// later.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
 	// RemoveWatcher removes a watcher and its query batch. API watches without other watchers end.
-	// A queued reconcile of the watcher is dropped, but a running one may still request another.
-	// The error is an [*IdentifierError]; for an unknown watcher and after the end of Start it is
-	// nil.
+	// A queued reconcile of the watcher is dropped, but a running reconcile may still be retried or
+	// requeued. The error is an [*IdentifierError]; for an unknown watcher and after the end of
+	// Start it is nil.
 	RemoveWatcher(watcher ObjectIdentifier) error
 
 	// Start watches and reconciles until ctx ends, and returns nil after all its goroutines have
@@ -79,8 +79,8 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 
 	Querier
 	// StartQueryBatch begins to record the objects and lists that the watcher reads with Get and
-	// List. EndQueryBatch replaces the watcher's watches by those. AbortQueryBatch restores the
-	// earlier watches.
+	// List. EndQueryBatch makes them the watched objects of the watcher. AbortQueryBatch restores
+	// the earlier watches.
 	StartQueryBatch(watcher ObjectIdentifier) error
 	EndQueryBatch(watcher ObjectIdentifier) error
 	AbortQueryBatch(watcher ObjectIdentifier) error
@@ -106,9 +106,9 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 // Querier reads objects for a watcher and watches them. It needs [Options].EnableCache and a query
 // batch. The first read of an object that no watcher watches is consistent: it returns everything
 // that was written before. Other reads return the state that the watch has delivered, which may be
-// older. Only changes after the read cause a reconcile. While no watch delivers changes, the
-// methods wait for at most 10 s, and then return its error; if the server refuses access, they
-// return its error immediately.
+// older. Only changes after the read cause a reconcile. While the watch does not deliver changes,
+// the methods wait for at most 10 s, and then return its error. They return a refusal by the server
+// immediately.
 type Querier interface {
 	// Get returns an object, or nil if it does not exist.
 	Get(

@@ -27,7 +27,7 @@ type ObjectIdentifier struct {
 	// Version and Kind are required.
 	Version string
 	Kind    string
-	// Namespace is empty for objects without one, and with a Selector for all namespaces.
+	// Namespace is empty for a cluster-scoped object. With a Selector, empty means all namespaces.
 	Namespace string
 	// Name is the object's name. Either Name or Selector is required, not both.
 	Name string

@@ -59,8 +59,8 @@ func NewForConfig(cfg *rest.Config, r Reconciler, o *Options) (*Watcher, error) 
 	return New(&options)
 }
 
-// NewWithClients is [NewForConfig] with ready clients, as in kubernetes-dependency-watches. A watch
-// is then a list and a watch of whole objects, and takes more goroutines and memory.
+// NewWithClients is [NewForConfig] with ready clients, as in kubernetes-dependency-watches. Each
+// watch then lists and watches whole objects, which takes more goroutines and memory.
 // Options.Config, HTTPClient, Metadata, Dynamic, Mapper and Consolidate have no effect. If the
 // options are invalid, Start returns the error.
 func NewWithClients(

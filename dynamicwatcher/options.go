@@ -18,7 +18,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Options configures a [DynamicWatcher]. Only Reconciler is required. Package source sets it.
+// Options configures a [DynamicWatcher]. Only Reconciler is required; leave it empty for package
+// source.
 type Options struct {
 	// Reconciler is called for a watcher after a change of an object that it watches. Required.
 	Reconciler Reconciler
@@ -30,9 +31,9 @@ type Options struct {
 	// HTTPClient, if it is set, sends all requests to the server of Config and opens the
 	// connections. By default about 90 watches share a connection.
 	HTTPClient *http.Client
-	// Metadata and Dynamic, if set, make the watches: Dynamic with EnableCache or without Metadata,
-	// otherwise Metadata. Use them for tests with fake clients: they use more goroutines and
-	// memory.
+	// Metadata and Dynamic are clients for the watches. Dynamic is used with EnableCache or without
+	// Metadata, otherwise Metadata. Use them for tests with fake clients: they use more goroutines
+	// and memory.
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
 	// Mapper, if it is set, returns the resource of a kind. Defaults to discovery of a group
@@ -50,8 +51,9 @@ type Options struct {
 	// Name is the queue's name in metrics and logs. Defaults to "dynamicwatcher".
 	Name string
 
-	// MinInterval is the minimum time between the starts of two reconciles of a watcher because of
-	// changes. Changes in that time lead to one reconcile at its end. 0 means no minimum.
+	// MinInterval is the minimum time from the start of a reconcile until a change starts another
+	// one of the same watcher. Changes in that time lead to one reconcile at its end. 0 means no
+	// minimum.
 	MinInterval time.Duration
 	// BatchWindow is the delay from a change to the reconcile of its watchers. Further changes in
 	// that time do not extend it. 0 means no delay.
@@ -126,9 +128,9 @@ type ObjectCacheOptions struct {
 	MissingAPIResourceCacheTTL time.Duration
 	// UnsafeDisableDeepCopy makes reads return the cache's own objects, which must not be changed.
 	UnsafeDisableDeepCopy bool
-	// MaxBytes limits the memory of an [ObjectCache], in bytes. The size of an object is estimated,
-	// within a quarter of the heap that it uses. 0 means 256 MiB, a negative value no limit. The
-	// cache of a [Watcher] has no limit.
+	// MaxBytes limits the memory of an [ObjectCache], in bytes. Sizes of objects are estimates, up
+	// to a quarter too high or too low. 0 means 256 MiB, a negative value no limit. The cache of a
+	// [Watcher] has no limit.
 	MaxBytes int64
 }
 

@@ -17,8 +17,8 @@ const (
 	StateBackoff State = "Backoff"
 	// StatePendingKind: the server does not have the kind. The watch begins when the server has it.
 	StatePendingKind State = "PendingKind"
-	// StateNoAccess: the server refuses the watch, or the kind needs a namespace. It is retried
-	// with backoff.
+	// StateNoAccess: the server refuses the watch, or the identifier lacks the namespace of a
+	// namespaced kind. The watch is retried with backoff.
 	StateNoAccess State = "NoAccess"
 )
 

@@ -23,7 +23,7 @@ const (
 	// after lost access.
 	TriggerResumed TriggerType = "Resumed"
 	// TriggerAccessLost: the server refuses the watch, see [AccessLost], or the kind was created
-	// again with namespaces.
+	// again as a namespaced kind.
 	TriggerAccessLost TriggerType = "AccessLost"
 )
 

@@ -38,8 +38,8 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 )
 
-// Source adds a request for a watcher to a controller's queue when an object changes that the
-// watcher watches. Only one controller may start it. The methods may be called from any goroutine.
+// Source adds a request for a watcher to a controller's queue when one of its watched objects
+// changes. Only one controller may start it. The methods may be called from any goroutine.
 type Source = TypedSource[reconcile.Request]
 
 // TypedSource is a [Source] for controllers with another type of request.
