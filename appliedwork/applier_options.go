@@ -28,12 +28,12 @@ type ApplyOptions struct {
 	// Teardown. An object that stays gets no owner reference.
 	Policies Policies
 	// Force overwrites conflicting fields of other field managers. Without Force, such fields are
-	// an [*OwnershipConflictError], and the other fields of the object are applied, unless the
-	// object is not adopted yet or the conflict is about a field of another version of the kind.
+	// an [*OwnershipConflictError], and the other fields are applied. Nothing is applied if the
+	// object is not adopted yet, or if a conflicting field belongs to another version of the kind.
 	// Fields without a manager need no Force.
 	Force bool
 	// MigrateManagers are field managers of earlier tools, such as "kubectl-client-side-apply".
-	// Their fields move to FieldManager. Fields of theirs that are not in the manifest are removed.
+	// Their fields move to FieldManager. Those that are not in the manifest are removed.
 	MigrateManagers []string
 	// Recreate deletes an object and creates it again if the API server refuses a change only
 	// because of immutable fields. A dry run of the create must succeed first. The work must have
@@ -62,18 +62,18 @@ type ObjectOptions struct {
 	Force, Recreate bool
 	// Strategy decides how the object is written. Defaults to StrategyServerSideApply.
 	Strategy Strategy
-	// Partial marks a manifest with only some of the work's fields of the object. Fields that the
-	// AppliedWork has applied with another FieldManager stay.
+	// Partial marks a manifest with only some of the fields that the work applies to the object.
+	// Fields that the AppliedWork has applied with another FieldManager stay.
 	Partial bool
 	// ResourceVersion is the version of the live object on which the manifest is based. If the
 	// object has changed since, it is not written, and the error is [ErrChanged].
 	ResourceVersion string
 	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas. Apply
-	// sends these fields when it creates the object, and keeps their live values later: it does not
-	// send a field of another field manager, and sends a field of ours with the live value, also
-	// after the manifest dropped the field. List items are matched by their keys. A change of an
-	// ignored field alone causes no write. StrategyUpdate and Force respect IgnoreFields. An
-	// invalid pointer is an [ErrInvalidInput]; see [CheckIgnoreFields].
+	// sends these fields when it creates the object, and keeps their live values later: it sends
+	// only the fields that it owns, with the live value, also after the manifest dropped them. List
+	// items are matched by their keys. A change of an ignored field alone causes no write.
+	// StrategyUpdate and Force respect IgnoreFields. An invalid pointer is an [ErrInvalidInput];
+	// see [CheckIgnoreFields].
 	IgnoreFields []string
 	// IgnoreChangedFields are like IgnoreFields, but only for fields that others have changed.
 	IgnoreChangedFields []string

@@ -19,7 +19,8 @@ import (
 // the reasons that prevent a deletion.
 //
 // Its methods may be called concurrently, but only one call at a time for one AppliedWork. Use one
-// Collector for the whole process, because it has the state of a [Pruner].
+// Collector for the whole process: like a [Pruner], it stores since when a type has not been
+// served.
 type Collector struct {
 	*cluster
 	tracker *Tracker
@@ -36,7 +37,7 @@ type TeardownOptions struct {
 	// Propagation is the deletion policy for the dependents of the objects. Defaults to Background.
 	Propagation metav1.DeletionPropagation
 	// Policies decide which objects stay: by default, only adopted objects. An object that
-	// Policies.For keeps stays also if another AppliedWork has it: it gets the annotation
+	// Policies.For keeps stays, even if another AppliedWork has it: it gets the annotation
 	// multicluster.x-k8s.io/prune: disabled.
 	Policies Policies
 	// Concurrency is the number of objects that are deleted at a time, from 1 to 256. Defaults to

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package appliedwork applies the objects of a work on a managed cluster, and deletes them when the
-// work drops them or ends. It records the objects in an AppliedWork (package v1alpha1), which is
-// their owner. So Kubernetes deletes them with the AppliedWork, also when no agent runs any more.
+// work drops them or ends. A work is a set of manifests from a hub. An AppliedWork (package
+// v1alpha1) is the inventory of its objects, and their owner. So Kubernetes deletes them with the
+// AppliedWork, also when no agent runs any more.
 //
 //	config.QPS, config.Burst = 100, 200 // limits of the client: see Limits
 //	client := dynamic.NewForConfigOrDie(config)
@@ -37,19 +38,19 @@
 //   - Apply records an object before the first request that creates it, and that request sets
 //     the owner reference. After a crash or a lost response, the inventory or Kubernetes'
 //     garbage collector still finds every object.
-//   - Only objects with an owner reference to our AppliedWork are deleted. Each deletion has
-//     the UID and the resourceVersion as preconditions. An object with another owner loses our
-//     owner reference and stays.
-//   - An existing object is adopted only if [ApplyOptions].Adoption allows it. An adopted
-//     object stays when the work ends, unless [Policies].Adopted is PolicyDelete. An object
-//     that moves from another AppliedWork is deleted like a created one.
+//   - Only objects with an owner reference to the work's AppliedWork ("our owner reference") are
+//     deleted. Each deletion has the UID and the resourceVersion as preconditions. An object with
+//     another owner loses our owner reference and stays.
+//   - An existing object is adopted only if [ApplyOptions].Adoption allows it. An adopted object
+//     stays when the work ends, unless [Policies].Adopted is PolicyDelete. An object that another
+//     work has created does not count as adopted.
 //   - A Namespace stays while it contains objects that no AppliedWork has applied, unless
 //     [Policies].Unmanaged is PolicyDelete. A CRD stays while it has objects that the
 //     AppliedWork does not own alone.
 //   - An object that the policies keep has no owner reference, nor does its Namespace or its
 //     CRD. All of them stay when the AppliedWork is deleted.
-//   - A Teardown keeps an object for all its AppliedWorks. Until it is complete, other
-//     AppliedWorks delete neither the object nor its Namespace.
+//   - An object that a Teardown keeps stays for all AppliedWorks that own it. Until the Teardown is
+//     complete, they delete neither the object nor its Namespace.
 //   - The objects of [Options].Protected are never deleted. The default is the cluster's own
 //     namespaces and the CRD of AppliedWork.
 //   - A refused apply leaves no entry. After a conflict with another field manager, the other
@@ -57,8 +58,8 @@
 //   - A change of the apiVersion or of the order of manifests deletes nothing.
 //   - An object of a kind that is not served counts as gone only after [Options].UnservedGrace,
 //     and only if its CRD does not exist.
-//   - An apply without changes writes nothing, except the second apply of a manifest with a false
-//     or empty value that the API server does not store.
+//   - An apply without changes writes nothing. The only exception is the second apply of a manifest
+//     with a false or empty value that the API server drops.
 //   - This package does not contact the hub. Losing the hub deletes nothing.
 //
 // # What it does not do
@@ -85,17 +86,17 @@
 //
 // # Inventories
 //
-// status.appliedResources has an entry for each object. It is recorded without a UID before the
-// object is applied. Group, kind, namespace and name identify an object.
+// status.appliedResources has an entry for each object. Before the object is applied, the entry has
+// no UID. Group, kind, namespace and name identify an object.
 //
 // An AppliedWork has room for some 5,000 entries. Further entries are in shards: AppliedWorks with
 // the name <name>-shard-1-<uid> and so on, and the label multicluster.x-k8s.io/shard-of.
 //
 // The annotation multicluster.x-k8s.io/applied-hash-<uid> of an object is the hash of its manifest.
 // If there is no room for it, each apply makes one more request. Adopted objects have
-// multicluster.x-k8s.io/adopted-<uid>. Users keep an object with the annotation
-// multicluster.x-k8s.io/prune: disabled: Kubernetes' garbage collector respects it after the next
-// apply. [Options].ApplySet adds the labels of KEP-3659.
+// multicluster.x-k8s.io/adopted-<uid>. An object with the annotation multicluster.x-k8s.io/prune:
+// disabled stays. Kubernetes' garbage collector keeps it only after the next apply.
+// [Options].ApplySet adds the labels of KEP-3659.
 //
 // # More
 //

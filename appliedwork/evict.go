@@ -49,12 +49,12 @@ func (o EvictOptions) withDefaults() (EvictOptions, error) {
 
 // Evict deletes the objects of an AppliedWork after a grace period. Use it when the hub reports
 // that the work does not belong on this cluster any more, but not because the hub is unreachable.
-// Call it again after Remaining.
+// Call it again after [Eviction].Remaining.
 //
 // The AppliedWork stores the start of the period, so a restart does not extend it.
-// [Collector.CancelEviction] cancels it. The period depends on the wall clock: a start in the
-// future restarts it, and a clock that was behind at the start shortens it. The error is as for
-// Teardown, or [ErrTerminating] if the AppliedWork is being released.
+// [Collector.CancelEviction] cancels it. The period depends on the wall clock. A stored start in
+// the future restarts the period. A clock that was behind at the start shortens it. The error is as
+// for Teardown, or [ErrTerminating] if the AppliedWork is being released.
 func (c *Collector) Evict(ctx context.Context, work *v1alpha1.AppliedWork, opts EvictOptions) (*Eviction, error) {
 	opts, err := opts.withDefaults()
 	if err := errors.Join(err, checkWork(work)); err != nil {

@@ -24,10 +24,10 @@ import (
 // manifest, the user must also be allowed to delete it. A reference with blockOwnerDeletion in the
 // manifest needs the right to update the finalizers of the owner.
 //
-// A Role or ClusterRole needs the right escalate, a RoleBinding or ClusterRoleBinding the right
-// bind on its role, unless the user has all rights of the role. Apply compares up to 100 rights;
-// for a role with more rights, with nonResourceURLs or with an aggregationRule, escalate or bind is
-// always needed.
+// To write a Role or ClusterRole, the user needs the right escalate or all rights of the role. For
+// a RoleBinding or ClusterRoleBinding, bind on its role replaces escalate. A role with more than
+// 100 rights, nonResourceURLs or an aggregationRule is not compared: it always needs escalate or
+// bind.
 //
 // Apply asks for the right on all names of a namespace first, and then on the name of the object,
 // except for create. Answers are valid for 10 seconds. An object that matches its manifest needs no

@@ -37,10 +37,10 @@ type Options struct {
 	// Inventory reads and writes the AppliedWorks. Set it if Client has no rights on them, for
 	// example because it impersonates a user. Defaults to Client.
 	Inventory dynamic.Interface
-	// Metadata reads the metadata of objects, with the rights of Client: Audit and Survey read all
-	// objects of the cluster, Prune and Teardown the content of a Namespace. Many objects of a work
-	// in a namespace are listed. Without Metadata, Client reads whole objects, which needs several
-	// times the memory and bandwidth.
+	// Metadata reads the metadata of objects, and needs the rights of Client. Audit and Survey read
+	// all objects of the cluster, Prune and Teardown the content of a Namespace. 50 or more objects
+	// of a kind in a namespace are read with a list. Without Metadata, Client reads whole objects,
+	// which needs several times the memory and bandwidth.
 	Metadata metadata.Interface
 	// InventoryMetadata lists the AppliedWorks for Prune, Plan, Teardown, Release and Owners, which
 	// look for AppliedWorks with the same objects. It needs the rights of Inventory. Each call
@@ -80,9 +80,9 @@ type Options struct {
 	// MaxShardBytes is the size in bytes at which an inventory continues in another AppliedWork,
 	// from 1 KiB to 1 MiB. Defaults to 900 KiB.
 	MaxShardBytes int
-	// MaxShards limits the number of AppliedWorks of one inventory. An inventory that has more
-	// keeps them; if more are missing, reading it is an error. Defaults to 64, for some 300,000
-	// entries.
+	// MaxShards limits the number of AppliedWorks of one inventory. An existing inventory with more
+	// stays readable. An inventory is unreadable if more than MaxShards of its AppliedWorks are
+	// missing. Defaults to 64, for some 300,000 entries.
 	MaxShards int
 	// Clock is the source of time. Defaults to the real clock.
 	Clock clock.PassiveClock

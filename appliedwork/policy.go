@@ -44,8 +44,8 @@ type Policies struct {
 	Adopted Policy
 	// Unmanaged applies to objects in a Namespace of the work that no AppliedWork has applied.
 	// Defaults to PolicyOrphan, which keeps the Namespace while it contains such an object.
-	// PolicyDelete deletes the Namespace with all its content. Objects that Kubernetes creates in
-	// every Namespace do not count, nor do Events, Endpoints, Leases, the token Secrets of
+	// PolicyDelete deletes the Namespace with all its content. These do not count: objects that
+	// Kubernetes creates in every Namespace, Events, Endpoints, Leases, token Secrets of
 	// ServiceAccounts, and objects with PolicyDelete in ByKey. An object with an owner in the
 	// Namespace counts only through that owner.
 	Unmanaged Policy

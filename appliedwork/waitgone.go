@@ -27,8 +27,8 @@ import (
 //
 // Kubernetes' garbage collector deletes the objects after the AppliedWork. If the AppliedWork is
 // gone, WaitGone waits for the objects in the status of the given AppliedWork. If the status is
-// empty or there are shards, WaitGone lists all kinds of the cluster to find the objects; a kind
-// that cannot be listed is an error then.
+// empty or there are shards, it lists all kinds of the cluster to find the objects. Then a kind
+// that cannot be listed is an error.
 //
 // The error is that of ctx, an [ErrInvalidInput], a [*TypeNotServedError], or an error of the API
 // server. A kind that is not served is no error if its CRD belonged to the work and is gone.

@@ -47,9 +47,9 @@ var (
 	podKind = schema.GroupKind{Kind: "Pod"}
 )
 
-// Of computes the status of an object as it was read from an API server. It is never
-// [StatusNotFound], and [StatusUnknown] with an error. The error is an
-// [appliedwork.ErrInvalidObject] for an object without a kind or a name. Otherwise it reports a
+// Of computes the status of an object as it was read from an API server. The status is
+// [StatusUnknown] with an error, and never [StatusNotFound]. The error is an
+// [appliedwork.ErrInvalidObject] for an object without a kind or a name. Any other error reports a
 // status that cannot be read.
 func Of(obj *unstructured.Unstructured) (Result, error) {
 	key, err := appliedwork.Identify(obj)

@@ -36,15 +36,15 @@
 // # Guarantees
 //
 //   - Only the works of [Options].Hub are applied, pruned and torn down. Other AppliedWorks are
-//     read, to find objects that both have. An object may be handed over to another AppliedWork
-//     that is about to apply it.
+//     only read, to find shared objects. An object may be handed over to another AppliedWork that
+//     is about to apply it.
 //   - An error of [Desired] deletes nothing.
 //   - A work is pruned only when all its objects are applied, unless [Options].PruneIncomplete
 //     is set.
 //   - Unless [Options].Policies decide otherwise, adopted objects stay when the work ends, and a
-//     Namespace stays while it contains objects that no AppliedWork has applied. It is checked
-//     again after [Options].Resync, or when the [Options].Watcher reports a change of the
-//     unmanaged objects that the error names.
+//     Namespace stays while it contains objects that no AppliedWork has applied. The Namespace is
+//     checked again after [Options].Resync, or when the [Options].Watcher reports a change of an
+//     object in [appliedwork.PruneBlockedError].Objects.
 //   - Changes by others are repaired after [Options].Resync, or at once with an [Options].Watcher.
 //     Without [appliedwork.ApplyOptions].Force, a field that another manager has changed keeps
 //     its value. The condition Applied reports the conflict, and the work is tried again with

@@ -85,9 +85,9 @@ func (f DesiredFunc) Desired(ctx context.Context, work *v1alpha1.AppliedWork) (W
 //		return w.Watcher().AddOrUpdateWatcher(id, watched...)
 //	}
 //
-// With the MissingKind Wait of its options, an entry of a kind that is not served does not make
-// Watch fail. SetupWithManager adds the Watcher to the controller. With a builder of your own, add
-// it with WatchesRawSource.
+// Set MissingKind of dynamicwatcher.Options to Wait: otherwise Watch fails for an entry of a kind
+// that is not served. SetupWithManager adds the Watcher to the controller. With a builder of your
+// own, add it with WatchesRawSource.
 type Watcher interface {
 	// Watch replaces the watched objects of an AppliedWork. Each change of such an object becomes a
 	// request with the name of the AppliedWork. Without objects, the watches of the AppliedWork
@@ -219,7 +219,7 @@ func (r *Reconciler) Tracker() *appliedwork.Tracker { return r.tracker }
 
 // SetupWithManager adds a controller for AppliedWorks to a manager, whose scheme needs no types of
 // this module. The CRD must be installed before the manager starts: see [v1alpha1.EnsureCRD]. It
-// returns an error if the process has a controller of that name.
+// returns an error if the process has another controller named [Options].ControllerName.
 func (r *Reconciler) SetupWithManager(m manager.Manager) error {
 	watched := &unstructured.Unstructured{} // the manager's scheme needs no types of this module
 	watched.SetGroupVersionKind(v1alpha1.GroupVersionKind)

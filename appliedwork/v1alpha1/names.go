@@ -33,12 +33,13 @@ const (
 	// of the AppliedWork. The value is the hash of the last applied manifest.
 	AnnotationAppliedHashPrefix = GroupName + "/applied-hash-"
 	// AnnotationAdoptedPrefix is the prefix of an annotation of an adopted object, followed by the
-	// UID of the AppliedWork. It is for CRDs without the field of [AppliedResourceMeta].
+	// UID of the AppliedWork. It is for CRDs without the field [AppliedResourceMeta].Adopted.
 	AnnotationAdoptedPrefix = GroupName + "/adopted-"
 	// AnnotationKeptPrefix is the prefix of an annotation of an object that the policy of an
-	// AppliedWork keeps, followed by its UID. Other AppliedWorks do not delete the object either.
+	// AppliedWork keeps, followed by the UID of the AppliedWork. Other AppliedWorks do not delete
+	// the object either.
 	AnnotationKeptPrefix = GroupName + "/kept-"
-	// AnnotationPrune is for users, on a manifest or on the object of a cluster. With the value
+	// AnnotationPrune is for users, on a manifest or on the object on a cluster. With the value
 	// "disabled", the object stays with its Namespace and its CRD when the work drops it or ends.
 	// The next apply removes its owner reference. Before that, the garbage collector deletes the
 	// object if the AppliedWork is deleted.

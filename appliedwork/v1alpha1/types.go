@@ -73,7 +73,7 @@ type AppliedWorkStatus struct {
 	Shards int32 `json:"shards,omitempty"`
 }
 
-// AppliedtWorkStatus is the name of AppliedWorkStatus in the enhancement.
+// AppliedtWorkStatus is the name of AppliedWorkStatus in the work-api proposal.
 //
 // Deprecated: it is misspelt; use [AppliedWorkStatus].
 type AppliedtWorkStatus = AppliedWorkStatus
