@@ -18,7 +18,7 @@ import (
 
 // MaxDepth is the largest nesting depth of arrays and objects in an event, and of any JSON in it.
 // It prevents hostile input from exhausting the stack. encoding/json and the API server's decoder
-// stop at 10,000, so the JSON can be inside some more levels, such as a record of a store.
+// stop at 10,000, so a few more levels, for example of a record in a store, can enclose the JSON.
 const MaxDepth = 9000
 
 // manifestDepth is the number of levels above a manifest in a structured event: the event, its

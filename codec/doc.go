@@ -58,9 +58,10 @@
 //
 // A [Profile] is a wire format: topics, event types, attributes and data.
 //
-// [ManifestWork] is the format of the event based ManifestWork enhancement, and the default. It adds
-// attributes, for example for incarnations, sequences and resync IDs. Peers that know only the
-// enhancement do not send these attributes; the fields of a message then have their defaults.
+// [ManifestWork] is the format of OCM's [enhancement] for event based ManifestWorks, and the
+// default. The profile adds attributes, for example for incarnations, sequences and resync IDs.
+// Peers that know only the enhancement do not send these attributes; the fields of a message then
+// have their defaults.
 //
 // [ManifestBundle] is the format of sources and agents built on the OCM SDK
 // (open-cluster-management.io/sdk-go v1.3.0). Its events are sent in the binary content mode
@@ -75,8 +76,8 @@
 //   - Decode returns all that Encode accepts: every field of a ManifestWork's spec and status,
 //     times to the second.
 //   - The bytes of manifests do not change. Encode validates and copies them. Decode copies them
-//     too, so that a work does not keep its event in memory, unless they exceed 8 KiB: then they
-//     are slices of the event.
+//     too, so a work does not keep its event in memory. Only manifests over 8 KiB are slices of the
+//     event.
 //   - Decode rejects an event if its cluster or source differs from the topic ([CodeMismatch]), so
 //     a broker's access rules for topics separate sources and clusters. [ManifestWork] also rejects
 //     a resource ID that does not match the work. In [ManifestBundle] sources choose the resource
@@ -94,6 +95,8 @@
 // It makes no decisions: which version is newer, what to answer, when to send a request again. It
 // keeps no state and reads no clock. It does not limit the size of an event. Long resync requests
 // can be split ([SplitSpecResync]). It does not default or validate a work as the API server does.
-// Events do not carry UID and resourceVersion of the API object, and finalizers only in
-// [ManifestBundle].
+// Events do not carry the resourceVersion. They carry the UID only as [WorkRef].UID in
+// ManifestWork, and finalizers only in ManifestBundle.
+//
+// [enhancement]: https://github.com/open-cluster-management-io/enhancements/tree/main/enhancements/sig-architecture/78-event-based-manifestwork
 package codec

@@ -58,9 +58,9 @@ type WorkRef struct {
 	// UID identifies the incarnation: it is the UID of the source's API object. Empty from peers
 	// that know only the enhancement.
 	UID types.UID
-	// Name is the work's name. Decode sets it to ResourceID if the event does not carry it. With a
-	// UID it is required in a [Spec] that is no deletion: a source can delete a listed work without
-	// its name.
+	// Name is the work's name. Decode sets it to ResourceID if the event does not carry it. It is
+	// required in a [Spec] with a UID, except in a deletion: a source can delete a listed work
+	// whose name is unknown.
 	Name string
 }
 
@@ -87,8 +87,8 @@ type Spec struct {
 	// DeletionTimestamp is set if the work must be deleted; such an event carries no manifests.
 	// Whole seconds, UTC.
 	DeletionTimestamp *metav1.Time
-	// AgentSession is a session of the agent: the last one that the source knew when the work was
-	// created, or, in answers, that of the request.
+	// AgentSession is a session of the agent. In an answer it is the session of the request,
+	// otherwise the last session that the source had received when the work was created.
 	AgentSession string
 	// StatusSeq is the SequenceID of the last status that the source accepted; 0 for none.
 	StatusSeq int64
@@ -164,8 +164,9 @@ type SpecResync struct {
 	Header
 	// AgentSession is the session of the agent process that sends the request.
 	AgentSession string
-	// TargetSource is the source that must answer; empty for every source. If Source is set, it
-	// must be the same. For a request on the topic of all sources Encode copies it from Source.
+	// TargetSource is the source that must answer; empty for every source. If both are set,
+	// TargetSource and Source must be equal. For a request on the topic of all sources Encode
+	// copies it from Source.
 	TargetSource string
 	Scope        Scope
 	// Part limits a request of [ScopeAll] to some of the works: only works of the part without an

@@ -26,12 +26,12 @@ type Profile interface { //nolint:interfacebloat // sealed: only this package im
 	AgentFilters(cluster string) []string
 
 	// PresenceFilter returns the topic of the [Presence] of a source, or, if source is empty, of a
-	// cluster's agent. Its processes subscribe to it and publish on it.
+	// cluster's agent. The processes of that source or agent subscribe to the topic and publish on
+	// it.
 	PresenceFilter(source, cluster string) string
 
 	// ResourceID returns the resource ID of a work: the same after any restart. It is unique among
-	// the works of one source on one cluster; only with [ManifestWork] also among those of all
-	// clusters.
+	// the works of one source on one cluster and, with [ManifestWork], on all clusters.
 	ResourceID(source, cluster, name string) string
 
 	// StatusHash returns the hash by which source and agent compare their statuses. A nil status
@@ -57,8 +57,8 @@ type Traits struct {
 	// Binary is whether events are sent in the binary content mode: attributes next to the data.
 	Binary bool
 	// Bundle is whether the profile is [ManifestBundle]: the format cannot express incarnations,
-	// sessions, scopes, chunks and the IDs of resyncs, so peers do not know them. Encode omits UIDs
-	// and sessions, and refuses scopes and chunks that would change the meaning of a request.
+	// sessions, scopes, chunks and the IDs of resyncs. Encode omits UIDs and sessions, and refuses
+	// scopes and chunks that would change the meaning of a request.
 	Bundle bool
 	// MaxVersion is the largest version that an event can carry.
 	MaxVersion int64
