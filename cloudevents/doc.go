@@ -10,7 +10,8 @@
 // once and in order. Its documentation lists the duties of a driver, and package transporttest
 // checks them. A new broker is one folder and one call of that suite.
 //
-// The client does everything that is the same for all brokers. It reconnects with backoff and
-// jitter, keeps unacknowledged changes, limits rates and exports metrics. Its next step depends on
-// the type of a driver's error: [PermanentError], [TemporaryError], [TooLargeError].
+// The client, a source or an agent of package work, does everything that is the same for all
+// brokers. It reconnects with backoff and jitter, keeps unacknowledged changes, limits rates and
+// exports metrics. Its next step depends on the type of a driver's error: [PermanentError],
+// [TemporaryError], [TooLargeError].
 package cloudevents

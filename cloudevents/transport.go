@@ -40,8 +40,8 @@ type Transport interface {
 
 	// Connect opens a connection, subscribes to every filter of o and returns when the broker has
 	// granted them all, except those in o.Optional, or when ctx ends. It returns a
-	// [*PermanentError] for a failure that a retry will not fix. Only the caller closes the
-	// connection, not the end of ctx.
+	// [*PermanentError] for a failure that a retry will not fix. The end of ctx does not close the
+	// connection: the caller does.
 	Connect(ctx context.Context, o ConnectOptions) (Conn, error)
 }
 
@@ -51,7 +51,8 @@ type ConnectOptions struct {
 	// rest). With the prefix `$share/<group>/` each message goes to one member of the group.
 	Filters []string
 	// Optional are filters that the connection can do without. Before Connect returns, Denied is
-	// called for each of them that the broker refuses. It must not be nil if there are any.
+	// called for each of them that the broker refuses. Denied must not be nil if there are optional
+	// filters.
 	Optional []string
 	Denied   func(filter string, err error)
 	// Binary selects the binary content mode, if the transport has two: CloudEvents attributes are
@@ -60,9 +61,9 @@ type ConnectOptions struct {
 	// Receive handles one message. It is called one at a time, in order of arrival; the message is
 	// acknowledged to the broker when it returns. Required.
 	Receive func(Message)
-	// Commit, if it is not nil, stores durably the messages that Receive has handled, one or more,
-	// before any of them is acknowledged. If it fails, no message of them is acknowledged and the
-	// connection ends with its error. ctx ends with the connection.
+	// Commit, if it is not nil, durably stores all messages that Receive has handled, before they
+	// are acknowledged. If Commit fails, the messages are not acknowledged, and the connection ends
+	// with its error. ctx ends with the connection.
 	Commit func(ctx context.Context) error
 	// Refuse is called for a message that is not a CloudEvent, with its topic and the reason. The
 	// message is acknowledged all the same, since another delivery would not help. Required.
@@ -76,8 +77,8 @@ type Conn interface {
 	// exactly once, from any goroutine and possibly before Publish returns. done must not block.
 	// Its argument is nil when the broker has acknowledged the message, and [ErrConnectionLost]
 	// when the connection ended first (before Close returns). Otherwise it is the broker's reason
-	// to refuse the message: a [*TooLargeError], a [*TemporaryError], or any other error for a
-	// refusal that may or may not be repeated on the next connection.
+	// to refuse the message: a [*TooLargeError], a [*TemporaryError], or any other error. After any
+	// other error, the next connection may accept the message.
 	//
 	// If it returns an error, done is not called. The error is ctx's if ctx has ended, and wraps
 	// [ErrConnectionLost] if the connection has. Any other error concerns this message alone, such

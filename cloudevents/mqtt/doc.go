@@ -22,9 +22,9 @@
 // it continues, but only while a published message waits for its acknowledgement.
 //
 // Without Options.SessionExpiry the broker discards the session when the connection ends. With it,
-// the broker keeps messages for a disconnected client, within its own queue limits, and
-// subscriptions, also those that a later version no longer requests. The client publishes its own
-// unacknowledged messages again.
+// the broker keeps messages for a disconnected client within its own queue limits. It also keeps
+// subscriptions, even those that a later version of the client no longer requests. The client
+// publishes its own unacknowledged messages again.
 //
 // A dead link is detected after one and a half times KeepAlive. Connect and Close take a bounded
 // time if the peer accepts connections but does not answer.
@@ -69,9 +69,10 @@
 //
 // # Design
 //
-// Each connection has a paho.Client. autopaho also reconnects and keeps a queue, as package work
-// does for every transport: a second queue would send outdated events of a work. Its Publish waits
-// for the acknowledgement, so each goroutine would have one message in flight.
+// Each connection has a paho.Client. The transport does not use autopaho, which also reconnects and
+// keeps a queue, as package work does for every transport. A second queue would send outdated
+// events of a work. Publish of autopaho waits for the acknowledgement, so each goroutine would have
+// one message in flight.
 //
 // Three small parts replace defaults of paho.Client. A net.Conn gathers the four writes that paho
 // makes for each message, and reads through a buffer. It drops the properties of a message if they

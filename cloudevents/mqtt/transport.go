@@ -77,8 +77,8 @@ func (t *Transport) identityLocked(name string) string {
 // Connect implements [cloudevents.Transport]. Receive may be called before Connect returns.
 //
 // It returns a [*cloudevents.PermanentError] for an unreadable file, a certificate that is not
-// accepted, a malformed filter, and a refusal that would be repeated, but not for invalid content
-// of a file, which may be in the middle of a replacement. Refusals of the broker wrap a
+// accepted, a malformed filter, and a refusal that would be repeated. Invalid content of a file is
+// no PermanentError: the file may be in the middle of a replacement. Refusals of the broker wrap a
 // [*ReasonError]. The error after Options.ConnectTimeout wraps [context.DeadlineExceeded].
 func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
 	s := &t.settings
