@@ -60,13 +60,13 @@ func (a *Agent) Healthy() error { return a.agent.Healthy() }
 func (a *Agent) Livez(r *http.Request) error { return a.agent.Livez(r) }
 
 // Readyz is a check for a readiness probe. It returns nil while the agent is connected and
-// subscribed, once it has requested its works from the sources and the initial sync is over: then
-// lists do not wait. Otherwise the error names the missing step, or the request that the broker
+// subscribed, has requested its works from the sources, and has ended the initial sync. Lists do
+// not wait then. Otherwise the error names the missing step, or the request that the broker
 // refuses. Of two agents of one cluster only the newer agent is ready. With leader election, see
 // [Source.Readyz].
 func (a *Agent) Readyz(r *http.Request) error { return a.agent.Readyz(r) }
 
-// TraceParent returns the W3C traceparent of the write at the source that a work shows; see
+// TraceParent returns the W3C traceparent of the source's last write that the work contains; see
 // [SourceOptions].TraceParent. A controller that reconciles the work can continue that trace. The
 // result is empty without a traceparent. Traceparents are not kept over a restart.
 func (a *Agent) TraceParent(name string) string { return a.agent.TraceParent(name) }

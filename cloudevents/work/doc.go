@@ -28,35 +28,38 @@
 //
 // Complete programs: see the examples HubController, MinimalAgent and PruneAfterSync.
 //
-// Both can be used before Start: writes are queued in the outbox. With SharedGroup, or with the outbox
-// [Disabled], writes before Start fail. To stop, cancel ctx, wait until Start returns, then close the Store.
-// Start publishes queued works for at most DrainTimeout after ctx ends. Logs go to klog.
+// A source or an agent can be used before Start: writes are queued in the outbox. With SharedGroup,
+// or with the outbox [Disabled], writes before Start fail. To stop, cancel ctx, wait until Start
+// returns, then close the Store. Start publishes queued works for at most DrainTimeout after ctx
+// ends. Logs go to klog.
 //
 // # Guarantees
 //
-// These hold with default options, and in both profiles unless a guarantee names a profile:
+// These hold with default options, and in both profiles (wire formats, see [codec.Profile]) unless
+// a guarantee names a profile:
 //
 //   - A write that returned nil is delivered if the source's process keeps running or has a [Store], even if the
 //     broker, the agent or the connection fails repeatedly. When Start ends, a Store has every such write.
 //     Without a Store, Start publishes these writes for at most DrainTimeout and logs the number of lost writes.
-//   - A silently lost message is repaired within 90 s while both sides stay connected: a create, update, delete,
-//     status, "gone", list, chunk, answer or end marker. Ten thousand messages lost at once are repaired within
-//     5 min, at most 256 at a time. The source sends an unconfirmed work again after 10 s, then with
-//     backoff up to 5 min. Peers without digests (those of the profile ManifestBundle, and those with only the
-//     attributes of the enhancement) compare everything every 10 min instead, which repairs a lost status. With
-//     a negative ResyncInterval they do not.
+//   - A silently lost message is repaired within 90 s while both sides stay connected: a create,
+//     update, delete, status, "gone", list, chunk, answer or end marker. Ten thousand messages lost
+//     at once are repaired within 5 min, at most 256 at a time. The source sends an unconfirmed
+//     work again after 10 s, then with backoff up to 5 min. Peers without digests use the profile
+//     ManifestBundle, or support only the attributes of OCM's enhancement (see package codec). With
+//     these peers, a full comparison every 10 min repairs a lost status, unless ResyncInterval is
+//     negative.
 //   - An unconfirmed work is visible: on the object after 30 s ([ConditionDelivered]), in [Source.Clusters], and
 //     in the metric works_unconfirmed. [Source.Clusters] also returns the time of each agent's last message.
 //   - Late, repeated or reordered events never replace newer state. Each work has a version that orders all its
 //     events, across deletion and re-creation. A late "gone" of an old work removes no new work and ends no newer
 //     deletion. A version, sequence or event time more than a day ahead of the clock is refused and counted.
-//   - A list is complete, or it is an error: if an agent names its Sources, its first list waits until each of
-//     them has marked the end of its answer. A source without a Store does so after [Source.InventoryComplete].
-//     Sources of the profile ManifestBundle mark no end: they count as complete after
-//     [AgentOptions].InitialSyncTimeout without an event. PartialSyncTimeout and a negative InitialSyncTimeout
-//     allow partial lists. Two other lists can be partial. A source with a new Store marks the end as soon as it
-//     has one work for the cluster. While a restored backup is not detected, an agent without a Store receives
-//     only the works of the backup.
+//   - A list is complete, or it is an error. If an agent names its Sources, its first list waits
+//     until each source has marked the end of its answer. A source without a Store does so after
+//     [Source.InventoryComplete]. Sources of the profile ManifestBundle mark no end: they count as
+//     complete after [AgentOptions].InitialSyncTimeout without an event. PartialSyncTimeout and a
+//     negative InitialSyncTimeout allow partial lists. Two other lists can be partial. A source
+//     with a new Store marks the end as soon as it has one work for the cluster. While a restored
+//     backup is not detected, an agent without a Store receives only the works of the backup.
 //   - After a restored backup, or while two processes have one ID, the source deletes no unknown works.
 //     Exceptions: InventoryComplete is called after the detection and before the missing works are created;
 //     the broker refuses the presence topic, or loses three presences in a row.
@@ -73,9 +76,10 @@
 // # Limits
 //
 // Without a Store, a program must create its works again after a restart and then call
-// [Source.InventoryComplete]. Until then the source deletes nothing, and agents that name it wait with their
-// first list. Works of two sources with one name on a cluster: the first keeps the name, the other gets the
-// condition Degraded, reason NameConflict. An object is limited by the broker's packet limit.
+// [Source.InventoryComplete]. Until then the source deletes no unknown works, and agents that name
+// it wait with their first list. If two sources have works of one name on a cluster, the first work
+// keeps the name. The other work gets the condition Degraded, reason NameConflict. An object is
+// limited by the broker's packet limit.
 //
 // # Pages
 //

@@ -85,7 +85,7 @@ type SourceOptions struct {
 	Store Store
 	// ResyncInterval is the time between two full comparisons of the works of source and agents. 0
 	// means 10 min ([DefaultResyncInterval]) with peers without digests: those of the profile
-	// ManifestBundle, and those with only the attributes of the enhancement. Other agents send a
+	// ManifestBundle, and those with only the attributes of OCM's enhancement. Other agents send a
 	// digest every minute, and only the differences are compared. A positive value applies to all
 	// peers. With a negative value, full comparisons run only after connecting.
 	ResyncInterval time.Duration
@@ -148,23 +148,24 @@ type AgentOptions struct {
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
 	// the OCM SDK.
 	Profile codec.Profile
-	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack the works of
-	// an offline source. With named sources, informers sync as soon as all of them have answered. Lists and
-	// [Agent.Readyz] wait for a named source while it is offline, has no Store and has not called
-	// [Source.InventoryComplete], or reports an incomplete inventory in [Source.Healthy]. The CacheSyncTimeout of
-	// controller-runtime, 2 min by default, counts during that time. Informers log "event bookmark expired"
-	// meanwhile, which is harmless. An empty list is refused. If Sources no longer names a source, its works in
-	// the Store stay, and no other source can use their names, until that source deletes them. Start logs their
-	// number. To remove them, delete them at their source. If that source no longer exists, run a source with
-	// its ID and without works, and call its InventoryComplete.
+	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack
+	// the works of an offline source. With named sources, informers sync as soon as all of them
+	// have answered. Lists and [Agent.Readyz] wait for a named source in three cases: it is
+	// offline; it has no Store and [Source.InventoryComplete] was not called; its [Source.Healthy]
+	// reports an incomplete inventory. The CacheSyncTimeout of controller-runtime, 2 min by
+	// default, counts during that time. Informers log "event bookmark expired" meanwhile, which is
+	// harmless. An empty list is refused. If Sources no longer names a source, its works in the
+	// Store stay, and no other source can use their names, until that source deletes them. Start
+	// logs their number. To remove them, delete them at their source. If that source no longer
+	// exists, run a source with its ID and without works, and call its InventoryComplete.
 	Sources []string
 	// InitialSyncTimeout is the time without an event after which a source counts as complete. It
 	// applies to sources that are not in Sources, and to those that cannot mark the end of their
-	// answer: OCM sources, and sources that support only the enhancement. A missing part of an
-	// answer is requested again first. The other named sources have no timeout: lists, the initial
-	// events of watches and the Get of an unknown work wait for all their works. Only the call's
-	// context ends that wait; the error names the missing sources. Defaults to 2 s. With a negative
-	// value nothing waits, and lists are partial: see PartialSyncTimeout.
+	// answer: sources built on the OCM SDK, and sources that support only OCM's enhancement. A
+	// missing part of an answer is requested again first. The other named sources have no timeout:
+	// lists, the initial events of watches and the Get of an unknown work wait for all their works.
+	// Only the call's context ends that wait; the error names the missing sources. Defaults to 2 s.
+	// With a negative value nothing waits, and lists are partial: see PartialSyncTimeout.
 	InitialSyncTimeout time.Duration
 	// PartialSyncTimeout lets the initial sync end this long after the first connection, even if works are
 	// missing: it prefers availability over complete lists. A controller that prunes objects of unlisted works
@@ -176,15 +177,16 @@ type AgentOptions struct {
 	// the agent receives its works again from the sources. A Store serves one agent. Its owner
 	// closes it after Start has returned.
 	Store Store
-	// MaxSourceBytes bounds the memory for the data of one source: specs, tombstones, requests and lists that
-	// answer them. MaxBytes is the same for all sources together. They default to 512 MiB and 1 GiB. The agent
-	// refuses a spec that would bring usage above 15/16 of a bound, and counts it as over_budget. The spec before
-	// it stays applied, and the work has the condition Degraded, reason SpecRefused, at its source too. The agent
-	// requests the spec when there is room. Without memory for that report, the agent drops the spec; the source
-	// sends it again and sets Delivered to False. With Sources named, the first list waits until every refused
-	// work has been accepted; see PartialSyncTimeout. Deletions of existing works are never refused, and works in
-	// the Store are always loaded. A quarter of MaxSourceBytes is for queued requests. Sizes are estimates, and
-	// statuses do not count.
+	// MaxSourceBytes bounds the memory for the data of one source: specs, tombstones, requests and
+	// lists that answer them. MaxBytes is the same for all sources together. They default to 512
+	// MiB and 1 GiB. The agent refuses a spec that would bring usage above 15/16 of a bound, and
+	// counts it as over_budget. The previous spec stays applied, and the work has the condition
+	// Degraded, reason SpecRefused, at its source too. The agent requests the spec when there is
+	// room. Without memory for that report, the agent drops the spec; the source sends it again and
+	// sets Delivered to False. With Sources named, the first list waits until every refused work
+	// has been accepted; see PartialSyncTimeout. Deletions of existing works are never refused, and
+	// works in the Store are always loaded. A quarter of MaxSourceBytes is for queued requests.
+	// Sizes are estimates, and statuses do not count.
 	MaxSourceBytes, MaxBytes int64
 	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL,
 	// MetricsRegisterer and Clock have the meanings of [SourceOptions].

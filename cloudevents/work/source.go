@@ -90,9 +90,10 @@ func (s *Source) Readyz(r *http.Request) error { return s.source.Readyz(r) }
 // InventoryComplete declares that all works of this source are created. Before the call, the source
 // deletes only works that are deleted through its clientset. After it, the source also deletes
 // unknown works on the clusters, 12 to 24 s after an agent has listed them. Without a Store, the
-// first list of an agent that names this source waits for InventoryComplete. With a Store, it waits
-// until the Store has a work for its cluster or was used by an earlier process. Create the works of
-// a new Store before agents start: otherwise a first list may be partial.
+// first list of an agent that names this source waits for InventoryComplete. With a Store, this
+// list waits until the Store has a work for the agent's cluster, unless an earlier process used the
+// Store. Create the works of a new Store before agents start: otherwise a first list may be
+// partial.
 //
 // Without a Store, call it in each process, after all works are created again. A Store records the
 // call, so one call is enough. If [Source.Healthy] reports that a backup was restored or that
@@ -158,13 +159,14 @@ func (s *Source) Abandon(ctx context.Context, cluster, name string) error {
 	return s.source.Abandon(ctx, cluster, name)
 }
 
-// TraceParent returns the W3C traceparent of the last accepted status of a work. It is that of the
-// agent's write, see [AgentOptions].TraceParent, or otherwise that of the spec that the status is
-// about. It is empty if neither has a traceparent. The source does not keep it over a restart.
+// TraceParent returns the W3C traceparent of the last accepted status of a work. The traceparent is
+// from the agent's write (see [AgentOptions].TraceParent), or otherwise from the spec that the
+// status is about. It is empty if neither has a traceparent. The source does not keep it over a
+// restart.
 func (s *Source) TraceParent(cluster, name string) string { return s.source.TraceParent(cluster, name) }
 
-// SourceID makes the source ID that the enhancement describes for a consumer on a hub cluster: a hash of the
-// hub's URL (the first 8 bytes of its SHA-256, in hex), a dash and the consumer's name.
+// SourceID makes the source ID that OCM's enhancement describes for a consumer on a hub cluster: a
+// hash of the hub's URL (the first 8 bytes of its SHA-256, in hex), a dash and the consumer's name.
 func SourceID(hubURL, consumer string) string {
 	sum := sha256.Sum256([]byte(hubURL))
 	return hex.EncodeToString(sum[:8]) + "-" + consumer

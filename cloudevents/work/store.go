@@ -55,8 +55,8 @@ type Change = struct {
 // SharedStore is a Store that replicas of one source share; see [SourceOptions].SharedGroup.
 type SharedStore interface {
 	Store
-	// ApplyIf is Apply on the condition that a record has a value; nil means that there is no such
-	// record. If the condition does not hold, nothing changes and the error is [ErrCondition].
+	// ApplyIf is like Apply if the record of condition.Key has the value condition.Value, or does
+	// not exist if that value is nil. Otherwise nothing changes and the error is [ErrCondition].
 	ApplyIf(ctx context.Context, condition Change, changes []Change) error
 	// Follow calls f with the whole content, as one batch. Then it calls f with each batch that any
 	// process applies, in the order of the changes, until ctx ends or f fails. It returns nil when
