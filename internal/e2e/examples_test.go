@@ -99,7 +99,7 @@ func TestQuickstartOnACluster(t *testing.T) {
 	quickstart(t, "\nDone. 6 files for 1 cluster")
 	for _, manifest := range []string{
 		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"quickstart"}}`,
-		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"greetings.quickstart.spokewire.github.io"}}`,
+		`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"greetings.quickstart.example.com"}}`,
 	} {
 		if m.get(manifest) != nil {
 			t.Errorf("the quickstart has left %s", manifest)
