@@ -35,8 +35,8 @@ type creation struct {
 }
 
 // Create stores a context in the state Created. It returns an [*appcontext.Error] for an invalid
-// context, ErrInvalidInput for nil, ErrConflict if a context with the ID exists, and
-// store.ErrTooLarge for a context that exceeds the limits of the store. After other errors of the
+// context, ErrInvalidInput for nil, and ErrConflict if a context with the ID exists. For a context
+// that exceeds the limits of the store it returns store.ErrTooLarge. After other errors of the
 // store, the complete context may be stored. Call Create again: it then returns ErrConflict.
 //
 // A large context takes several transactions. The last one makes it visible, so no reader finds an

@@ -27,8 +27,8 @@ func (d *Diff) String() string {
 	return b.String()
 }
 
-// WriteTo writes the diff as text: a summary, then each cluster with its apps, with a line for each
-// object that changes and a line for each field. The order is deterministic.
+// WriteTo writes the diff as text: a summary, then each cluster with its apps. Each changed object
+// and each changed field has a line. The order is deterministic.
 //
 //	Update of v2 from v1: 1 to create, 1 to change, 0 to replace, 1 to delete, 4 unchanged
 //	edge+c1

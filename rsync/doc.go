@@ -23,24 +23,24 @@
 // # Guarantees
 //
 //   - The engine executes each queued event once, in the order of its queue, despite crashes. After
-//     a crash only calls to clusters may be repeated, which changes nothing.
-//   - Batches of any size finish, at any latency: connectors report progress, and the time limit
-//     applies to each request. A repeated call omits completed resources.
+//     a crash it may repeat calls to clusters, and the repeated calls change nothing.
+//   - A call with any number of resources finishes at any latency, because each resource that the
+//     connector reports restarts the time limit. A repeated call omits completed resources.
 //   - A failing cluster stops no other cluster. Each app on each cluster has its own status.
-//     Waiting apps use no goroutine, and all together cause one probe of a cluster a second.
+//     Waiting apps use no goroutine. All apps that wait for a cluster share one probe a second.
 //   - Resources of an app are applied in order on a cluster, and deleted in reverse order.
-//     connector/kube applies independent neighbours in parallel. After Terminated the clusters have
-//     no resource of it.
+//     connector/kube applies independent neighbours in parallel. A Terminated context has no
+//     objects on clusters, except those that other contexts hold.
 //   - Stop and Terminate act at once, because engines watch for them. An idle engine sends only the
 //     renewals of its lease to the store.
 //   - A rollout never has more clusters in progress than it allows, and begins no cluster after too
 //     many have failed, despite crashes.
-//   - Any number of engines share the work of one store. An event costs the store the same with any
-//     number. An engine without its lease writes nothing, even if a write arrives late. Another
-//     engine continues its work within the duration of a lease.
+//   - Any number of engines share the work of one store. Their number does not change the cost of
+//     an event for the store. An engine without its lease writes nothing, even if a write arrives
+//     late. Within the duration of a lease another engine continues the work.
 //   - No event deletes an object that another context holds, or a Namespace or
 //     CustomResourceDefinition with objects of another context. The last context that holds an
-//     object deletes it.
+//     object deletes it: see [Engine.Inventory].
 //   - A dead cluster delays nothing after [Engine.Detach] has removed it from the context.
 //   - [Engine.Healthy] fails while the store does not answer or rejects every write.
 //   - The number of transactions of an event does not depend on the number of resources.
@@ -55,11 +55,11 @@
 // of the context that it leads from. [Engine.Diff] returns the changes that an event would make, by
 // cluster and field.
 //
-// After a failed Update there are three ways out: an Update from either context to the same or
-// another context, a Rollback, or a Terminate of both contexts. Each of them leaves no object
-// behind. Such an Update applies all resources, and replaces all contexts that failed updates have
-// left: up to 16. Each of these gets an UpdateDelete. After a Terminate of the failed context,
-// objects that the other context holds too have the manifests of the other context.
+// After a failed Update there are three ways out: an Update from either context to any other
+// context, a Rollback, or a Terminate of both contexts. Each of them leaves no object behind. Such
+// an Update applies all resources, and replaces all contexts that failed updates left with objects:
+// up to 16. Each of these gets an UpdateDelete. A Terminate of the failed context restores the
+// other context's manifests of the objects that both contexts hold.
 //
 // An event that the state does not allow ends with the status Error and the reason InvalidState.
 // The state does not change, and the next event begins. [TransitionsDefault] is the table of
@@ -86,11 +86,11 @@
 //
 // # Failures
 //
-// The engine repeats calls that a cluster refuses for now, after a [Backoff], and probes clusters
-// that do not answer, until Stop, Terminate or [Options].MaxRetries. If a cluster refuses for good,
-// or a hook fails, the app fails on that cluster. The event ends as an Error when all other apps
-// have ended. A connector that panics, or does not return the state of each object, counts as a
-// refusal for good.
+// After a [Backoff] the engine repeats a call that a cluster refused for now. It probes clusters
+// that do not answer. Both end with Stop, Terminate or [Options].MaxRetries. If a cluster refuses
+// for good, or a hook fails, the app fails on that cluster. The event ends as an Error when all
+// other apps have ended. A connector that panics, or does not return the state of each object,
+// counts as a refusal for good.
 //
 // An app that waits on a cluster has the phase Retrying there, with a reason and a message. The
 // engine writes the first 16 changes of this status at once, and later ones once a minute. It
@@ -104,8 +104,8 @@
 // of package appcontext. For an event that failed, Wait returns an [*EventError], which wraps the
 // error of its reason. If ctx ends first, it returns an [*UnfinishedError].
 //
-// The manifests of an app on a cluster may have 16 MiB, names and keys 253 bytes. The list of a
-// context's apps and clusters is one record: with etcd's defaults about 10,000 pairs fit. A queue
-// keeps the last [Options].HistoryLimit finished events. METRICS.md lists the metrics. EMCO.md is
-// for users of EMCO's rsync.
+// The manifests of an app on a cluster are limited to 16 MiB, names and idempotency keys to 253
+// bytes. The list of a context's apps and clusters is one record: with etcd's defaults about 10,000
+// pairs of an app and a cluster fit. A queue keeps the last [Options].HistoryLimit finished events.
+// METRICS.md lists the metrics. EMCO.md is for users of EMCO's rsync.
 package rsync

@@ -92,8 +92,9 @@ var errNotStarted = errors.New("the engine is not started")
 func (e *Engine) Ready() <-chan struct{} { return e.ready }
 
 // Healthy returns nil while the engine has a lease and the store accepts its writes. Otherwise it
-// returns the reason: the engine is not started or has ended, the store does not answer, or the
-// store rejects every write, as an etcd without space does. The error wraps the error of the store.
+// returns the reason: the engine is not started or has ended, or the store does not answer or
+// rejects every write. An etcd without space rejects every write. The error wraps the error of the
+// store.
 //
 // Healthy sends nothing to the store. It fails within [Options].LeaseTTL after the store has
 // stopped answering. After a failed write the engine itself writes again, first within 500 ms and

@@ -45,13 +45,14 @@ func (e *Engine) Read(ctx context.Context, id string, options ...CallOption) (Ev
 }
 
 // Update queues the event that leads from one context to another. The event is in the queue of the
-// context to. When it begins, the context from must be Instantiated or have failed. The event first
-// applies the resources of to that are new or have changed. When all of them are applied, an
-// UpdateDelete in the queue of from deletes the objects that to does not have. [Engine.Wait] waits
-// for both.
+// new context. When it begins, the earlier context must be Instantiated or have failed. The event
+// first applies the resources that are new or have changed. When all of them are applied, an
+// UpdateDelete in the queue of the earlier context deletes the objects that the new context does
+// not have. [Engine.Wait] waits for both.
 //
 // With [WithRollout] an Update moves from cluster to cluster. After a failed update, the next one
-// applies all resources, and each context that the failed updates have left gets an UpdateDelete.
+// applies all resources. It queues an UpdateDelete for each other context that failed updates led
+// from or to.
 func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	if from == to {
 		return EventRef{}, fmt.Errorf("%w: from and to must differ, and both are %q", ErrInvalidInput, to)
@@ -193,7 +194,7 @@ func (e *Engine) Stop(ctx context.Context, id string) error {
 }
 
 // ClearStop ends a Stop, so new events can be queued. Skipped events stay skipped. Call it after
-// the events that Stop must end have ended: a Stop that is cleared earlier may have no effect.
+// the event in progress has ended: a Stop that is cleared earlier may have no effect.
 func (e *Engine) ClearStop(ctx context.Context, id string) error {
 	return e.latch(ctx, id, store.Delete(stopKey(id)))
 }

@@ -152,11 +152,11 @@ type CallOption struct {
 	Rollout        *Rollout
 }
 
-// IdempotencyKey makes calls safe to repeat. While the event of an earlier call is in the history,
-// a call with the same key on the same context returns that event and queues nothing. Use it to
-// repeat a call after an error that leaves open whether the event was queued. A call for another
-// event, for an Update from another context, or with another rollout needs another key: otherwise
-// it returns ErrInvalidInput. Update and Rollback are the same event.
+// IdempotencyKey makes calls safe to repeat. A call with the key of an earlier call on the same
+// context returns its event, while that is in the history, and queues nothing. Use it to repeat a
+// call after an error that leaves open whether the event was queued. A call for another event, for
+// an Update from another context, or with another rollout needs another key: otherwise it returns
+// ErrInvalidInput. Update and Rollback are the same event.
 func IdempotencyKey(key string) CallOption { return CallOption{IdempotencyKey: key} }
 
 func callOf(options []CallOption) CallOption {

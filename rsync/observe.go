@@ -48,8 +48,8 @@ type Observation struct {
 	// field that another field manager owns is a ChangeRefused unless kube.Options.Force is set.
 	Drifted int                `json:"drifted,omitempty"`
 	Drift   []connector.Change `json:"drift,omitempty"`
-	// Heals is the number of Heals for the drift, each within an hour after the one before. Healed
-	// is when the last Heal was queued.
+	// Heals is the number of Heals for the drift, with at most an hour between two Heals. Healed is
+	// when the last Heal was queued.
 	Heals  int       `json:"heals,omitempty"`
 	Healed time.Time `json:"healed,omitzero"`
 	// Reason is empty, ReasonContested, or the reason why the cluster could not be read:

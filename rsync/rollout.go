@@ -19,11 +19,11 @@ import (
 // clusters in no group run last, in the order of the context. A cluster succeeds when all apps of
 // the event on it succeed, and fails when one of them fails.
 type Rollout struct {
-	// Groups are optional. A cluster is in one group at most, and the context has an app on it.
+	// Groups are optional. Each cluster has an app of the context, and is in one group at most.
 	Groups []RolloutGroup `json:"groups,omitempty"`
-	// MaxConcurrency limits the clusters of a group that are in progress: a number from 1, for
-	// example "5", or a percentage of the group, for example "10%". A percentage is rounded down to
-	// a number of clusters, but to at least 1. Empty means no limit.
+	// MaxConcurrency limits the clusters of a group that are in progress. It is a number from 1,
+	// for example "5", or a percentage of the group, for example "10%". A percentage is rounded
+	// down to a number of clusters, but to at least 1. Empty means no limit.
 	MaxConcurrency string `json:"maxConcurrency,omitempty"`
 	// MaxFailures is the number of clusters that may fail: a number from 0, or a percentage of all
 	// clusters, rounded down. When more clusters have failed, no further cluster begins. Empty
@@ -42,10 +42,10 @@ type Rollout struct {
 	// MinSuccessTime. A cluster that takes longer fails. 0 means no limit.
 	ProgressDeadline time.Duration `json:"progressDeadline,omitempty"`
 	// RollbackOnFailure queues a rollback when the event ends with the status Error: also after
-	// Abort, and after one failed cluster within MaxFailures. A Stop or a Terminate of the event
-	// queues none. After an Update the rollback is the Update back, if the context that the event
-	// leads from is Instantiated. After an Instantiate it is a Terminate, if the context had no
-	// objects before. See [Element].Rollback.
+	// Abort, and after one failed cluster within MaxFailures. After a Stop or a Terminate no
+	// rollback is queued. After an Update the rollback is the Update back, if the context that the
+	// event leads from is Instantiated. After an Instantiate it is a Terminate, if the context had
+	// no objects before. See [Element].Rollback.
 	RollbackOnFailure bool `json:"rollbackOnFailure,omitempty"`
 }
 
@@ -111,9 +111,10 @@ type RolloutGroupStatus struct {
 
 // WithRollout is an option that makes an Instantiate or an Update a rollout. The store keeps the
 // rollout with the event. For an invalid rollout the call returns an [*InvalidRolloutError] and
-// writes nothing. Invalid are, for example, an unknown cluster, a cluster in two groups, a
-// MaxConcurrency of 0, a MinSuccessTime that is not shorter than the ProgressDeadline, and an app
-// that waits for an app on a cluster of a later group. Other events return ErrInvalidInput.
+// writes nothing. Invalid are, for example, an unknown cluster, a cluster in two groups, and a
+// MaxConcurrency of 0. MinSuccessTime must be shorter than ProgressDeadline. No app may wait for an
+// app on a cluster of a later group. With this option, calls of other events return
+// ErrInvalidInput.
 func WithRollout(r Rollout) CallOption { return CallOption{Rollout: &r} }
 
 // maxRollout limits the stored size of a rollout with all of its approvals, in bytes.

@@ -42,8 +42,8 @@ func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) e
 }
 
 // Pause pauses a rollout: after it returns, no further cluster begins until Resume. Clusters in
-// progress continue. Pause does not delay the end of the event, when all clusters have ended and
-// all gates are open. Pause returns the errors of Approve.
+// progress continue. When all clusters have ended and all gates are open, the event ends despite
+// the pause. Pause returns the errors of Approve.
 func (e *Engine) Pause(ctx context.Context, ref EventRef) error {
 	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
 		r.Paused = true

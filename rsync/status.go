@@ -74,8 +74,8 @@ type Change struct {
 	Cluster  *ClusterStatus
 	// Observed is valid until the state changes.
 	Observed *Observation
-	// Rollout is the number of an event after its rollout was paused, resumed, approved or aborted,
-	// or has ended.
+	// Rollout is the number of an event with a rollout that was paused, resumed, approved or
+	// aborted, or has ended.
 	Rollout uint64
 	// Deleted is true for the last change, after which the context does not exist.
 	Deleted bool
@@ -86,8 +86,8 @@ type Change struct {
 //
 // Watch ends without an error when ctx ends or after the context was deleted. It ends with
 // ErrNotFound, with ErrInvalidInput for a negative revision, and with store.ErrCompacted if the
-// store does not have the revision: it is too old, or a restored store has not reached it. Then
-// call Watch again with 0.
+// store does not have the revision. Such a revision is too old, or a restored store has not reached
+// it: call Watch again with 0.
 //
 // For a deleted context, a Watch from a revision before the deletion returns the changes up to the
 // deletion.

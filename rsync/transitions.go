@@ -25,7 +25,7 @@ type Transition struct {
 type Transitions []Transition
 
 // TransitionsSeed is the table of EMCO's document, unchanged. That document exchanges the results
-// of the two events of an update: the new context ends as Updated, so it can neither be updated nor
+// of the two events of an update. The new context ends as Updated, so it can neither be updated nor
 // rolled back. Select the table with [Options].Transitions. The default is [TransitionsDefault].
 var TransitionsSeed = Transitions{
 	{Event: Instantiate, From: instantiable, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
@@ -36,7 +36,7 @@ var TransitionsSeed = Transitions{
 }
 
 // TransitionsDefault is the default table. It differs from EMCO's document in two ways. First, the
-// results of the two events of an update are those of EMCO's code: the new context ends as
+// results of the two events of an update are those of EMCO's code. The new context ends as
 // Instantiated and the earlier one as Updated, so the next update and a rollback can begin. Second,
 // an update can begin after any failure: from the failed context, to it, or to a third one.
 var TransitionsDefault = Transitions{

@@ -94,8 +94,8 @@ func (a *AppBuilder) Add(provider, cluster string, r Resource) *AppBuilder {
 // The object may be added before or after this call. Overrides of one object are applied in the
 // order of the calls. Package override has JSON patches.
 //
-// Build reports an override of an unknown object, an override that returns an error, and an
-// override that changes the apiVersion or the identity of the object.
+// Build reports an override of an unknown object, and an override that fails or changes the
+// apiVersion or the identity of the object.
 func (a *AppBuilder) Override(provider, cluster string, object Object, override Override) *AppBuilder {
 	a.overrides = append(a.overrides, placedOverride{ClusterID{provider, cluster}, object, override})
 	return a

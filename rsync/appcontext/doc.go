@@ -23,13 +23,13 @@
 //	web.Add("edge", "cluster1", appcontext.Resource{Manifest: server, Wave: 1})
 //
 // AppBuilder.Hook adds a hook, and Resource.DeletePolicies has Helm's delete policies. HOOKS.md of
-// package rsync describes waves and hooks. An event waits for its hooks, so [Validate] rejects a
-// hook that never ends: a suspended Job, a Job with parallelism 0 and a paused Deployment. It also
-// rejects delete policies of a crd-install hook.
+// package rsync describes waves and hooks. An event waits for its hooks. Therefore [Validate]
+// rejects a hook that never ends: a suspended Job, a Job with parallelism 0 and a paused
+// Deployment. It also rejects delete policies of a crd-install hook.
 //
 // AppBuilder.Override changes the manifest of one object on one cluster. Package override has JSON
-// patches. Build applies the overrides, so an AppContext has the final manifests. Build reports an
-// override that does not apply together with all other problems.
+// patches. Build applies the overrides, so an AppContext has the final manifests. Build reports
+// failed overrides with all other problems.
 //
 // [Diff] compares two contexts for an update: it finds new, changed and removed resources.
 // [Validate] rejects cycles and unknown names in dependencies, duplicates, invalid names, and

@@ -39,7 +39,7 @@ type App struct {
 	Clusters  []Cluster    `json:"clusters"`
 }
 
-// OpStatus is a progress of an app: the condition of a Dependency and of rsync.Rollout.Until.
+// OpStatus is the progress of an app that a Dependency or rsync.Rollout.Until waits for.
 type OpStatus string
 
 // The values of OpStatus.

@@ -9,8 +9,8 @@ import (
 )
 
 // Override is a function that returns the manifest of an object for one cluster. Its argument is
-// the manifest as it was added, in YAML or JSON, which it must not change. Its errors are part of
-// the error of [Builder.Build], so they must not quote the manifest.
+// the manifest as it was added, in YAML or JSON. It must not change the argument. Its errors are
+// part of the error of [Builder.Build], so they must not quote the manifest.
 type Override func(manifest []byte) ([]byte, error)
 
 type placedOverride struct {

@@ -97,9 +97,9 @@ type Connector interface {
 // StatusWatcher is an optional interface of a Connector that reports changes of objects, instead of
 // polling. The engine has one watch for each cluster with waiting apps.
 type StatusWatcher interface {
-	// WatchStatus calls changed when the state of an object may have changed that was applied or
-	// deleted through connectors to the cluster. It returns when ctx ends or the watch fails. Calls
-	// of changed return immediately.
+	// WatchStatus calls changed when the state of an object may have changed. It watches the
+	// objects that connectors to the cluster have applied or deleted. It returns when ctx ends or
+	// the watch fails. Calls of changed return immediately.
 	WatchStatus(ctx context.Context, changed func()) error
 }
 

@@ -75,8 +75,8 @@ const (
 	maxFieldsBytes = 16 << 10
 )
 
-// SetFields sets Fields and FieldsOmitted to the differences between two objects in the form of
-// encoding/json, for drivers. It redacts the values of Secrets, and omits fields after 16 KiB.
+// SetFields sets Fields and FieldsOmitted to the differences between two objects of decoded JSON.
+// It redacts the values of Secrets, and omits fields after 16 KiB.
 func (c *Change) SetFields(before, after map[string]any) {
 	changes := fielddiff.Between(before, after)
 	if c.Group == "" && c.Object.Kind == "Secret" {

@@ -23,8 +23,8 @@ func Decode(id string, keys map[string]string) (*appcontext.AppContext, error) {
 
 // Encode returns EMCO's keys for a context, with their values in JSON. It returns a
 // [*appcontext.Problem] with [appcontext.FaultNotRepresentable] if EMCO's keys cannot represent the
-// context: two resources of an app on a cluster have one name and kind, a manifest is not valid
-// UTF-8, or a resource has a wave or delete policies.
+// context. In such a context two resources of an app on a cluster have one name and kind, a
+// manifest is not valid UTF-8, or a resource has a wave or delete policies.
 func Encode(c *appcontext.AppContext) (map[string]string, error) {
 	return emcokeys.Encode(&emcokeys.Layout{Context: c})
 }

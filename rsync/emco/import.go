@@ -18,11 +18,11 @@ import (
 
 // Import reads a context that EMCO's orchestrator wrote. It returns rsync.ErrNotFound if the
 // context does not exist, rsync.ErrInvalidInput for an invalid ID, and errors of the store. For a
-// context that the engine cannot use it returns a [*appcontext.Problem] with the key: the context
-// is half written, a value is not the expected JSON, a level is unknown, or the context requires
-// the approval of a certificate, which the engine does not do. A cluster that has only statuses of
-// another context is not part of the context. EMCO's keys do not show how many clusters an app has:
-// the orchestrator must have written all of them.
+// context that the engine cannot use it returns a [*appcontext.Problem] with the key. Such a
+// context is half written, has an unknown level or a value with unexpected JSON, or requires the
+// approval of a certificate. A cluster that has only statuses of another context is not part of the
+// context. EMCO's keys do not show how many clusters an app has: the orchestrator must have written
+// all of them.
 //
 // Import does not read EMCO's status: the context is Created.
 func (b *Bridge) Import(ctx context.Context, id string) (*appcontext.AppContext, error) {

@@ -24,8 +24,9 @@ const stopLevel = "stopflag/"
 // before it queues an event, because EMCO's orchestrator sets the flag to false right before it
 // calls UninstallApp.
 //
-// It returns rsync.ErrNotFound if a context with a flag does not exist in the engine, a
-// [*appcontext.Problem] for a flag that is neither true nor false, and errors of the stores.
+// It returns rsync.ErrNotFound if a context with a flag does not exist in the engine. For a flag
+// other than true and false it returns a [*appcontext.Problem]. It also returns errors of the
+// stores.
 func (b *Bridge) FollowStop(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err

@@ -147,9 +147,9 @@ type Rule struct {
 	// AppContexts has IDs. A rule with AppContexts does not allow VerbList and Forget, which
 	// concern all app contexts.
 	AppContexts []string
-	// Apps and Clusters, which are provider+name, limit the rule. The rules that match the client,
-	// the verb and the ID must together match every app on every cluster of the app context, which
-	// must exist. For Detach and Attach, only the cluster of the call counts. A rule with Apps or
+	// Apps and Clusters, which are provider+name, limit the rule. The app context must exist. The
+	// rules that match the client, the verb and the ID must together match each of its apps on each
+	// cluster. For Detach and Attach, only the cluster of the call counts. A rule with Apps or
 	// Clusters allows neither VerbList nor app contexts without apps, and a rule with Apps does not
 	// allow Forget. Of Clusters, only "*" matches an app without clusters.
 	Apps, Clusters []string

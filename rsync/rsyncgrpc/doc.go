@@ -64,7 +64,7 @@
 // VerbRead allows reading manifests, including Secrets, so the dashboard does not have it. Update
 // and Diff name two app contexts and need the verb for both.
 //
-// Rules do not limit kinds and namespaces: a client that may create and instantiate app contexts on
+// Rules do not limit kinds and namespaces. A client that may create and instantiate app contexts on
 // a cluster has all permissions of the engine there. Rules are fixed at the start. Use an
 // [AuthorizerFunc] for decisions that change. There is no revocation list, and open connections
 // survive a change of ClientCAFile: deny revoked clients in the Authorizer. Health checks need a
@@ -74,11 +74,11 @@
 //
 // [ServerOptions] limits the connections, the calls on each, the time in which a request arrives,
 // and the memory of all calls together. A request may have 262,144 parts (messages and list
-// elements). Only a Create, and an Enqueue of up to 1 MiB, may have more than 64 KiB: other
-// requests fail with TOO_LARGE. Calls that create or read app contexts share another 256 MiB, and
-// wait for it. A client gets at most three quarters of it, and reads one app context at a time. A
-// header of more than 4 KiB ends the connection. A server with services from [Register] has its own
-// limits.
+// elements). Only two requests may have more than 64 KiB: Create, and Enqueue, which queues an
+// event, with up to 1 MiB. Other requests fail with TOO_LARGE. Calls that create or read app
+// contexts share another 256 MiB, and wait for it. A client gets at most three quarters of it, and
+// reads one app context at a time. A header of more than 4 KiB ends the connection. A server with
+// services from [Register] has its own limits.
 //
 // By default a Go heap doubles before a garbage collection. If a process must stay below twice
 // these limits, set GOMEMLIMIT or call runtime/debug.SetMemoryLimit, as examples/rsync does with
@@ -105,10 +105,10 @@
 // EMCO's etcd.
 //
 // Alert streams a Notification for each app on each cluster when an Instantiate or an Update is
-// done there: at first for those that are already done. It ends after an Unsubscribe with the same
-// client name and context, or when the context is deleted. EMCO's rsync sends Notifications from
-// the reports of EMCO's agents. Here the end of the event counts. It includes that objects are
-// ready only for hooks and for dependencies on Ready.
+// done there. It begins with those that are already done. It ends after an Unsubscribe with the
+// same client name and context, or when the context is deleted. EMCO's rsync sends Notifications
+// from the reports of EMCO's agents. Here the end of the event counts, which requires ready objects
+// only for hooks and for dependencies on Ready.
 //
 // A program may also link EMCO's generated code: see package emcopb.
 //

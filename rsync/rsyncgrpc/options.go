@@ -32,14 +32,14 @@ type Options struct {
 	WithoutEMCO bool
 	// EMCOImporter reads app contexts that EMCO's orchestrator wrote: [*emco.Bridge] of package
 	// rsync/emco. With it, InstallApp, UpdateApp and RollbackApp first create the app context to
-	// which they lead. The Authorizer checks its apps and clusters with the verb of the call. If it
-	// is nil, app contexts must be created before.
+	// which they lead. The Authorizer checks the apps and clusters of the app context with the verb
+	// of the call. If EMCOImporter is nil, app contexts must be created before.
 	EMCOImporter Importer
 	// Authorizer allows or denies each call. Nil allows all calls of all connected clients.
 	Authorizer Authorizer
 	// WatchBuffer is the number of unread changes of a Watch in memory. Defaults to 256.
 	WatchBuffer int
-	// WatchLag is the time after which a Watch with a full buffer is ended, and the time for which
+	// WatchLag is the time after which a Watch with a full buffer is ended. It also limits how long
 	// a message of Diff and Detached may wait for its client. Defaults to 10 s.
 	WatchLag time.Duration
 	// MetricsRegisterer receives the metrics that METRICS.md lists. Nil means no metrics.
@@ -96,15 +96,15 @@ type ServerOptions struct {
 
 	// MaxMessageBytes limits a request. Defaults to 32 MiB.
 	MaxMessageBytes int
-	// MaxCallBytes limits the bytes of all calls together: twice the bytes of requests until their
-	// calls end and of answers until they are sent, and 40 KiB for each open call. A compressed
+	// MaxCallBytes limits the bytes of all calls together. Each open call counts 40 KiB. Requests
+	// count twice until their calls end, and answers count twice until they are sent. A compressed
 	// request counts as it is sent, so import no compressor. Above MaxCallBytes the server closes a
-	// connection of the client with the most bytes: usually the connection that exceeds the limit,
-	// and once per 100 ms that client's largest.
+	// connection of the client with the most bytes. Usually this is the connection that exceeds the
+	// limit, but once per 100 ms the client's largest.
 	//
-	// The names in its certificate identify a client, or else its address, or its /64 network for
-	// IPv6. Without certificates, all clients behind one proxy are one client. One message of
-	// MaxMessageBytes always fits. Defaults to 128 MiB.
+	// A client is identified by the names in its certificate, without a certificate by its address,
+	// and for IPv6 by its /64 network. Without certificates, all clients behind one proxy are one
+	// client. One message of MaxMessageBytes always fits. Defaults to 128 MiB.
 	MaxCallBytes int
 	// RequestTimeout limits the time in which the request of a call arrives. Defaults to 30 s.
 	RequestTimeout time.Duration

@@ -116,8 +116,8 @@ func DeletePrefix(prefix string) Op { return Op{Kind: OpKindDeletePrefix, Key: p
 type TxnResult struct {
 	// Succeeded is true if all conditions were true, and all ops were executed.
 	Succeeded bool
-	// Revision is the revision of the store after the transaction. If the transaction wrote, it is
-	// its own revision.
+	// Revision is the revision of the store after the transaction. A transaction that wrote has
+	// this revision.
 	Revision int64
 	// Current has the keys of the conditions, in their order, if the transaction did not succeed.
 	Current []KeyValue
@@ -133,7 +133,7 @@ type RangeResult struct {
 
 // Event is a change of one key.
 type Event struct {
-	// Deleted is true if the key was deleted. KV then has only its name, and the revision of the
+	// Deleted is true if the key was deleted. KV then has only the Key, and the revision of the
 	// deletion in ModRevision.
 	Deleted bool
 	KV      KeyValue

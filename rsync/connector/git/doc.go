@@ -33,12 +33,13 @@
 // next to the folders of the namespaces.
 //
 // Lower-case letters, digits, '-', '.' and '_' of names stay unchanged. Other characters become a
-// percent sign and two hexadecimal digits: slashes, colons, a dot at the beginning, and capitals
-// except those of kinds, because some file systems ignore case. Names of more than 240 bytes end
-// with a hash. Names that agents treat differently get a percent sign: kustomization, cloudbuild,
-// and folders with the extensions of pictures and archives. A batch is rejected if two names differ
-// only in case, or if a folder, a submodule or a file is in the place of the other. A file or a
-// link at the path of an object counts as the object's file, regardless of its author.
+// percent sign and two hexadecimal digits: slashes, colons, a dot at the beginning, and capitals,
+// because some file systems ignore case. Kinds keep their capitals. Names of more than 240 bytes
+// end with a hash. Names that agents treat differently get a percent sign: kustomization,
+// cloudbuild, and folders with the extensions of pictures and archives. A batch is rejected if two
+// names differ only in case. It is also rejected if the repository has a file in place of a folder,
+// or a folder or submodule in place of a file. A file or a link at the path of an object counts as
+// the object's file, regardless of its author.
 //
 // The folder of a cluster without objects has an empty file .gitkeep, because a missing folder is
 // an error for agents.
@@ -62,15 +63,15 @@
 // # Differences
 //
 // The connector is a [connector.Differ]: it compares manifests with the files at the tip of the
-// branch. It fetches files that differ, from a server without uploadpack.allowReachableSHA1InWant
-// together with all files of the commit, within MaxFetchBytes.
+// branch. It fetches files that differ, within MaxFetchBytes. A server without
+// uploadpack.allowReachableSHA1InWant sends all files of the commit.
 //
 // # Guarantees
 //
 //   - A batch is committed as a whole or not at all. A batch without changes makes no commit.
 //   - A push only adds to the branch, and never forces: the server compares the expected commit.
-//     After a concurrent push of another writer, the connector fetches its commits, repeats the
-//     batch on top of them and pushes again, up to [Options].PushAttempts times.
+//     After a concurrent push of another writer, the connector fetches the commits, repeats the
+//     batch on top and pushes again, up to [Options].PushAttempts times.
 //   - After a lost answer the next attempt finds the commit on the server.
 //   - If a server rejects a push with several commits, the connector pushes each commit alone, so a
 //     rejected commit affects only its own cluster.

@@ -91,9 +91,9 @@ type Options struct {
 	// Message returns the message of a commit. It may be called several times for a commit.
 	// Defaults to [Message].
 	Message func(Commit) string
-	// Status may change the states that Get returns, which are in the order of the batch, for
-	// example after a request to the cluster or its agent. Get returns its errors. It may be called
-	// concurrently.
+	// Status may change the states that Get returns, for example after a request to the cluster or
+	// its agent. The states are in the order of the batch. Get returns the errors of Status. It may
+	// be called concurrently.
 	Status func(ctx context.Context, batch connector.Batch, states []connector.State) error
 	// PushAttempts limits the attempts of a push on a new tip after concurrent pushes. Then the
 	// error is retryable. Defaults to 10.

@@ -32,12 +32,12 @@
 //
 // An update of immutable fields, for example the image of a Job, is a terminal error that names the
 // fields. With Flux's annotation kustomize.toolkit.fluxcd.io/force: enabled in the manifest, Apply
-// deletes the object with background propagation and creates it again. If a call ends between the
-// two, the next call completes it. Apply deletes only an object that
+// deletes the object with background propagation and creates it again. If a call ends between
+// deletion and creation, the next call creates the object. Apply deletes only an object that
 //
 //   - the API server would create again, according to a dry run,
 //   - [Options].FieldManager has applied before, and no other field manager applies,
-//   - has no owner that its manifest does not name, and
+//   - has only owners that its manifest names, and
 //   - no other app context holds, except those that the update replaces.
 //
 // Otherwise the error gives the reason. Namespaces and CustomResourceDefinitions are never
@@ -45,9 +45,9 @@
 //
 // # Namespaces
 //
-// A manifest must have its namespace. With a default, an object without a namespace and the same
-// object in the namespace default would be two objects for the engine and one for the cluster, so
-// an update from the first to the second would delete it.
+// A manifest must have its namespace. There is no default, because the engine would treat one
+// object as two: without a namespace, and in the namespace default. An update from the first to the
+// second would delete the object.
 //
 // # Delete
 //
@@ -58,35 +58,34 @@
 // # Differences
 //
 // The connector is a [connector.Differ]. It compares the live object with the result of a
-// server-side dry run. It differs from the real apply in random values, for example node ports; in
-// objects in a Namespace or of a kind that does not exist yet, which are reported as created
-// without a check; and in replaced objects, which have only the fields of the manifest. Values of
-// Secrets and their annotations are redacted.
+// server-side dry run. A dry run differs from the real apply in random values, for example node
+// ports. An object in a Namespace or of a kind that does not exist yet is reported as created,
+// without a check. A replaced object has only the fields of the manifest. Values of Secrets and
+// their annotations are redacted.
 //
 // # States
 //
-// An object is ready when its kstatus is Current, with two differences: a Job is ready when it is
-// complete, not when it runs, and a Pod has failed only in the phase Failed. For a custom resource
-// the conditions Ready, Reconciling and Stalled and observedGeneration decide. A custom resource
+// An object is ready when its kstatus is Current, with two differences. A Job is ready when it is
+// complete, not when it runs. A Pod has failed only in the phase Failed. For a custom resource the
+// conditions Ready, Reconciling and Stalled and observedGeneration decide. A custom resource
 // without any of them is ready: [Options].Interpreter can decide instead, with a webhook or a
 // customization. A Deployment beyond its progress deadline has failed.
 //
-// Ten objects or more of one kind in one namespace are read with a list, unless the namespace has
-// more than 50 other objects for each of them. The connector watches only the metadata of the kinds
-// and namespaces of objects for which the engine waits or which it observes: see
-// [Options].MaxWatches. No object is cached.
+// Ten objects or more of one kind in a namespace are read with a list, if the namespace has at most
+// 50 other objects for each. The connector watches metadata only, in the kinds and namespaces of
+// the objects that the engine waits for or observes: see [Options].MaxWatches. No object is cached.
 //
 // # Errors
 //
 // Errors are [connector.Error]s. Their texts have no content of manifests and no credentials: they
-// name an invalid field, but not its value, and omit messages that may quote any.
+// name invalid fields without values, and omit messages that may quote either.
 //
 //	unreachable  no connection, an unknown host, no answer in time, an unverified certificate; HTTP
-//	             502, 503 and 504 of a gateway; a program for credentials that does not end
+//	             502, 503 and 504 of a gateway; a credential plugin that does not end
 //	retryable    HTTP 401: the next call reads the configuration again, because credentials are
 //	             replaced; 403 while the server starts; a missing namespace, or one that is being
 //	             deleted; a concurrent change by another client; 408, 429, 500, 503; an unreachable
-//	             webhook; a definition that is not served yet; a program for credentials that fails;
+//	             webhook; a definition that is not served yet; a credential plugin that fails;
 //	             files of a configuration that cannot be read
 //	terminal     a manifest that is broken, too large, invalid or not of its kind; a field of
 //	             another manager; access that is denied, also by a webhook or a quota; a kind that
@@ -94,13 +93,14 @@
 //	             [Options].AwaitKinds: definitions may be in the same batch, in a crd-install hook,
 //	             or in an app that this one depends on); a protected namespace; a wrong kubeconfig
 //
-// The engine's backoff replaces Retry-After. Probe requests /readyz, and accepts any answer except
-// that the server, also behind a gateway, is not ready.
+// The engine's backoff replaces Retry-After. Probe requests /readyz. It returns an error for the
+// codes from 500, with which a server or a gateway is not ready.
 //
 // # Rights
 //
 // The user needs the verbs patch, create, get and delete for the applied kinds, also for Diff. The
-// connector uses list if it is allowed, and list and watch to notice changes. A kubeconfig may name
-// a program for credentials, which this process runs without a terminal: use only trusted
-// kubeconfigs. A call does not wait for the program after its own time limit.
+// verbs list and watch are optional: with list the connector needs fewer requests, with both it
+// notices changes. A kubeconfig may name an exec credential plugin, which this process runs without
+// a terminal: use only trusted kubeconfigs. A call waits for the plugin only until its own time
+// limit.
 package kube

@@ -24,9 +24,9 @@ import (
 //	options := kube.Options{Interpreter: caller.Chain(own, native.New(), kinds.New())}
 //
 // Health is called with objects as the API server returns them, Secrets included. It may be called
-// from several goroutines, must not change the object, and must return soon after ctx has ended: it
-// is not asked again about an object while a call about it has not returned. Its errors are logged,
-// so they must not quote secret values. See [Options].Interpreter.
+// from several goroutines, must not change the object, and must return soon after ctx has ended.
+// While a call for an object has not returned, there is no further call for the object. Its errors
+// are logged, so they must not quote secret values. See [Options].Interpreter.
 type Interpreter interface {
 	Health(ctx context.Context, object *unstructured.Unstructured) (healthy bool, err error)
 }

@@ -27,7 +27,7 @@ type Cluster struct {
 	// Config is used without changes, except that its Timeout is ignored. Its QPS, Burst and
 	// RateLimiter take precedence over Options.
 	Config *rest.Config
-	// Kubeconfig is the path of a kubeconfig file. It may name a program for credentials, so it
+	// Kubeconfig is the path of a kubeconfig file. It may name an exec credential plugin, so it
 	// must be trusted.
 	Kubeconfig string
 	// Context is the context of the kubeconfig. Defaults to its current context.
@@ -118,7 +118,7 @@ type Options struct {
 	// Deployment, StatefulSet, DaemonSet, ReplicaSet, Service, PersistentVolumeClaim and
 	// CustomResourceDefinition must also satisfy the rule of its kind. A healthy object of another
 	// kind has not failed. An unhealthy object has failed only if it would have failed without an
-	// Interpreter. No object is ready before status.observedGeneration, if it has one, is its
+	// Interpreter. An object with a status.observedGeneration is ready only if that is its
 	// generation.
 	//
 	// After an error, or without an answer, the object is not ready. Its message omits the text of

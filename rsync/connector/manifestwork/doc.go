@@ -9,8 +9,8 @@
 //	engine, err := rsync.New(store, connectors, rsync.Options{})
 //
 // The clientset has the generated interface of open-cluster-management.io/api/client/work. It is
-// the typed clientset of a hub's API server, or the clientset of a work.Source, which sends works
-// over a broker and stores none on a hub:
+// the typed clientset of a hub's API server, or the clientset of a work.Source. A source sends
+// works over a broker, without the API server of a hub:
 //
 //	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "rsync", Store: store})
 //	go source.Start(ctx)
@@ -27,8 +27,8 @@
 //
 // Each app of each AppContext has one work on each cluster for its new objects: see
 // [Connectors.Name]. An object that is already in a work of the connector stays there, regardless
-// of the context and the app that apply it, because an agent could delete and recreate an object
-// that moves. A work is deleted with its last object.
+// of the context and the app that apply it. An agent could delete and recreate an object that
+// moves. A work is deleted with its last object.
 //
 // The works of the connector have the label [LabelManager] with the value [Options].Manager. The
 // connector never changes other works. To apply an object of a work that is being deleted is a
@@ -42,8 +42,8 @@
 //
 // An object exists when the agent reports its manifest as Available. It is ready when, in addition,
 //
-//   - the condition Applied of the work has observed the current generation of the work: an agent
-//     must set observedGeneration there, and reports about earlier generations do not count,
+//   - the condition Applied of the work has the current generation as its observedGeneration, which
+//     agents must set,
 //   - the condition Applied of the manifest is True,
 //   - the other conditions of the manifest, if it has them, are Complete True, Progressing False
 //     and Degraded False,
@@ -57,8 +57,8 @@
 // condition StatusFeedbackSynced of its manifest has an earlier generation. A manifest that is not
 // applied is not Failed, because agents retry.
 //
-// A deleted object is gone when the agent has applied the current generation of the work and does
-// not list the object any more, or when the work is gone. If an agent reports before it prunes, the
+// A deleted object is gone when the agent has applied the work's current generation and does not
+// list the object any more, or when the work is gone. If an agent reports before it prunes, the
 // object counts as gone slightly early. While the agent cannot apply another object of the work,
 // the engine waits.
 //
@@ -94,8 +94,8 @@
 //
 // # Reachable
 //
-// A hub accepts works for disconnected clusters, so Probe checks only the hub: it returns nil if
-// the hub answers a list of one work, even with an error. Apps on a disconnected cluster then wait
+// A hub accepts works for disconnected clusters, so Probe checks only the hub. It lists one work,
+// and returns nil if the hub answers, even with an error. Apps on a disconnected cluster then wait
 // until their objects are ready. [Options].Reachable can check more: the connection to a broker, or
 // a ManagedCluster or a lease of the agent.
 package manifestwork
