@@ -6,8 +6,8 @@
 //	go run ./examples/interpreter-webhook explain FILE        print the interpretation of each object of a YAML file
 //	go run ./examples/interpreter-webhook serve --certs DIR   serve a webhook for the custom resource Workload
 //
-// Explain runs the webhook in its own process, behind TLS on the loopback, and calls it for
-// Workloads. It also explains the built-in kinds and those of package
+// Explain runs the webhook in the same process, with TLS on the loopback interface, and calls it
+// for Workloads. It also explains the built-in kinds and those of package
 // interpreter/customization/kinds. It needs no cluster. Files with customizations, in CEL (package
 // interpreter/customization) or Karmada's in Lua (package interpreter/lua), add kinds or replace
 // answers:

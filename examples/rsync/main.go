@@ -24,9 +24,9 @@
 //
 //	go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 --override FILE shop2 DIR
 //
-// A rollout moves from cluster to cluster. With the following FILE, the command
-// "instantiate --no-wait --rollout FILE shop" waits after the first cluster until
-// "approve --after shop canary". "rollout --watch shop" shows its progress:
+// A rollout moves from cluster to cluster. With the following FILE, the rollout of "instantiate
+// --no-wait --rollout FILE shop" waits after the first cluster until "approve --after shop canary".
+// "rollout --watch shop" shows its progress:
 //
 //	groups:
 //	- name: canary
