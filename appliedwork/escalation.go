@@ -9,9 +9,10 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/spokewire/sdk-go/appliedwork/internal/access"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/spokewire/sdk-go/appliedwork/internal/access"
 )
 
 // mayGrant returns an error if an object is a role or a binding with rights that the executor may

@@ -149,7 +149,8 @@ func (p *Pruner) prune(
 	}
 	changes.Entries = run.changes(ctx)
 	if dry {
-		return changes, changes.Err()
+		err := changes.Err()
+		return changes, err
 	}
 	err = run.forget(ctx, v1alpha1.ConditionPruned, changes)
 	p.announceChanges(work, changes)

@@ -53,7 +53,8 @@ func (r *bundleReader) metadata() (*metav1.ObjectMeta, *Error) {
 		return nil, nil
 	}
 	var m *metav1.ObjectMeta
-	reason, cause := "", utiljson.Unmarshal([]byte(text), &m)
+	cause := utiljson.Unmarshal([]byte(text), &m)
+	var reason string
 	switch {
 	case cause != nil:
 		reason = "is not that of an object"

@@ -9,6 +9,7 @@ type Limits struct {
 	MaxRatio   int
 }
 
+// Enough reports whether a shared watch is worthwhile for a number of watched objects.
 func (l Limits) Enough(watched int) bool { return watched >= l.MinObjects }
 
 // Fits reports whether a namespace is small enough for a shared watch. An unknown size, -1, fits.

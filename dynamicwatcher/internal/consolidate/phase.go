@@ -10,10 +10,13 @@ package consolidate
 type Phase int
 
 const (
+	// Apart: too few objects are watched. Each has its own watch.
 	Apart Phase = iota
+	// Gathering: objects without a watch wait for the shared one, for a second at most.
 	Gathering
 	// Trying: each object has its own watch, and the shared watch is tried from time to time.
 	Trying
+	// Sharing: the shared watch delivers the changes of the objects that share it.
 	Sharing
 	// Interrupted: the next stream of the shared watch is being opened.
 	Interrupted
