@@ -36,8 +36,8 @@ The source of works:
 
   --transport mqtt|kube   over a broker, or from the hub's API server (default mqtt)
   --broker URL            mqtt: the broker: mqtt://, mqtts://, ws:// or wss://
-  --source ID             mqtt: a source to serve; repeat the flag for more; required, because a
-                          source acts on the cluster with the rights below
+  --source ID             mqtt: a source to serve; repeat the flag for more. Required: each source
+                          acts on the cluster with the rights below
   --store FILE            mqtt: stores the works, so an agent that restarts while the broker is
                           unreachable still has them
   --broker-ca FILE        mqtt: the CAs of the broker's certificate (default: the system's)
@@ -49,7 +49,7 @@ The source of works:
 
 The rights of works:
 
-  --require-executor      refuse works without an executor: they use the agent's own rights
+  --require-executor      refuse works without an executor, which would use the agent's own rights
   --executor NAMESPACE/NAME
                           a service account that works may have as executor; repeat the flag for
                           more; * matches any characters, as in shop/*. The agent refuses other
@@ -60,8 +60,8 @@ The rights of works:
   --adopt WHEN            whether to adopt existing objects that the work has not applied: never,
                           unowned (only objects without owners), or always (default never)
   --eviction-grace D      how long the objects of a work stay after the hub has lost the work; 0
-                          means for ever (default 60m with kube, 0 with mqtt, where a source that
-                          has lost its works is not distinguishable from a source without works)
+                          means for ever (default 60m with kube, 0 with mqtt: there, a source that
+                          has lost its works looks like a source without works)
   --poll D                the interval of polls: feedback of type Poll, and objects without a watch
                           (default 60s)
   --degraded-after D      how long a work may make no progress until it is degraded (default 5m)

@@ -8,8 +8,8 @@ import "github.com/spokewire/sdk-go/examples/internal/command"
 // usage is the text of --help.
 const usage = `Usage: go run ./examples/applied-work [flags]
 
-Applies manifests to a cluster as a work with an AppliedWork, changes them, prunes, deletes
-the AppliedWork, and waits until all objects are deleted.
+Applies two versions of manifests to a cluster, as a work with an AppliedWork, and prunes. Then
+it deletes the AppliedWork, and waits until all objects are deleted.
 
   --manifests DIR     a folder of manifests in YAML or JSON; it is applied again after each
                       change, until Ctrl-C (default: two included versions)

@@ -34,12 +34,12 @@ in order and back again, and shows the state on a web page.
   --source ID          the source ID of the hub (default hub). It must stay the same, and differ
                        between hubs of one broker: two hubs with the same ID delete each other's
                        works, and report this
-  --dir DIR            read documents from the .yaml, .yml and .json files in DIR, again after
-                       each change, at most 30 s later if the file system sends no events. If a
-                       file becomes invalid or empty, or DIR has no documents, the previous
-                       documents stay in effect. Without --dir, documents come through the HTTP
-                       API and are stored. A hub does not start if documents come from another
-                       place than before and applications would be removed
+  --dir DIR            read documents from the .yaml, .yml and .json files in DIR, again after each
+                       change, at most 30 s later if the file system sends no events. If a file
+                       becomes invalid or empty, or DIR has no documents, the previous documents
+                       stay in effect. Without --dir, documents come through the HTTP API and are
+                       stored. A hub does not start if its previous documents came from DIR instead
+                       of the API, or the reverse, and it would remove applications
   --leave-dir          use the HTTP API for documents, with the store of a hub that had a --dir.
                        Applications stay unchanged until they have documents and placements
                        again, or until POST /api/v1/complete
@@ -64,18 +64,18 @@ in order and back again, and shows the state on a web page.
                        service NAMESPACE/NAME or NAMESPACE/*, or a network such as 127.0.0.0/8,
                        which only loopback, link-local and metadata addresses need
                        (default: calls to all webhooks fail)
-  --store DIR          store works, documents, and revisions with the Secrets that they have read
-                       in DIR (default hub-data). A hub needs the same complete folder after a
-                       restart. Lost works (works.db) are written again, and other objects on
-                       clusters are deleted when all agents have applied the works. A hub without
+  --store DIR          the folder of works, documents and revisions, including the Secrets that
+                       templates have read (default hub-data). A hub needs the same complete folder
+                       after a restart. Lost works (works.db) are written again, and other objects
+                       on clusters are deleted when all agents have applied the works. A hub without
                        --dir that starts with an empty DIR leaves unknown works unchanged, also
                        after restarts, until POST /api/v1/complete. Works of lost applications
                        (state.db) are shown as unclaimed and stay unchanged
   --revisions N        keep N revisions of each application for rollbacks (default 10)
   --max-memory N       refuse documents if all documents and their objects need more than
                        N MiB of the hub's memory (default 64, for 20,000 small objects)
-  --patience D         stop an update that waits for offline clusters, or for hooks and parts
-                       that do not become ready, after a newer one has waited for this time
+  --patience D         when a newer update has waited for this time, stop the current update if it
+                       waits for offline clusters, or for hooks and parts that do not become ready
                        (default 30s)
   --verbose            log the activity of the SDK to standard error
   --help               show this help

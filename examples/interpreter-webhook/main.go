@@ -43,8 +43,8 @@ func main() {
 const usage = `Usage: go run ./examples/interpreter-webhook COMMAND
 
   explain FILE         print replicas, components, health, status and dependencies of each object
-                       of a YAML file, each with the interpreter that answered; - means no answer,
-                       none an empty list
+                       of a YAML file, each with the interpreter that answered. A dash means that no
+                       interpreter answered, and "none" is an empty list
       --customizations PATH
                        use the customizations in PATH, a YAML file or a folder of them, before the
                        webhook; repeat the flag for more

@@ -61,9 +61,9 @@ Flags of serve:
   --kubeconfig-dir DIR
                      clusters with API servers: kube+NAME is in DIR/NAME.kubeconfig
   --git URL          clusters git+NAME, folders of a git repository: https://, ssh:// or a local
-                     folder. ?branch=NAME&path=FOLDER&create-branch=true select the place in it,
-                     and user, password-file, token-file, ca-file, ssh-key-file and known-hosts
-                     the credentials
+                     folder. ?branch=NAME&path=FOLDER&create-branch=true select the branch and
+                     the folder in it; user, password-file, token-file, ca-file, ssh-key-file and
+                     known-hosts select the credentials
   --broker URL       clusters work+NAME with agents on an MQTT broker: mqtt://host:1883.
                      ?source=NAME&works=FILE set the source ID (rsync) and the file of the works
                      (rsync-works.db), and user, password-file, ca-file, cert-file and key-file
@@ -95,16 +95,16 @@ Flags of clients:
                      for rollout: continue until it ends, and exit with 1 if it failed
 
 Flags of both:
-  --cert FILE        the own certificate, and
-  --key-file FILE    its key, in PEM
+  --cert FILE        the certificate of this program, in PEM
+  --key-file FILE    the key of the certificate, in PEM
   --verbose          log the activity of the SDK to standard error
   --help             show this help
 
 A server for other machines needs --cert, --key-file and --client-ca. On a loopback address, --cert
-and --key-file alone serve TLS to every client; without the three there is no TLS. A client with
-neither --ca nor --cert connects to a loopback address without TLS. A server that does not answer
-within 5 seconds is an error; a command that already waits or watches continues. Objects on clusters
-in memory end with "serve", but the store still has their statuses.
+and --key-file alone serve TLS to every client; without all three flags there is no TLS. A client
+with neither --ca nor --cert connects to a loopback address without TLS. A server that does not
+answer within 5 seconds is an error; a command that already waits or watches continues. Objects on
+clusters in memory end with "serve", but the store still has their statuses.
 
 Exit status: 0 after success, 1 after a failure, 2 for a wrong command line.
 `
