@@ -29,8 +29,9 @@ type ObjectCache interface { //nolint:interfacebloat // its first implementation
 	// FromObjectIdentifier returns the cached objects for an identifier.
 	FromObjectIdentifier(id ObjectIdentifier) ([]unstructured.Unstructured, error)
 	// CacheList, CacheObject and CacheFromObjectIdentifier store copies, without managed fields and
-	// kubectl's annotation for the last applied configuration. A nil object is absent. An entry
-	// larger than MaxBytes is not stored, and an earlier entry of the same name is removed.
+	// kubectl's annotation for the last applied configuration. Nil records that
+	// an object does not exist. An entry larger than MaxBytes is not stored, and an earlier entry
+	// of the same name is removed.
 	CacheList(gvk schema.GroupVersionKind, namespace string, selector labels.Selector, objects []unstructured.Unstructured)
 	CacheObject(gvk schema.GroupVersionKind, namespace string, name string, object *unstructured.Unstructured)
 	CacheFromObjectIdentifier(id ObjectIdentifier, objects []unstructured.Unstructured)

@@ -53,8 +53,8 @@
 //
 //   - No change is lost. After a lost connection or a restart of the API server, the watch resumes
 //     at the last resource version. Watchers are reconciled only if the object has changed
-//     meanwhile ([Options].Reconnect). If the object does not exist, it may have existed meanwhile:
-//     a watcher that may have read it is reconciled again.
+//     meanwhile ([Options].Reconnect). A watcher of an absent object is reconciled again if it may
+//     have read the object meanwhile.
 //   - A watcher is reconciled once when it begins to watch an object that exists, also if other
 //     watchers watch the object already. [Options].DisableInitialReconcile disables that.
 //   - Only Start, WaitForSync, queries and the lookup of a kind wait for the API server. A slow
@@ -70,8 +70,8 @@
 //   - With [Options].EnableCache, [DynamicWatcher].QueryBatch reads the dependencies of a watcher
 //     and watches them. The first read of an unwatched object is consistent. A batch that fails
 //     changes nothing.
-//   - A watch never goes back to a state before the last one delivered, or before the version of
-//     [DynamicWatcher].AddWatcherAt.
+//   - A watch never delivers a state older than the last one, or older than the version that was
+//     passed to [DynamicWatcher].AddWatcherAt.
 //
 // # Cost and limits
 //
@@ -107,7 +107,7 @@
 //   - sharing: the shared watch has sent all existing objects, and delivers the changes.
 //   - interrupted: the shared watch is opened again. Single watches replace it if the kind is
 //     deleted, access is lost, or the server fails for 3 s (30 s if overloaded). They also replace
-//     it if a stream has not sent all objects after 30 s.
+//     it if it has not sent all objects after 30 s.
 //   - leaving: fewer than half of [ConsolidateOptions].MinObjects are left, or the namespace has
 //     more than twice [ConsolidateOptions].MaxRatio objects for each watched one. An object
 //     leaves when its own watch has sent it.

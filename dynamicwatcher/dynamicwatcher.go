@@ -44,9 +44,8 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// AddOrUpdateWatcher.
 	AddWatcher(watcher, watched ObjectIdentifier) error
 	// AddWatcherAt is AddWatcher for a watcher that has read the object at a resource version. The
-	// watcher is reconciled immediately only if the object has another version or was deleted, or
-	// if an existing watch has not delivered this version. A new watch begins at this version or
-	// later.
+	// watcher is reconciled immediately only if the object was changed or deleted since, or if an
+	// existing watch lags behind this version. A new watch begins at this version or later.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
 	// RemoveWatcher removes a watcher and its query batch. API watches without other watchers end.
 	// A queued reconcile of the watcher is dropped, but a running reconcile may still be retried or

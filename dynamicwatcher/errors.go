@@ -12,7 +12,7 @@ import (
 
 // Errors of the methods of [DynamicWatcher], for errors.Is.
 var (
-	// ErrNotStarted: the call needs a running watcher, and Start was not called yet or has ended.
+	// ErrNotStarted: the call needs a running Watcher, and Start was not called yet or has ended.
 	ErrNotStarted = errors.New("the watcher is not running")
 	// ErrCacheDisabled: a query needs Options.EnableCache.
 	ErrCacheDisabled = errors.New("the cache is disabled: set Options.EnableCache")

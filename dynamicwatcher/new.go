@@ -17,7 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
 )
 
-// New validates the options and returns a watcher that is not started. It makes no request. The
+// New validates the options and returns a Watcher that is not started. It makes no request. The
 // error is an [ErrInvalidInput] with the name of the option, or the reason why a client could not
 // be created.
 func New(options *Options) (w *Watcher, err error) {

@@ -31,9 +31,9 @@ type Options struct {
 	// HTTPClient, if it is set, sends all requests to the server of Config and opens the
 	// connections. By default about 90 watches share a connection.
 	HTTPClient *http.Client
-	// Metadata and Dynamic are clients for the watches. Dynamic is used with EnableCache or without
-	// Metadata, otherwise Metadata. Use them for tests with fake clients: they use more goroutines
-	// and memory.
+	// Metadata and Dynamic are clients for the watches. If both are set, the watches use Dynamic
+	// with EnableCache, and Metadata without it. Use them for tests with fake clients: they use
+	// more goroutines and memory.
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
 	// Mapper, if it is set, returns the resource of a kind. Defaults to discovery of a group
@@ -206,8 +206,8 @@ func (o ObjectCacheOptions) withDefaults() ObjectCacheOptions {
 // objects in it. The limits apply to the watched objects of each kind in each namespace, or of each
 // cluster-scoped kind. Selectors keep their own watches.
 type ConsolidateOptions struct {
-	// MinObjects is the number of watched objects from which they share a watch. If fewer than half
-	// as many are left, single watches replace the shared one. Defaults to 32.
+	// MinObjects is the minimum number of watched objects to share a watch. If fewer than half as
+	// many are left, single watches replace the shared one. Defaults to 32.
 	MinObjects int
 	// MaxRatio is the maximum number of objects in the namespace for each watched object. Above
 	// twice the ratio, single watches replace the shared one. Defaults to 50.

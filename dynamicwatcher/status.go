@@ -33,8 +33,8 @@ type WatchStatus struct {
 	Consolidated bool
 	// Watchers is the number of watchers of the object.
 	Watchers int
-	// ResourceVersion is the last version that the server sent, also for other objects of the
-	// resource.
+	// ResourceVersion is the version up to which the watch has received all changes. It also grows
+	// when other objects of the kind change.
 	ResourceVersion string
 	// Restarts is how many times the watch was opened again.
 	Restarts int

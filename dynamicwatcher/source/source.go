@@ -91,12 +91,12 @@ func NewTyped[request comparable](
 	return s, nil
 }
 
-// Watcher returns the watcher, for the reconciler's AddOrUpdateWatcher and RemoveWatcher. The
-// controller starts it: do not call its Start.
+// Watcher returns the Watcher of the source, for the reconciler's AddOrUpdateWatcher and
+// RemoveWatcher. The controller starts it: do not call its Start.
 func (s *TypedSource[request]) Watcher() *dynamicwatcher.Watcher { return s.watcher }
 
 // Start implements [source.TypedSource]. The controller calls it once. It does not block: the
-// watcher runs until ctx ends.
+// Watcher runs until ctx ends.
 func (s *TypedSource[request]) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[request]) error {
 	if !s.began.CompareAndSwap(false, true) {
 		return errStarted
@@ -111,7 +111,7 @@ func (s *TypedSource[request]) Start(ctx context.Context, queue workqueue.TypedR
 	return nil
 }
 
-// Done returns a channel that is closed after the watcher has ended.
+// Done returns a channel that is closed after the Watcher has ended.
 func (s *TypedSource[request]) Done() <-chan struct{} { return s.done }
 
 // String implements [fmt.Stringer], for the controller's log.
@@ -125,7 +125,7 @@ func (s *TypedSource[request]) enqueue(
 }
 
 // NewControllerRuntimeSource returns a reconciler for a dynamicwatcher, and the source of its
-// requests, as in kubernetes-dependency-watches. The caller creates and starts the watcher.
+// requests, as in kubernetes-dependency-watches. The caller creates and starts the Watcher.
 func NewControllerRuntimeSource() (*ControllerRuntimeSourceReconciler, source.Source) {
 	r := &ControllerRuntimeSourceReconciler{started: make(chan struct{})}
 	return r, source.Func(r.start)
