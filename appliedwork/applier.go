@@ -40,8 +40,8 @@ func NewApplier(tracker *Tracker) *Applier {
 // pending while it, or its namespace, is being deleted. A nil element stands for a manifest that
 // could not be decoded.
 //
-// Apply does not change the given objects. It does not send their owner references to AppliedWorks,
-// their status, or metadata that only the API server sets.
+// Apply does not change the given objects. It does not send their status, metadata that only the
+// API server sets, or owner references that name an AppliedWork.
 //
 // After [ErrTerminating], [ErrDuplicate], [ErrInvalidInput] or an [*InventoryTooLargeError],
 // nothing is applied. Otherwise the error joins those of the change set: [ErrGenerateName],

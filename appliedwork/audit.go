@@ -37,7 +37,7 @@ type AuditReport struct {
 	Untracked []v1alpha1.AppliedResourceMeta
 	// Missing are entries without an existing object.
 	Missing []v1alpha1.AppliedResourceMeta
-	// Foreign are entries of objects without our owner reference that the policies do not keep.
+	// Foreign are entries of objects that lack our owner reference although no policy keeps them.
 	Foreign []v1alpha1.AppliedResourceMeta
 	// Unread are group versions that could not be discovered, kinds that could not be listed and
 	// objects that could not be read, with the reasons. Their state is unknown.
@@ -91,8 +91,8 @@ type Survey struct {
 	Unread map[string]error
 }
 
-// Survey finds the untracked objects of all AppliedWorks, and reads the cluster once for all. Pass
-// the objects to [Tracker.RecordApplied]. The error is that of the API server.
+// Survey finds the untracked objects of all AppliedWorks in one pass over the cluster. Pass the
+// objects to [Tracker.RecordApplied]. The error is that of the API server.
 func (c *Collector) Survey(ctx context.Context, opts SurveyOptions) (*Survey, error) {
 	concurrency, err := concurrencyOf(opts.Concurrency)
 	if err != nil {

@@ -49,12 +49,12 @@
 //     AppliedWork does not own alone.
 //   - An object that the policies keep has no owner reference, nor does its Namespace or its
 //     CRD. All of them stay when the AppliedWork is deleted.
-//   - An object that a Teardown keeps stays for all AppliedWorks that own it. Until the Teardown is
-//     complete, they delete neither the object nor its Namespace.
+//   - If [Policies].For keeps an object in a Teardown, its other AppliedWorks keep the object and
+//     its Namespace too, from the start of the Teardown.
 //   - The objects of [Options].Protected are never deleted. The default is the cluster's own
 //     namespaces and the CRD of AppliedWork.
 //   - A refused apply leaves no entry. After a conflict with another field manager, the other
-//     fields of the object are applied, unless the object is not adopted yet.
+//     fields of an object of ours are applied, but an object of others is not adopted.
 //   - A change of the apiVersion or of the order of manifests deletes nothing.
 //   - An object of a kind that is not served counts as gone only after [Options].UnservedGrace,
 //     and only if its CRD does not exist.
@@ -95,8 +95,8 @@
 // The annotation multicluster.x-k8s.io/applied-hash-<uid> of an object is the hash of its manifest.
 // If there is no room for it, each apply makes one more request. Adopted objects have
 // multicluster.x-k8s.io/adopted-<uid>. An object with the annotation multicluster.x-k8s.io/prune:
-// disabled stays. Kubernetes' garbage collector keeps it only after the next apply.
-// [Options].ApplySet adds the labels of KEP-3659.
+// disabled stays. Kubernetes' garbage collector keeps it only after the next apply, which removes
+// its owner reference. [Options].ApplySet adds the labels of KEP-3659.
 //
 // # More
 //

@@ -19,19 +19,19 @@ import (
 )
 
 // Executor is a user with rights that limit the writes of [Applier.Apply]. Before Apply writes an
-// object, it asks the API server whether the user may create the object, or patch it (update it
-// with StrategyUpdate). If the object gets our owner reference, or has owner references in its
-// manifest, the user must also be allowed to delete it. A reference with blockOwnerDeletion in the
-// manifest needs the right to update the finalizers of the owner.
+// object, it asks the API server whether the user may create or patch the object. With
+// StrategyUpdate, update replaces patch. If the object gets our owner reference, or has owner
+// references in its manifest, the user must also be allowed to delete it. A reference with
+// blockOwnerDeletion in the manifest needs the right to update the finalizers of the owner.
 //
 // To write a Role or ClusterRole, the user needs the right escalate or all rights of the role. For
 // a RoleBinding or ClusterRoleBinding, bind on its role replaces escalate. A role with more than
 // 100 rights, nonResourceURLs or an aggregationRule is not compared: it always needs escalate or
 // bind.
 //
-// Apply asks for the right on all names of a namespace first, and then on the name of the object,
-// except for create. Answers are valid for 10 seconds. An object that matches its manifest needs no
-// rights. The requests themselves are those of [Options].Client.
+// Apply asks for the right on all names of a namespace. If the answer is no, it asks for the
+// object's name, except for the verb create. Answers are valid for 10 seconds. An object that
+// matches its manifest needs no rights. The requests themselves are those of [Options].Client.
 type Executor struct {
 	// User is the name of the user, such as system:serviceaccount:shop:deployer. Required.
 	User string

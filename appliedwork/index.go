@@ -22,8 +22,8 @@ const (
 )
 
 // Index stores hashes of the identities of recorded objects, for one version of each AppliedWork.
-// It can only exclude: an AppliedWork without the hash of an object does not have it; the others
-// are read. All methods may be called concurrently.
+// An AppliedWork without the hash of an object does not record the object; all others are read. All
+// methods may be called concurrently.
 type Index struct {
 	seed maphash.Seed
 

@@ -16,7 +16,8 @@ import (
 // OwnerReference returns the owner reference of an object to its AppliedWork. It sets
 // blockOwnerDeletion: a foreground deletion of the AppliedWork waits for the object. It does not
 // set controller, because an object may have several AppliedWorks. With the admission plugin
-// OwnerReferencesPermissionEnforcement, this needs the right to update appliedworks/finalizers.
+// OwnerReferencesPermissionEnforcement, blockOwnerDeletion needs the right to update
+// appliedworks/finalizers.
 func OwnerReference(work *v1alpha1.AppliedWork) metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Name: work.Name, UID: work.UID,

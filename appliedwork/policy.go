@@ -32,7 +32,7 @@ type OrphanRule struct {
 // Policies decide which objects stay when the work drops them. The zero value deletes the objects
 // that the work created, and keeps adopted objects. Pass the same Policies to Apply, Prune and
 // Teardown: Apply sets no owner reference on an object that stays, nor on its Namespace and its
-// CRD. Prune keeps both, or reports a [*PruneBlockedError].
+// CRD. Prune keeps all three, and may report a [*PruneBlockedError] for the Namespace or the CRD.
 type Policies struct {
 	// Default applies to all objects. Defaults to PolicyDelete.
 	Default Policy

@@ -23,10 +23,10 @@ import (
 // Use one Tracker for the whole process: it stores since when an unconfirmed object has been
 // absent.
 //
-// All methods of this package that accept an AppliedWork use only its name and UID. If either is
-// missing, or the AppliedWork is a shard, the error is an [ErrInvalidInput]. If no AppliedWork with
-// the UID exists any more, the error is an [ErrTerminating], except for Teardown, Release, Evict
-// and WaitGone.
+// All methods of this package that accept an AppliedWork use only its name and UID; WaitGone also
+// uses its status. If name or UID is missing, or the AppliedWork is a shard, the error is an
+// [ErrInvalidInput]. If no AppliedWork with the UID exists any more, the error is an
+// [ErrTerminating], except for Teardown, Release, Evict and WaitGone.
 type Tracker struct {
 	*cluster
 	// pruned: the CRD prunes the fields that work-api's CRD does not have. Then a difference in
