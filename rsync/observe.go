@@ -43,13 +43,14 @@ type Observation struct {
 	Compared bool `json:"compared,omitempty"`
 	// Drifted is the number of objects that differ from their manifests. Drift has the first 20 of
 	// them, with 8 KiB of their fields: Before is the value on the cluster, After that of the
-	// manifest. An object that does not exist is a ChangeCreate. No Heal applies a ChangeRefused,
-	// because the cluster would reject the manifest: Message has the reason. With connector/kube, a
-	// field that another field manager owns is a ChangeRefused unless kube.Options.Force is set.
+	// manifest. An object that does not exist is a ChangeKindCreate. No Heal applies a
+	// ChangeKindRefused, because the cluster would reject the manifest: Message has the reason.
+	// With connector/kube, a field that another field manager owns is a ChangeKindRefused unless
+	// kube.Options.Force is set.
 	Drifted int                `json:"drifted,omitempty"`
 	Drift   []connector.Change `json:"drift,omitempty"`
-	// Heals is the number of Heals for the drift, with at most an hour between two Heals. Healed is
-	// when the last Heal was queued.
+	// Heals counts the Heals for the drift. Drift that appears more than an hour after the last
+	// Heal starts a new count. Healed is when the last Heal was queued.
 	Heals  int       `json:"heals,omitempty"`
 	Healed time.Time `json:"healed,omitzero"`
 	// Reason is empty, ReasonContested, or the reason why the cluster could not be read:
