@@ -17,7 +17,8 @@
 // go run ./examples/rsync serve --git URL is a program with such clusters.
 //
 // Clusters with the same repository and branch share one clone in memory. Each batch is one commit.
-// Batches that arrive during a push share the next push, and one request answers all reads.
+// Batches that arrive during a push share the next push, and reads that arrive during a request
+// share the next request.
 //
 // # Layout
 //
@@ -35,11 +36,11 @@
 // Lower-case letters, digits, '-', '.' and '_' of names stay unchanged. Other characters become a
 // percent sign and two hexadecimal digits: slashes, colons, a dot at the beginning, and capitals,
 // because some file systems ignore case. Kinds keep their capitals. Names of more than 240 bytes
-// end with a hash. Names that agents treat differently get a percent sign: kustomization,
-// cloudbuild, and folders with the extensions of pictures and archives. A batch is rejected if two
-// names differ only in case. It is also rejected if the repository has a file in place of a folder,
-// or a folder or submodule in place of a file. A file or a link at the path of an object counts as
-// the object's file, regardless of its author.
+// end with a hash. Names that agents treat specially get a percent sign too: kustomization,
+// cloudbuild, and folders with extensions of pictures or archives. A batch is rejected if two names
+// differ only in case. It is also rejected if the repository has a file in place of a folder, or a
+// folder or submodule in place of a file. A file or a link at the path of an object counts as the
+// object's file, regardless of its author.
 //
 // The folder of a cluster without objects has an empty file .gitkeep, because a missing folder is
 // an error for agents.
@@ -96,8 +97,8 @@
 //	             without Options.Status
 //
 // Probe requests the list of branches. It also returns nil if the server refuses the request: the
-// next call returns the error. All clusters together probe a server that does not answer four times
-// a second at most.
+// next call returns the error. All clusters together probe an unreachable server at most four times
+// a second.
 //
 // # Servers
 //

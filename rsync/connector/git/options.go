@@ -95,8 +95,8 @@ type Options struct {
 	// its agent. The states are in the order of the batch. Get returns the errors of Status. It may
 	// be called concurrently.
 	Status func(ctx context.Context, batch connector.Batch, states []connector.State) error
-	// PushAttempts limits the attempts of a push on a new tip after concurrent pushes. Then the
-	// error is retryable. Defaults to 10.
+	// PushAttempts limits the attempts to push while other writers push to the branch. After the
+	// last attempt the error is retryable. Defaults to 10.
 	PushAttempts int
 	// MaxFetchBytes limits one compressed answer of the server, and the memory for the folders of a
 	// repository, in bytes. A larger repository is a terminal error. Defaults to 256 MiB.

@@ -71,18 +71,19 @@
 // without any of them is ready: [Options].Interpreter can decide instead, with a webhook or a
 // customization. A Deployment beyond its progress deadline has failed.
 //
-// Ten objects or more of one kind in a namespace are read with a list, if the namespace has at most
-// 50 other objects for each. The connector watches metadata only, in the kinds and namespaces of
-// the objects that the engine waits for or observes: see [Options].MaxWatches. No object is cached.
+// Ten objects or more of one kind in a namespace are read with a list, unless the list has more
+// than 50 other objects for each of them. The connector watches metadata only, in the kinds and
+// namespaces of the objects that the engine waits for or observes: see [Options].MaxWatches. No
+// object is cached.
 //
 // # Errors
 //
-// Errors are [connector.Error]s. Their texts have no content of manifests and no credentials: they
-// name invalid fields without values, and omit messages that may quote either.
+// Errors are [connector.Error]s. Their texts name invalid fields without values. They have no
+// content of manifests, no credentials, and no messages that may quote them.
 //
 //	unreachable  no connection, an unknown host, no answer in time, an unverified certificate; HTTP
 //	             502, 503 and 504 of a gateway; a credential plugin that does not end
-//	retryable    HTTP 401: the next call reads the configuration again, because credentials are
+//	retryable    HTTP 401: the next call reads the configuration again, in case credentials were
 //	             replaced; 403 while the server starts; a missing namespace, or one that is being
 //	             deleted; a concurrent change by another client; 408, 429, 500, 503; an unreachable
 //	             webhook; a definition that is not served yet; a credential plugin that fails;
@@ -93,8 +94,8 @@
 //	             [Options].AwaitKinds: definitions may be in the same batch, in a crd-install hook,
 //	             or in an app that this one depends on); a protected namespace; a wrong kubeconfig
 //
-// The engine's backoff replaces Retry-After. Probe requests /readyz. It returns an error for the
-// codes from 500, with which a server or a gateway is not ready.
+// The engine's backoff replaces Retry-After. Probe requests /readyz. It returns an error if the
+// answer is HTTP 500 or more: the server or a gateway is not ready.
 //
 // # Rights
 //

@@ -125,9 +125,9 @@ type Options struct {
 	// the error, which may quote the object. The log has the text, at most once a minute for each
 	// kind, except for a Secret.
 	//
-	// The interpreter is asked again after 5 s, about Concurrency objects of each kind at a time.
-	// Get waits for answers for at most 1 s. A later answer counts for the next Get. If the object
-	// has changed meanwhile, it is ready only after another healthy answer.
+	// After an error the interpreter is called again after 5 s. About Concurrency calls for each
+	// kind run at a time. Get waits for answers for at most 1 s. A later answer counts for the next
+	// Get. If the object has changed meanwhile, it is ready only after another healthy answer.
 	//
 	// Defaults to no Interpreter.
 	Interpreter Interpreter
