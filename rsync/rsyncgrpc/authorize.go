@@ -150,8 +150,8 @@ type Rule struct {
 	// Apps and Clusters, which are provider+name, limit the rule. The app context must exist. The
 	// rules that match the client, the verb and the ID must together match each of its apps on each
 	// cluster. For Detach and Attach, only the cluster of the call counts. A rule with Apps or
-	// Clusters allows neither VerbList nor app contexts without apps, and a rule with Apps does not
-	// allow Forget. Of Clusters, only "*" matches an app without clusters.
+	// Clusters does not match VerbList or an app context without apps. A rule with Apps does not
+	// match Forget. In Clusters, only "*" matches an app without clusters.
 	Apps, Clusters []string
 }
 

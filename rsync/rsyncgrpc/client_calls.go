@@ -145,7 +145,7 @@ func (c *Client) Status(ctx context.Context, id string) (*rsync.Status, error) {
 	return statusOf(response.GetStatus()), err
 }
 
-// Wait waits until an event is done: see [rsync.Engine.Wait].
+// Wait waits until an event has ended: see [rsync.Engine.Wait].
 func (c *Client) Wait(ctx context.Context, ref rsync.EventRef) (*rsync.Status, error) {
 	if err := checkText("the ID", ref.AppContextID); err != nil {
 		return nil, err
