@@ -24,8 +24,8 @@
 //
 //   - The engine executes each queued event once, in the order of its queue, despite crashes. After
 //     a crash it may repeat calls to clusters, and the repeated calls change nothing.
-//   - A call with any number of resources finishes at any latency, because each resource that the
-//     connector reports restarts the time limit. A repeated call omits completed resources.
+//   - Each resource that a connector reports restarts the time limit of the call, so a call may
+//     have any number of resources. A repeated call omits completed resources.
 //   - A failing cluster stops no other cluster. Each app on each cluster has its own status.
 //     Waiting apps use no goroutine. All apps that wait for a cluster share one probe a second.
 //   - Resources of an app are applied in order on a cluster, and deleted in reverse order.
@@ -57,13 +57,13 @@
 //
 // After a failed Update there are three ways out: an Update from either context to any other
 // context, a Rollback, or a Terminate of both contexts. Each of them leaves no object behind. Such
-// an Update applies all resources, and replaces all contexts that failed updates left with objects:
-// up to 16. Each of these gets an UpdateDelete. A Terminate of the failed context restores the
-// other context's manifests of the objects that both contexts hold.
+// an Update applies all resources. It replaces the contexts of the failed updates that still have
+// objects, up to 16, with an UpdateDelete for each. For objects that both contexts hold, a
+// Terminate of the failed context restores the manifests of the other context.
 //
 // An event that the state does not allow ends with the status Error and the reason InvalidState.
 // The state does not change, and the next event begins. [TransitionsDefault] is the table of
-// states. RSYNC-STATES.md has it as a diagram.
+// states. RSYNC-STATES.md in the root of the repository has it as a diagram.
 //
 // Terminate pre-empts: earlier events that have not begun are skipped. The event in progress ends
 // when it would otherwise wait for a cluster, a dependency or a hook. Stop does the same, but

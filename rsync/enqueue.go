@@ -51,8 +51,7 @@ func (e *Engine) Read(ctx context.Context, id string, options ...CallOption) (Ev
 // not have. [Engine.Wait] waits for both.
 //
 // With [WithRollout] an Update moves from cluster to cluster. After a failed update, the next one
-// applies all resources. It queues an UpdateDelete for each other context that failed updates led
-// from or to.
+// applies all resources. It queues an UpdateDelete for each other context of the failed updates.
 func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	if from == to {
 		return EventRef{}, fmt.Errorf("%w: from and to must differ, and both are %q", ErrInvalidInput, to)

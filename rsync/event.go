@@ -153,10 +153,10 @@ type CallOption struct {
 }
 
 // IdempotencyKey makes calls safe to repeat. A call with the key of an earlier call on the same
-// context returns its event, while that is in the history, and queues nothing. Use it to repeat a
-// call after an error that leaves open whether the event was queued. A call for another event, for
-// an Update from another context, or with another rollout needs another key: otherwise it returns
-// ErrInvalidInput. Update and Rollback are the same event.
+// context queues nothing and returns the earlier event, while the history has it. Use it to repeat
+// a call after an error that leaves open whether the event was queued. A call for another event,
+// for an Update from another context, or with another rollout needs another key: otherwise it
+// returns ErrInvalidInput. Update and Rollback are the same event.
 func IdempotencyKey(key string) CallOption { return CallOption{IdempotencyKey: key} }
 
 func callOf(options []CallOption) CallOption {

@@ -28,8 +28,8 @@ type Options struct {
 	// Name is the prefix of the names of the engine's sessions, and a label of its metrics.
 	// Defaults to "rsync".
 	Name string
-	// Workers is the number of contexts for which the engine chooses the next event, plans and
-	// writes at the same time. A waiting context uses no worker. Defaults to 8.
+	// Workers is the number of contexts that the engine plans and writes concurrently. A waiting
+	// context uses no worker. Defaults to 8.
 	Workers int
 	// ClusterConcurrency is the number of concurrent calls to one cluster. Defaults to 8.
 	ClusterConcurrency int

@@ -38,7 +38,7 @@ var TransitionsSeed = Transitions{
 // TransitionsDefault is the default table. It differs from EMCO's document in two ways. First, the
 // results of the two events of an update are those of EMCO's code. The new context ends as
 // Instantiated and the earlier one as Updated, so the next update and a rollback can begin. Second,
-// an update can begin after any failure: from the failed context, to it, or to a third one.
+// an update can begin after any failure: from either context, to any other one.
 var TransitionsDefault = Transitions{
 	{Event: Instantiate, From: instantiable, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
 	{Event: Terminate, From: terminable, Desired: Terminated, Current: Terminating, Error: TerminationFailed},

@@ -38,7 +38,8 @@ func (b *Builder) Meta(meta Meta) *Builder {
 	return b
 }
 
-// App returns the app with the name. It adds a new app after the others.
+// App returns the app with the name. If the context does not have the app, App adds it after the
+// others.
 func (b *Builder) App(name string) *AppBuilder {
 	if a := b.byName[name]; a != nil {
 		return a

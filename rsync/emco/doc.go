@@ -26,9 +26,10 @@
 //
 //	"{\"resdependency\":{\"crd-install\":[\"crontabs+CustomResourceDefinition\"],\"pre-install\":[\"migrate+Job\"]}}"
 //
-// A resource in a list of one of [appcontext.Hooks] has that hook. No event of the engine runs
-// Helm's other hooks, for example pre-upgrade: a resource that has only such hooks is omitted. A
-// resource with two of [appcontext.Hooks] is an [appcontext.FaultBadLayout].
+// Each list has the name of a hook. If it is one of [appcontext.Hooks], the resources in the list
+// have this hook. No event of the engine runs Helm's other hooks, for example pre-upgrade: a
+// resource that has only such hooks is omitted. A resource with two of [appcontext.Hooks] is an
+// [appcontext.FaultBadLayout].
 //
 // [Decode] and [Encode] move contexts from EMCO to the engine and back without a bridge. EMCO's keys
 // cannot represent every AppContext.
