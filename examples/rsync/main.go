@@ -51,7 +51,7 @@
 //	go run ./examples/rsync update shop shop2
 //	go run ./examples/rsync terminate shop2
 //
-// --help lists all commands. Function serve uses the SDK for the server, and internal/client for the client.
+// --help lists all commands. Function serve is the server, package internal/client the client.
 package main
 
 import (
