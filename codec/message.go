@@ -152,9 +152,9 @@ func (s Scope) known() bool {
 
 // Chunk is the position of an event among the events of one request.
 type Chunk struct {
-	// Index counts from 0. Count is the number of chunks, 0 in a request that was not split. In the
-	// end marker of an answer (a directed [StatusResync] of ScopeListed without entries) Count is
-	// the number of events in the answer.
+	// Index counts from 0. Count is the number of chunks, 0 in a request that was not split. An
+	// answer ends with a [StatusResync] to one cluster, of ScopeListed and without entries: its
+	// Count is the number of events in the answer.
 	Index, Count int
 }
 
@@ -169,8 +169,8 @@ type SpecResync struct {
 	// copies it from Source.
 	TargetSource string
 	Scope        Scope
-	// Part limits a request of [ScopeAll] to some of the works: only works of the part without an
-	// entry are missing. It is the part that the source requested.
+	// Part limits a request of [ScopeAll] to some of the works: works outside the part are not
+	// missing. It is the part that the source requested.
 	Part  Part
 	Chunk Chunk
 	// Broadcast sends the request to the topic that every source reads, instead of the directed
