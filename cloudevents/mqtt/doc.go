@@ -37,10 +37,10 @@
 // a broker.
 //
 // Certificate, key, CA and password files are read again for each connection and not kept, so
-// replacing them needs no restart. An open connection does not end when they change. Empty or partly
-// written files, or a certificate and a key that do not match, fail an attempt to connect, and the
-// next follows after the usual 100 ms to 10 s. A missing file, a certificate that one side rejects
-// and a wrong password are a [cloudevents.PermanentError]: the client tries again every 10 s.
+// replacing them needs no restart. An open connection does not end when they change. If a file is
+// empty or partly written, or certificate and key do not match, the client tries again after the
+// usual 100 ms to 10 s. A missing file, a certificate that one side rejects and a wrong password
+// are a [cloudevents.PermanentError]: the client tries again every 10 s.
 //
 // Passwords, keys and the query of the URL appear in no error, no log line, and no printed Options,
 // Transport or connection. The only exception is fmt on an unexported field of your own struct,
@@ -49,10 +49,10 @@
 // # Refused messages
 //
 // A broker may refuse a message and keep the connection. Some reasons may end soon: quota exceeded,
-// unspecified error, implementation specific error, server busy. Then done receives a
-// [cloudevents.TemporaryError], and the client publishes again on the same connection. For packet
-// too large it receives a [cloudevents.TooLargeError]. After any other refusal, such as not
-// authorized, the message waits for the next connection. All errors but TooLargeError wrap a
+// unspecified error, implementation specific error, server busy. Then the callback of Publish
+// receives a [cloudevents.TemporaryError], and the client publishes again on the same connection.
+// For packet too large it receives a [cloudevents.TooLargeError]. After any other refusal, such as
+// not authorized, the message waits for the next connection. All errors but TooLargeError wrap a
 // [*ReasonError].
 //
 // # Event format

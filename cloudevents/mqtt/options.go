@@ -65,7 +65,7 @@ type Options struct {
 	// ClientID. Defaults to 0.
 	SessionExpiry time.Duration
 	// MaxPacketSize, in bytes, limits the packets to send, in addition to the broker's limit.
-	// Defaults to 16 MiB, which is also the maximum, and the limit of received packets.
+	// Defaults to 16 MiB, which is also the maximum. Received packets always have the limit 16 MiB.
 	MaxPacketSize uint32
 }
 

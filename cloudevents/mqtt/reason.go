@@ -11,8 +11,8 @@ import (
 )
 
 // ReasonError is a refusal by the broker. It is part of the error that Connect returns (CONNACK,
-// SUBACK), that done receives (PUBACK) and that Err returns (DISCONNECT); use [errors.As] to find
-// it.
+// SUBACK), that the callback of Publish receives (PUBACK) and that Err returns (DISCONNECT). Use
+// [errors.As] to find it.
 type ReasonError struct {
 	// Packet is the kind of packet that contained it: CONNACK, SUBACK, PUBACK or DISCONNECT.
 	Packet string
