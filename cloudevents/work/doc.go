@@ -41,13 +41,12 @@
 //   - A write that returned nil is delivered if the source's process keeps running or has a [Store], even if the
 //     broker, the agent or the connection fails repeatedly. When Start ends, a Store has every such write.
 //     Without a Store, Start publishes these writes for at most DrainTimeout and logs the number of lost writes.
-//   - A silently lost message is repaired within 90 s while both sides stay connected: a create,
-//     update, delete, status, "gone", list, chunk, answer or end marker. Ten thousand messages lost
-//     at once are repaired within 5 min, at most 256 at a time. The source sends an unconfirmed
-//     work again after 10 s, then with backoff up to 5 min. Peers without digests use the profile
-//     ManifestBundle, or support only the attributes of OCM's enhancement (see package codec). With
-//     these peers, a full comparison every 10 min repairs a lost status, unless ResyncInterval is
-//     negative.
+//   - While both sides stay connected, a silently lost spec, status, list or answer is repaired
+//     within 90 s. Ten thousand messages lost at once are repaired within 5 min, at most 256 at a
+//     time. The source sends an unconfirmed work again after 10 s, then with backoff up to 5 min.
+//     Peers without digests use the profile ManifestBundle, or support only the attributes of OCM's
+//     enhancement (see package codec). With these peers, a full comparison every 10 min repairs a
+//     lost status, unless ResyncInterval is negative.
 //   - An unconfirmed work is visible: on the object after 30 s ([ConditionDelivered]), in [Source.Clusters], and
 //     in the metric works_unconfirmed. [Source.Clusters] also returns the time of each agent's last message.
 //   - Late, repeated or reordered events never replace newer state. Each work has a version that orders all its
@@ -57,12 +56,13 @@
 //     until each source has marked the end of its answer. A source without a Store does so after
 //     [Source.InventoryComplete]. Sources of the profile ManifestBundle mark no end: they count as
 //     complete after [AgentOptions].InitialSyncTimeout without an event. PartialSyncTimeout and a
-//     negative InitialSyncTimeout allow partial lists. Two other lists can be partial. A source
-//     with a new Store marks the end as soon as it has one work for the cluster. While a restored
-//     backup is not detected, an agent without a Store receives only the works of the backup.
-//   - After a restored backup, or while two processes have one ID, the source deletes no unknown works.
-//     Exceptions: InventoryComplete is called after the detection and before the missing works are created;
-//     the broker refuses the presence topic, or loses three presences in a row.
+//     negative InitialSyncTimeout allow partial lists. Lists can also be partial in two cases.
+//     A source with a new Store marks the end as soon as it has one work for the cluster. Before a
+//     restored backup is detected, an agent without a Store receives only the works of the backup.
+//   - After a restored backup, or while two processes have one ID, the source deletes no unknown
+//     works (works that only the agent has). Exceptions: InventoryComplete is called after the
+//     detection and before the missing works are created; the broker refuses the presence topic, or
+//     loses three presences in a row.
 //   - A spec or status that the schema of the CRD forbids is rejected by its sender and by its receiver, and
 //     counted with the reason schema. The work has the condition Degraded.
 //   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and

@@ -69,8 +69,9 @@ func (s *Source) Ready() <-chan struct{} { return s.source.Ready() }
 
 // Healthy returns nil while the source is connected and its Store works. Without a connection, the error has
 // the cause and the time at which the connection ended. It also returns an error while another process has
-// the same SourceID, and while unknown works are kept because the Store is older than an agent's works, or
-// another process may have created them. For probes use [Source.Livez] and [Source.Readyz].
+// the same SourceID. The same applies while the source keeps unknown works, because the Store is a
+// restored backup or another process may have created the works. For probes use [Source.Livez] and
+// [Source.Readyz].
 func (s *Source) Healthy() error { return s.source.Healthy() }
 
 // Livez is a check for a liveness probe, a healthz.Checker of controller-runtime. It returns an error

@@ -16,14 +16,14 @@ import (
 )
 
 // Store keeps the state of a [Source] or an [Agent] over restarts: its works with their statuses,
-// versions and tombstones. Without a Store, the next process receives its state from its peers; see
-// STORES.md.
+// versions and tombstones. Without a Store, the next agent receives its works from the
+// sources, and the program of a source creates its works again; see STORES.md.
 //
 // A Store has records: opaque values under keys of printable text. A source or agent has one record
-// for each work and each cluster, and a few more. In the profile ManifestBundle it also has a
-// record for each removed work, for at least a day. Keys have at most [MaxKeyLength] bytes; values
-// are as large as works. A Store serves one source or agent. Package boltstore keeps the records in
-// a file, [NewMemoryStore] in memory. Package storetest tests other implementations.
+// for each work, tombstone and cluster, and a few more. In the profile ManifestBundle a source also
+// has a record for each removed work, for at least a day. Keys have at most [MaxKeyLength] bytes;
+// values are as large as works. A Store serves one source or agent. Package boltstore keeps the
+// records in a file, [NewMemoryStore] in memory. Package storetest tests other implementations.
 //
 // All methods may be called from any goroutine. They must return soon after their context ends,
 // because Start waits for them. After the context of Start has ended, a write may continue for
@@ -32,7 +32,7 @@ type Store interface {
 	// Load calls f for each record, in any order, and returns f's first error. [NewSource] and
 	// [NewAgent] call it with a context that does not end, and wait for it. f must not change the
 	// value, or keep it after it has returned. If a record cannot be read, the source or agent does
-	// not start, and the error names the record: a peer would delete a lost work.
+	// not start, and the error names the record. Without the record, a peer would delete the work.
 	Load(ctx context.Context, f func(key string, value []byte) error) error
 	// Apply makes all changes or no change. When it returns nil, the changes survive a crash of the
 	// process and a power failure. When it returns an error, they may or may not have been made,
@@ -55,8 +55,9 @@ type Change = struct {
 // SharedStore is a Store that replicas of one source share; see [SourceOptions].SharedGroup.
 type SharedStore interface {
 	Store
-	// ApplyIf is like Apply if the record of condition.Key has the value condition.Value, or does
-	// not exist if that value is nil. Otherwise nothing changes and the error is [ErrCondition].
+	// ApplyIf is like Apply if the record of condition.Key has the value condition.Value. A nil
+	// condition.Value means that the record must not exist. Otherwise nothing changes and the error
+	// is [ErrCondition].
 	ApplyIf(ctx context.Context, condition Change, changes []Change) error
 	// Follow calls f with the whole content, as one batch. Then it calls f with each batch that any
 	// process applies, in the order of the changes, until ctx ends or f fails. It returns nil when
