@@ -37,7 +37,7 @@ func TestCommandLine(t *testing.T) {
 		"--broker mqtt://x --listen 8080":       `--listen: "8080": must be host:port or :port`,
 		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines, and there is no login",
 		"--broker mqtt://x --listen 10.0.0.1:0": "add --allowed-host HOST",
-		"--broker mqtt://x --allowed-host a:80": "write a name such as hub.example.com",
+		"--broker mqtt://x --allowed-host a:80": "must be a name such as hub.example.com",
 		"--broker mqtt://x more":                `unknown argument "more"`,
 	})
 	stderr.Reset()
