@@ -14,7 +14,7 @@ import (
 
 func (c *Caller) ask() interpreter.Ask { return interpreter.Ask{Interpreter: c} }
 
-// Replicas returns the replicas that an object declares, and the requirements of one, which may be
+// Replicas returns the replicas that an object declares, and the requirements of each, which may be
 // nil. The errors of this method and of the other operations are those of [Caller.Interpret].
 func (c *Caller) Replicas(
 	ctx context.Context, object *unstructured.Unstructured,

@@ -155,14 +155,15 @@ func (c *Caller) rulesets(configurations Configurations, clients clientSource) [
 	return out
 }
 
-// Interpret implements [interpreter.Interpreter]. It calls the first webhook, by
-// configuration/webhook, that has a rule for the object and the operation. The errors are
+// Interpret implements [interpreter.Interpreter]. Of the webhooks with a rule for the object and
+// the operation, it calls the first by ID (configuration/webhook). The errors are
 //
 //   - [interpreter.ErrNotInterpreted] if no webhook has such a rule;
-//   - [interpreter.ErrNotInterpreted] and a [*CallError] if the webhook answered with code 501, and
+//   - [interpreter.ErrNotInterpreted] and a [*CallError] if the webhook answered with code 501, or
 //     if the call failed and the failure policy is Ignore;
 //   - a [*CallError] if the call failed otherwise;
-//   - an [*interpreter.RequestError] if there is such a webhook, and the query is invalid;
+//   - an [*interpreter.RequestError] if the query has no object, or if a webhook matches and the
+//     query is otherwise invalid;
 //   - [ErrNotReady] if the configurations are not known yet;
 //   - an error of Options.Mapper, unless it reports that the kind does not exist.
 func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
@@ -194,9 +195,9 @@ func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interprete
 	return interpreter.Answer{}, fmt.Errorf("%w: %w", interpreter.ErrNotInterpreted, err)
 }
 
-// Match returns the name, configuration/webhook, of the webhook that Interpret calls, or "" without
-// one. It does not allocate. Namespaced is whether the object has a namespace. Its errors are those
-// of Interpret before a call.
+// Match returns the ID, configuration/webhook, of the webhook that Interpret calls, or "" without
+// one. It does not allocate. Namespaced is whether the object has a namespace. The error is
+// [ErrNotReady] or one of Options.Mapper, as from Interpret.
 func (c *Caller) Match(operation interpreter.Operation, kind schema.GroupVersionKind, namespaced bool) (string, error) {
 	w, err := c.find(operation, kind, namespaced)
 	if w == nil || err != nil {

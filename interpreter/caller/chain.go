@@ -19,7 +19,7 @@ type Chained struct {
 }
 
 // Chain returns an interpreter that calls others in order until one has an answer. Put your own
-// interpreters first, and kinds.New() last, because its default answers every custom resource:
+// interpreters first, and kinds.New() last, because its default answers for every kind:
 //
 //	caller.Chain(inCEL, inLua, webhooks, native.New(), kinds.New())
 //

@@ -40,9 +40,9 @@ type Options struct {
 	// Nil allows all, an empty list allows none.
 	AllowedServices []string
 	// AllowedAddresses are addresses to which connections are allowed although they are loopback,
-	// link-local, multicast or of a cloud's metadata service. An entry of AllowedHosts for exactly such
-	// an address, or "localhost", allows it too. Addresses of proxies and from ResolveService are not
-	// checked, and neither are names that a proxy resolves.
+	// link-local, multicast or of a cloud's metadata service. An entry of AllowedHosts for exactly
+	// such an address, or "localhost", allows it too. Addresses of proxies, addresses from
+	// ResolveService and names that a proxy resolves are not checked.
 	AllowedAddresses []netip.Prefix
 
 	// Credentials returns the credentials for a server, host:port in lower case, such as
