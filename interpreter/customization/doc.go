@@ -30,8 +30,8 @@
 //	      {'observedGeneration': observedGeneration(object, items)}])
 //	  dependencies: podDependencies(object, object.spec.template)
 //
-// GUIDE.md explains how to test and serve customizations, and clusters that have not reported.
-// KARMADA.md explains how to migrate customizations in Lua.
+// GUIDE.md explains how to test and serve customizations, and the results if a cluster has not
+// reported. KARMADA.md explains how to migrate customizations in Lua.
 //
 // # Operations
 //
@@ -74,10 +74,10 @@
 // # Functions
 //
 // Expressions have the functions of CEL, optional fields, cel.bind(name, value, expression), and
-// cel-go's extensions for strings, lists, sets, math and two variables (map.transformMap(k, v, …)).
-// A path has the names of nested fields, with dots between them. A key with a dot or a slash has no
-// path: write object.metadata.annotations[?'a.b/c']. An optional without a value counts as an empty
-// object.
+// cel-go's extensions for strings, lists, sets, math and macros with two variables
+// (map.transformMap(k, v, …)). A path has the names of nested fields, with dots between them. A key
+// with a dot or a slash has no path: write object.metadata.annotations[?'a.b/c']. An optional
+// without a value counts as an empty object.
 //
 //	list.values(path)                    the values at the path, without null and empty texts
 //	list.sum()                           the sum of numbers, 0 for an empty list
@@ -115,9 +115,9 @@
 // UID. Errors never quote values of objects, which may be secret.
 //
 // A document has at most 256 KiB, an expression 16 KiB and 2,000 parts (nodes of its syntax tree),
-// and all expressions together 100,000 parts. An evaluation has 4,000,000 steps of about 10 ns or
-// 10 bytes, and 3 s. That is enough for four conditions of 1,000 clusters. Above the limit, the
-// error is "the expression takes more than 4,000,000 steps". At most GOMAXPROCS operations are
-// evaluated at a time. The others wait until their context ends. This time does not count for the
-// 3 s.
+// and all expressions together 100,000 parts. An evaluation has at most 3 s and 4,000,000 steps of
+// about 10 ns, or 10 bytes of memory. These limits are enough to aggregate four conditions of 1,000
+// clusters. Above the limit, the error is "the expression takes more than 4,000,000 steps". At most
+// GOMAXPROCS operations are evaluated at a time. Others wait, at most until their context ends. The
+// wait does not count for the 3 s.
 package customization

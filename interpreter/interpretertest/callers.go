@@ -22,8 +22,8 @@ import (
 )
 
 // CheckCaller tests a caller with webhooks that send invalid answers. The caller must return an
-// error for each, and must not change the object. The function returns a caller with only these
-// configurations.
+// error for each, and must not change the object. The function newCaller returns a caller with only
+// the given configurations.
 func CheckCaller(
 	t *testing.T, newCaller func(t *testing.T, configurations caller.Configurations) interpreter.Interpreter,
 ) {

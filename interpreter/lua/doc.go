@@ -49,9 +49,9 @@
 // Null members are not visible to scripts. A list with null is an error. Members of an object that
 // a script does not change stay the same, including null and numbers that Lua rounds.
 //
-// An empty table of an argument stays an object or a list. An empty table of the
-// script becomes the empty object or list at the same path of the arguments. If the arguments have
-// no value there, the table is omitted. In a status all empty tables are omitted, as in Karmada.
+// An empty table of an argument stays an object or a list. If the arguments have an empty object or
+// list at the path of an empty table that the script makes, the table becomes the same. Otherwise
+// it is omitted. In a status all empty tables are omitted, as in Karmada.
 //
 // A number is a float64, but an integer that the script passes on stays exact. If two numbers of
 // the arguments or the script have the same float64, moving one to another path is an error.
@@ -72,11 +72,11 @@
 // 1,000,000 bytes, a pattern 4,096 bytes. Calls are at most 256 deep, and arithmetic operators 200.
 // The compiler needs up to two seconds for a script that is made to slow it down.
 //
-// The limits of steps and memory give the same result on each machine; Timeout does not. Functions of
-// libraries count in proportion to their work. Memory is estimated from above: scripts that need more
-// than 64 MiB in TestHostileScripts ended with less than 90 MiB of heap. The default limits are enough
-// to aggregate the statuses of 4,000 clusters, with 600 bytes each. At most GOMAXPROCS scripts run at a
-// time, and other calls wait.
+// The limits of steps and memory give the same result on each machine; Timeout does not. Functions
+// of libraries count in proportion to their work. Memory is estimated: scripts that exceeded the 64
+// MiB in TestHostileScripts ended with less than 90 MiB of heap. The default limits are enough to
+// aggregate the statuses of 4,000 clusters, with 600 bytes each. At most GOMAXPROCS scripts run at
+// a time, and other calls wait.
 //
 // KARMADA.md lists the differences from Karmada.
 package lua

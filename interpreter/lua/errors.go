@@ -26,7 +26,7 @@ type Error struct {
 	Name  string // metadata.name of the customization
 	Field string // the path of the field with the mistake
 	// Operation is the operation of the script. Object is the kind, namespace and name of the
-	// object of the query. It is empty for an error of [New] or [Interpreter.Set].
+	// object of the query. Both are empty for an error of [New] or [Interpreter.Set].
 	Operation interpreter.Operation
 	Object    string
 

@@ -8,15 +8,16 @@
 //	replicas, requirements, err := answers.Replicas(ctx, deployment)
 //
 // Its functions are pure: the same object gives the same answer, in the same order. An object that
-// does not fit its type is an error. Other fields stay unchanged, including unknown ones.
+// does not fit its type is an error. Operations keep the fields that they do not change, including
+// unknown fields.
 //
 // # Kinds
 //
 // KINDS.md of package interpreter has the kinds and their operations, and [Interpreter.Supports]
 // reports them.
 //
-// InterpretComponent is not answered: no built-in kind has several pod templates. Control planes do not
-// divide the replicas of objects with components.
+// InterpretComponent is not answered: no built-in kind has several pod templates, and control
+// planes do not divide the replicas of objects with components.
 //
 // # Details
 //
@@ -24,9 +25,9 @@
 //   - The observedGeneration of a status counts only for an object with a generation, not for a
 //     manifest.
 //   - [PodRequests] counts the requests of a pod as the scheduler does.
-//   - The status of workloads includes their generation and the one of
-//     [TemplateGenerationAnnotation]: an aggregated observedGeneration advances when each cluster has
-//     observed the newest object.
+//   - The status of workloads includes their generation and the value of
+//     [TemplateGenerationAnnotation]. So an aggregated observedGeneration advances when each
+//     cluster has observed the newest object.
 //   - A Job is healthy if it is complete, running or suspended, and not failed.
 //   - A CronJob is healthy if its last run succeeded or is running.
 //   - A PersistentVolume is healthy if it is available or bound.

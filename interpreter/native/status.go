@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/internal/aggregate"
 )
 
-// TemplateGenerationAnnotation is the annotation for the generation of the object in the control
-// plane, which sets it on the object that it applies to a cluster.
+// TemplateGenerationAnnotation has the generation of the object in the control plane. The control
+// plane sets the annotation on the objects that it applies to clusters.
 const TemplateGenerationAnnotation = "resourcetemplate.karmada.io/generation"
 
 // replacedStatus is HandlerFor.DropUncertain of kinds with aggregated lists without a unique key: the

@@ -11,8 +11,8 @@
 // has the customizations of an API group, in CEL: see package customization. To change an answer,
 // put an interpreter with your own customization before this one.
 //
-// The kinds that Karmada interprets with scripts are answered as those scripts do. KARMADA.md lists
-// the differences.
+// For the kinds that Karmada interprets with Lua scripts, the answers are those of the scripts.
+// KARMADA.md lists the differences.
 //
 // # Default
 //
@@ -26,19 +26,19 @@
 // which is Current in kstatus, the result is [interpreter.ErrNotInterpreted]: its controller may not
 // have run yet.
 //
-// The status is reflected as a whole. The aggregated status of one cluster is that of the cluster,
-// with the generation of the object. Of several clusters, it has the conditions and the observed
+// The status is reflected as a whole. On one cluster, the aggregated status is that of the cluster,
+// with the generation of the object. On several clusters, it has only conditions and the observed
 // generation.
 //
 // # Differences between the projects
 //
-//   - A Rollout of Argo that is paused is not healthy: it waits for a person or for time.
+//   - A Rollout of Argo that is paused is not healthy: it waits for a person or a timer.
 //   - A Gateway is healthy if all its listeners are valid. A route is healthy if it has parents, and
 //     all of them accept all its rules.
 //   - An object that is being deleted is not healthy, except of the kinds that Karmada interprets.
 //   - A managed resource of Crossplane is healthy if it is Ready, and Synced with its generation. A
-//     composite resource has the answers of Crossplane if its group is one of crossplane.io or
-//     upbound.io, and otherwise the default.
+//     composite resource has the answers of Crossplane if its group is below crossplane.io or
+//     upbound.io. Otherwise it has the default answers.
 //   - KEDA reports no observed generation. After a change, the health may be that of the earlier
 //     object for a moment.
 //   - Secrets of a ClusterIssuer are dependencies in the namespace cert-manager, and those of a
