@@ -3,9 +3,9 @@
 
 // Package interpreter lets a multi-cluster control plane handle resources of unknown kinds. An
 // [Interpreter] reads an object: its replicas and their requirements, its components, health,
-// status and dependencies. It also changes an object: to another number of replicas, to the fields
-// that a cluster has set, or to the aggregated status of clusters. It is the common interface of
-// these packages:
+// status and dependencies. It also returns a changed copy: with another number of replicas, with
+// the fields that a cluster has set, or with the aggregated status of clusters. It is the common
+// interface of these packages:
 //
 //	customization        kinds that YAML files describe, in CEL
 //	customization/kinds  the kinds of widely used projects
@@ -39,9 +39,9 @@
 //
 // # Two protocols
 //
-// A server accepts both protocols of package v1alpha1 at every path: Explore, of the proposal, and
-// Interpret, which Karmada ships. Handlers are the same for both: requests have the names of
-// Interpret, and the answer is in the protocol of its request.
+// A server accepts both protocols of package v1alpha1 at every path: Explore, of Karmada's first
+// [proposal], and Interpret, which Karmada ships. Handlers are the same for both: requests have the
+// names of Interpret, and the answer is in the protocol of its request.
 //
 //	Interpret              Explore                     function of HandlerFor
 //	InterpretReplica       ExploreReplica              Replica
@@ -56,8 +56,9 @@
 //
 // # Guarantees
 //
-//   - Fields that are not in a Go type survive every change, also in elements of lists, or the
-//     request fails: see Unknown fields. The patch has only changes.
+//   - A change keeps the fields that are not in a Go type, also in elements of lists. If it is
+//     uncertain to which element they belong, the request fails, unless [HandlerFor].DropUncertain
+//     is set: see Unknown fields. The patch has only changes.
 //   - The server rejects an invalid request with a reason. However a handler ends, also by a panic,
 //     the caller gets an answer with the UID of its request.
 //   - An answer without the field of the operation, with a negative number or with the same name
@@ -76,36 +77,39 @@
 //     adds or removes none of them.
 //  3. If the remaining elements can only be new, they have no unknown fields. If they can only be
 //     removed, their unknown fields are removed with them.
-//  4. Otherwise an element may be changed or replaced, and the lists do not show which. This is
-//     also true for a single changed element. If it had unknown fields, the request fails with the code
-//     500 and the path of the element. [HandlerFor].DropUncertain removes the fields instead. The
-//     rule is the same for a list that the type encodes with another number of elements.
+//  4. Otherwise the lists do not show whether an element is changed or replaced, even if only one
+//     element differs. If the element had unknown fields, the request fails with the code 500 and
+//     the path of the element. [HandlerFor].DropUncertain removes the fields instead. The same
+//     applies to all elements of a list that the Go type encodes with more or fewer elements than
+//     the request has.
 //
-// The key is the field in the patchMergeKey tag of the list, as in the types of Kubernetes. For a
-// list without the tag, it is the first of these fields that an element has: name, key, type,
-// mountPath, devicePath, containerPort, port, ip, uid, topologyKey, clusterName, path, hostname.
-// The keys containerPort and port include the protocol, which defaults to TCP; topologyKey includes
-// whenUnsatisfiable, and status, which only a tag names, includes reason.
+// The key is the field in the patchMergeKey tag of the list, as in the types of Kubernetes. Without
+// the tag, it is the first of these fields that any element has: name, key, type, mountPath,
+// devicePath, containerPort, port, ip, uid, topologyKey, clusterName, path, hostname. The keys
+// containerPort and port include the protocol, which defaults to TCP. The key topologyKey includes
+// whenUnsatisfiable. The key status, which needs the tag, includes reason.
 //
 // # Limits
 //
-// [HandlerOptions] has the limits of a body, of concurrent requests and of time. A JSON Patch has at
-// most 10,000 operations, a quantity 128 characters and an exponent of three digits. The product of
-// list changes and elements of the object is at most 2^28. [Request].Decode limits the memory of
-// objects.
+// [HandlerOptions] has the limits of a body, of concurrent requests and of time. A JSON Patch has
+// at most 10,000 operations, a quantity 128 characters and an exponent of three digits. A patch
+// that is too expensive for a large object is rejected: replace lists and deep values as a whole.
+// [Request].Decode limits the memory of objects.
 //
-// Requests that need more than 1 MiB, by an estimate, wait for each other if they need more than 128
-// MiB together; one address has at most three quarters of that. A request that waits for longer than
-// its timeout is answered with 429. Each handler of [NewHandler] has limits of its own; those of a
-// [Server] share them.
+// The server estimates the memory to answer a request. Requests of more than 1 MiB wait for each
+// other if they exceed 128 MiB together, or 96 MiB for one address. A request that waits for longer
+// than its timeout is answered with 429. The handlers of a [Server] share their limits. Each
+// handler of [NewHandler] has its own.
 //
 // The server of examples/interpreter-webhook took up to 257 MiB under attack (TestInterpreter in
 // internal/e2e/hostile). A pod with a limit of 512 MiB and GOMEMLIMIT=400MiB has room for handlers
-// that need more.
+// that need more memory than this example.
 //
-// A server answers /healthz, and /readyz until it stops. [ServerOptions].MetricsRegisterer lists
-// its metrics. KARMADA.md has the steps for code that uses Karmada's webhook package, and the
-// decisions where the Explore proposal leaves details open.
+// A server has the probes /healthz and /readyz. The probe /readyz fails while the server stops.
+// [ServerOptions].MetricsRegisterer lists its metrics. KARMADA.md has the steps for code that uses
+// Karmada's webhook package, and the decisions where the Explore proposal leaves details open.
+//
+// [proposal]: https://github.com/karmada-io/karmada/pull/863
 package interpreter
 
 //go:generate go run ./internal/kindstable

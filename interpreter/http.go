@@ -41,21 +41,20 @@ type HandlerOptions struct {
 	Name string
 	// MaxBytes is the maximum size of a request body. Defaults to 8 MiB.
 	//
-	// All bodies together, also incomplete ones, use at most 128 MiB of memory, or twice MaxBytes if
-	// that is more. Each uses at most twice the bytes that have arrived, at least 4 KiB, or a reused
-	// buffer of up to 256 KiB. A body is answered with 429 if no memory is left. Bodies of more than
-	// 32 KiB use at most three quarters of the memory, and those of one address at most half.
+	// All bodies together, also incomplete ones, use at most 128 MiB of memory, or twice MaxBytes
+	// if that is more. A new buffer has 4 KiB and doubles when it is full. A reused buffer has up
+	// to 256 KiB. A body is answered with 429 if no memory is left. Bodies of more than 32 KiB use
+	// at most three quarters of the memory, and those of one address at most half.
 	MaxBytes int64
 	// MaxConcurrent is the limit of concurrent requests. A request counts when its body has arrived.
 	// Further requests are answered with 429 and Retry-After. Defaults to 100.
 	MaxConcurrent int
-	// Timeout is the time limit of the handler. It starts when the head of the request was read. The
-	// timeout in the query of the request and, for the body, the server's ReadTimeout apply if they are
-	// shorter. A body that has not arrived by then is answered with 408, and its connection is closed.
-	// If the handler has not returned, the request is answered with 504, and the handler counts for
-	// MaxConcurrent until it returns. If the [http.ResponseController] of the server cannot set read
-	// deadlines, for example inside an [http.TimeoutHandler], only ReadTimeout ends an incomplete body.
-	// Defaults to 30 s.
+	// Timeout is the time limit of a request, from the end of its head to the return of the
+	// handler. A shorter timeout in the query of the request replaces it. For the body, a shorter
+	// ReadTimeout of the server applies. A late body is answered with 408, and its connection is
+	// closed. A late handler is answered with 504, and counts for MaxConcurrent until it returns.
+	// Only ReadTimeout ends an incomplete body if the [http.ResponseController] cannot set read
+	// deadlines, for example inside an [http.TimeoutHandler]. Defaults to 30 s.
 	Timeout time.Duration
 	// MetricsRegisterer registers the metrics. Handlers with different names may share one. Nil
 	// means no metrics.
@@ -90,7 +89,7 @@ func (o HandlerOptions) withDefaults() HandlerOptions {
 //	429  too many requests are being answered, or their bodies use too much memory
 //
 // The answer to a request that fails has successful false in the Interpret protocol, and an HTTP
-// status in Explore. Every answer has the UID of its request, if it could be read.
+// status other than 2xx in Explore. Every answer has the UID of its request, if it could be read.
 func NewHandler(h Handler, options HandlerOptions) http.Handler {
 	options = options.withDefaults()
 	return &endpoint{

@@ -38,9 +38,9 @@ type Request struct {
 	v1alpha1.ResourceInterpreterRequest
 }
 
-// Decode decodes the object of the query. Field names are case-sensitive, and unknown fields are
-// ignored. It returns a [*RequestError] if there is no object, if it does not fit the type, or if it
-// would take more than 64 MiB of memory, or 8 times its text if that is more.
+// Decode decodes the object of the request. Field names are case-sensitive, and unknown fields are
+// ignored. It returns a [*RequestError] if the object is missing, does not fit the type, or needs
+// too much memory. The limit is 64 MiB, or 8 times the text of the object if that is more.
 func (r *Request) Decode(object any) error {
 	return decodeObject("request.object", r.Object.Raw, object)
 }

@@ -21,7 +21,7 @@ type Protocol string
 
 // The protocols.
 const (
-	// ProtocolExplore is the protocol of the proposal, with ExploreReview.
+	// ProtocolExplore is the protocol of Karmada's first proposal, with ExploreReview.
 	ProtocolExplore Protocol = "Explore"
 	// ProtocolInterpret is the protocol that Karmada ships, with ResourceInterpreterContext.
 	ProtocolInterpret Protocol = "Interpret"

@@ -38,9 +38,9 @@ type HandlerFor[T metav1.Object] struct {
 	// For unstructured objects, the default is all kinds.
 	Kinds []schema.GroupVersionKind
 
-	// DropUncertain removes the unknown fields of a list element if a change does not show which
-	// element it is now. Otherwise the request fails with the code 500. Set it for a handler that
-	// replaces the elements of lists without a unique key.
+	// DropUncertain removes the unknown fields of a list element that may be changed or replaced:
+	// see Unknown fields in the package documentation. By default, the request fails with the code
+	// 500. Set it for a handler that replaces the elements of lists without a unique key.
 	DropUncertain bool
 
 	// Replica returns the replicas that an object declares, and the requirements of each, which may

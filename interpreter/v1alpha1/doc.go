@@ -7,8 +7,8 @@
 //
 // There are two protocols, which have the same content under different names:
 //
-//   - Explore, from the proposal: a [ResourceExploringWebhookConfiguration] registers webhooks by
-//     resources, and each request is an [ExploreReview].
+//   - Explore, from Karmada's first proposal: a [ResourceExploringWebhookConfiguration] registers
+//     webhooks by resources, and each request is an [ExploreReview].
 //   - Interpret, which Karmada ships: a [ResourceInterpreterWebhookConfiguration] registers
 //     webhooks by kinds, and each request is a [ResourceInterpreterContext].
 //

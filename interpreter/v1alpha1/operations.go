@@ -47,7 +47,8 @@ const (
 	InterpreterOperationInterpretStatus InterpreterOperation = "InterpretStatus"
 	// InterpreterOperationInterpretHealth requests whether an object is healthy.
 	InterpreterOperationInterpretHealth InterpreterOperation = "InterpretHealth"
-	// InterpreterOperationPrune requests the object as it is packed for a cluster.
+	// InterpreterOperationPrune requests the object without the parts that must not be sent to a
+	// cluster.
 	InterpreterOperationPrune InterpreterOperation = "Prune"
 	// InterpreterOperationAll is all operations in a rule. No request has it.
 	InterpreterOperationAll InterpreterOperation = "*"

@@ -15,7 +15,8 @@ import (
 // GroupName is the API group of all types of this package.
 const GroupName = "config.karmada.io"
 
-// Version is the version of all types of this package. Webhooks list it as accepted.
+// Version is the version of all types of this package. A configuration of a webhook must list it in
+// exploreReviewVersions or interpreterContextVersions.
 const Version = "v1alpha1"
 
 var (
