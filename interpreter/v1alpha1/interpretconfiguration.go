@@ -33,8 +33,9 @@ type ResourceInterpreterWebhookConfigurationList struct {
 	Items []ResourceInterpreterWebhookConfiguration `json:"items"`
 }
 
-// ResourceInterpreterWebhook is one webhook of the Interpret protocol. A failed call always fails what needed the
-// answer: there is no failure policy.
+// ResourceInterpreterWebhook is one webhook of the Interpret protocol. There is no failure policy:
+// without the answer, the operation of the caller fails. Code 501 counts as no answer of this
+// webhook, and the next interpreter is called.
 type ResourceInterpreterWebhook struct {
 	// Name is the qualified name of the webhook: a domain of at least three parts.
 	// +required
