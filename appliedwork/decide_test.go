@@ -54,7 +54,7 @@ func TestDecideDeletion(t *testing.T) {
 		want         appliedwork.Decision
 	}{
 		{name: "ours", reason: "the plain case", live: live("1", false, ours), entry: "1", want: appliedwork.Delete},
-		{name: "ours, not confirmed", reason: "a create whose answer was lost", live: live("1", false, ours),
+		{name: "ours, not confirmed", reason: "a create with a lost answer", live: live("1", false, ours),
 			want: appliedwork.Delete},
 		{name: "ours, another UID", reason: "re-created with our reference: ours", live: live("2", false, ours), entry: "1",
 			want: appliedwork.Delete},

@@ -44,7 +44,7 @@ func TestDiff(t *testing.T) {
 		want         appliedwork.Plan
 	}{
 		{name: "nothing", reason: "nothing comes of nothing"},
-		{name: "first", reason: "what is not recorded is added", desired: ids{configMap("a")},
+		{name: "first", reason: "an object without a record is added", desired: ids{configMap("a")},
 			want: appliedwork.Plan{Add: ids{configMap("a")}}},
 		{name: "same", reason: "the recorded UID is kept", recorded: entries{entry(configMap("a"), "1")},
 			desired: ids{configMap("a")},

@@ -115,10 +115,10 @@ func TestEncodeRefuses(t *testing.T) {
 			codec.CodeAttribute, "specresourceversion"},
 		{"negative sequence ID", "sequences count up", change(newStatus(), func(m *status) { m.SequenceID = -1 }),
 			codec.CodeAttribute, "sequenceid"},
-		{"far condition", "nobody could read it",
+		{"far condition", "it has no encoding",
 			change(newStatus(), func(m *status) { m.Status.Conditions[0].LastTransitionTime.Time = far }), codec.CodeData,
 			"data"},
-		{"far manifest condition", "nobody could read it", change(newStatus(), func(m *status) {
+		{"far manifest condition", "it has no encoding", change(newStatus(), func(m *status) {
 			m.Status.ResourceStatus.Manifests[0].Conditions[0].LastTransitionTime.Time = far
 		}), codec.CodeData, "data"},
 		{"resync of no cluster", "a level of the topic", change(newSpecResync(), func(m *specResync) { m.Cluster = "" }),
@@ -137,7 +137,7 @@ func TestEncodeRefuses(t *testing.T) {
 		{"digest of all", "each agent has its own", change(newStatusResync(), func(m *statusResync) {
 			m.Broadcast, m.Scope, m.Part = true, codec.ScopeDigest, codec.Part{Buckets: 1}
 		}), codec.CodeAttribute, "resyncscope"},
-		{"digest without buckets", "nobody knows how many sums", change(newStatusResync(),
+		{"digest without buckets", "the number of sums is unknown", change(newStatusResync(),
 			func(m *statusResync) { m.Scope = codec.ScopeDigest }), codec.CodeAttribute, "resyncscope"},
 		{"three buckets", "not a power of two", change(newSpecResync(), func(m *specResync) { m.Part.Buckets = 3 }),
 			codec.CodeAttribute, "buckets"},

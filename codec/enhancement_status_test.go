@@ -47,5 +47,5 @@ func TestStatusHash(t *testing.T) {
 	bad := newStatus().Status
 	bad.Conditions[0].LastTransitionTime.Time = time.Date(12024, 1, 1, 0, 0, 0, 0, time.UTC)
 	_, err := codec.StatusHash(bad)
-	wantError(t, err, codec.CodeData, "data", "nobody could read it")
+	wantError(t, err, codec.CodeData, "data", "it has no encoding")
 }

@@ -52,7 +52,7 @@ func start(ctx context.Context, o options, transport cloudevents.Transport, log 
 	}
 	p := &parts{registry: serve.Registry()}
 	if p.state, err = filestore.Open(ctx, filepath.Join(o.Store, "state.db")); err != nil {
-		return err
+		return fmt.Errorf("--store: %w", err)
 	}
 	defer func() { err = errors.Join(err, p.state.Close()) }()
 	listener, err := net.Listen("tcp", o.Listen)

@@ -430,7 +430,7 @@ func TestProgramsOverTLS(t *testing.T) {
 
 // TestFailures checks the error message of each failure.
 func TestFailures(t *testing.T) {
-	nobody := closedPort(t)
+	closed := closedPort(t)
 	for _, tt := range []struct {
 		reason string
 		args   []string
@@ -438,12 +438,12 @@ func TestFailures(t *testing.T) {
 		want   string
 	}{
 		{"no command", nil, command.Misuse, "a command is required"},
-		{"a store that is no file", []string{"serve", "--listen", nobody, "--store", t.TempDir()}, command.Failed,
+		{"a store that is no file", []string{"serve", "--listen", closed, "--store", t.TempDir()}, command.Failed,
 			"is a directory"},
-		{"no etcd", []string{"serve", "--listen", nobody, "--etcd", nobody}, command.Failed, "--etcd " + nobody + ": "},
-		{"too many clusters", []string{"serve", "--listen", nobody, "--fake", "many"}, command.Failed,
+		{"no etcd", []string{"serve", "--listen", closed, "--etcd", closed}, command.Failed, "--etcd " + closed + ": "},
+		{"too many clusters", []string{"serve", "--listen", closed, "--fake", "many"}, command.Failed,
 			`--fake: "many": must be a number`},
-		{"nobody to watch", []string{"status", "--server", nobody, "--watch", "x"}, command.Failed,
+		{"a watch without a server", []string{"status", "--server", closed, "--watch", "x"}, command.Failed,
 			"the rsync server does not answer"},
 		{"no folder", []string{"create", "--cluster", "a+b", "x", "/nowhere"}, command.Failed, "/nowhere: "},
 		{"no CA", []string{"list", "--ca", "/nowhere"}, command.Failed, "no such file"},

@@ -89,7 +89,7 @@ func typedApplies() []step {
 			call: updates("typed", "x", func(w *workv1.ManifestWork) {
 				w.Labels = map[string]string{"a": "b"}
 			}), differs: before},
-		{name: "first apply, conflict", reason: "what is there has an owner",
+		{name: "first apply, conflict", reason: "the existing object has an owner",
 			call: applies("typed", "one", typed("  deleteOption: {propagationPolicy: Foreground}\n")), differs: before},
 		{name: "first apply", reason: "the same value has two owners",
 			call: applies("typed", "one", typed("  deleteOption: {propagationPolicy: Orphan}\n")), differs: before},
@@ -183,7 +183,7 @@ func hubApplies() []step {
 			})},
 		{name: "managedFields away", reason: "an empty entry resets them",
 			call: patches("app", types.MergePatchType, `{"metadata":{"managedFields":[{}]}}`)},
-		{name: "apply after that", reason: "what was there is before-first-apply's",
+		{name: "apply after that", reason: "the old value is of before-first-apply",
 			call: applies("app", "two", appConfig("  deleteOption: {propagationPolicy: Orphan}\n"))},
 		{name: "apply after that by force", reason: "and can be taken",
 			call: applies("app", "two", appConfig("  deleteOption: {propagationPolicy: Orphan}\n"), force)},

@@ -48,7 +48,7 @@ func TestMerge(t *testing.T) {
 		change       func(*known)
 		want, patch  string
 	}{
-		{"nothing", "what is not changed is not in the patch", `{"count":1,"x":{"y":[1,2]}}`, func(*known) {},
+		{"nothing", "an unchanged field is not in the patch", `{"count":1,"x":{"y":[1,2]}}`, func(*known) {},
 			`{"count":1,"x":{"y":[1,2]}}`, `[]`},
 		{"a field", "beside one that is not known", `{"count":1,"x":1}`, func(k *known) { k.Count = 2 }, `{"count":2,"x":1}`,
 			`[{"op":"replace","path":"/count","value":2}]`},
@@ -58,14 +58,14 @@ func TestMerge(t *testing.T) {
 			`[{"op":"remove","path":"/count"}]`},
 		{"a null", "is replaced", `{"child":null}`, func(k *known) { k.Child = &child{A: 1} }, `{"child":{"a":1}}`,
 			`[{"op":"replace","path":"/child","value":{"a":1}}]`},
-		{"below", "what is beside it survives", `{"child":{"a":1,"x":2}}`, func(k *known) { k.Child.B = 3 },
+		{"below", "the field next to it stays", `{"child":{"a":1,"x":2}}`, func(k *known) { k.Child.B = 3 },
 			`{"child":{"a":1,"x":2,"b":3}}`, `[{"op":"add","path":"/child/b","value":3}]`},
 		{"a key with signs", "RFC 6901", `{"labels":{"a/b~c":"1"}}`, func(k *known) { k.Labels["a/b~c"] = "2" },
 			`{"labels":{"a/b~c":"2"}}`, `[{"op":"replace","path":"/labels/a~1b~0c","value":"2"}]`},
 		{"an element", "by its place", `{"list":[{"name":"a","x":1},{"name":"b","x":2}]}`,
 			func(k *known) { k.List[1].Value = "v" },
 			`{"list":[{"name":"a","x":1},{"name":"b","x":2,"value":"v"}]}`, `[{"op":"add","path":"/list/1/value","value":"v"}]`},
-		{"the first element goes", "the second keeps what is its own", `{"list":[{"name":"a","x":1},{"name":"b","x":2}]}`,
+		{"the first element goes", "the second keeps its own fields", `{"list":[{"name":"a","x":1},{"name":"b","x":2}]}`,
 			func(k *known) { k.List = k.List[1:] },
 			`{"list":[{"name":"b","x":2}]}`, ``},
 		{"one goes and one comes", "a new element has nothing of the old one",

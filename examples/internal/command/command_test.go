@@ -58,7 +58,7 @@ func TestRun(t *testing.T) {
 		{reason: "nothing is needed", stdout: "hey"},
 		{reason: "flags count", args: []string{"--word", "ho", "-times=2"}, stdout: "hoho"},
 		{reason: "help is no error", args: []string{"-h"}, stdout: usage},
-		{reason: "help that nobody gets is one", args: []string{"--help"}, full: true, status: command.Failed,
+		{reason: "help that cannot be written is one", args: []string{"--help"}, full: true, status: command.Failed,
 			stderr: "shout: no space\n"},
 		{reason: "a mistake", args: []string{"what"}, status: command.Misuse,
 			stderr: "shout: unknown argument \"what\"\nRun with --help for the usage.\n"},

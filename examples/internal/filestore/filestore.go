@@ -14,6 +14,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -61,29 +62,31 @@ func Open(ctx context.Context, file string) (s *Store, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if p := recover(); p != nil {
-			s, err = nil, fmt.Errorf("store %s: the file is damaged: %v; %s", file, p, remedy)
+			s, err = nil, fmt.Errorf("%s: the file is damaged: %v; %s", file, p, remedy)
 		}
 	}()
 	// The database would treat an empty file as a new one.
 	if info, err := os.Stat(file); err == nil && info.Size() == 0 {
-		return nil, fmt.Errorf("store %s: the file is empty: it was truncated, for example by a full disk, or never "+
+		return nil, fmt.Errorf("%s: the file is empty: it was truncated, for example by a full disk, or never "+
 			"written; %s", file, remedy)
 	}
 	db, err := bbolt.Open(file, 0o600, &bbolt.Options{Timeout: lockTimeout, InitialMmapSize: initialMmapSize})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("store %s: another process has the file open: stop that process, or use another file",
+		return nil, fmt.Errorf("%s: another process has the file open: stop that process, or use another file",
 			file)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrVersionMismatch),
 		errors.Is(err, bolterrors.ErrChecksum):
-		return nil, fmt.Errorf("store %s: the file is damaged: %w; %s", file, err, remedy)
+		return nil, fmt.Errorf("%s: the file is damaged: %w; %s", file, err, remedy)
+	case errors.As(err, new(*fs.PathError)): // it names the file
+		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("store %s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	s = &Store{db: db}
 	if err := s.load(ctx); err != nil {
 		_ = db.Close()
-		return nil, fmt.Errorf("store %s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return s, nil
 }

@@ -152,7 +152,7 @@ func TestRefusals(t *testing.T) {
 			},
 		},
 		"another authority": {
-			reason: "the server is not who it says", class: connector.ErrTerminal,
+			reason: "the server has another name", class: connector.ErrTerminal,
 			text: "certificate cannot be verified, check CAFile",
 			at: func(t *testing.T) git.Repository {
 				s := ways["https"](t, gitserver.Options{})
