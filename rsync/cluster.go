@@ -111,42 +111,41 @@ func (c *cluster) submit(o *op) bool {
 	o.cluster = c
 	switch {
 	case c.down && o.cut != "":
-		c.end(o, result{reason: o.cut, err: c.why})
+		c.endLocked(o, result{reason: o.cut, err: c.why})
 		return true
 	case c.down:
 		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
-		c.park(o)
+		c.parkLocked(o)
 		return true
 	}
-	c.enqueue(o)
+	c.enqueueLocked(o)
 	return true
 }
 
-func (c *cluster) enqueue(o *op) {
+func (c *cluster) enqueueLocked(o *op) {
 	o.state = opQueued
 	c.queue = append(c.queue, o)
-	c.dispatch()
+	c.dispatchLocked()
 }
 
-func (c *cluster) park(o *op) {
+func (c *cluster) parkLocked(o *op) {
 	if o.task.remnant != nil {
-		c.parkCleanup(o)
+		c.parkCleanupLocked(o)
 		return
 	}
 	o.state = opParked
 	c.parked = append(c.parked, o)
-	c.ensureProbe()
+	c.ensureProbeLocked()
 }
 
-// dispatch begins calls, up to Options.ClusterConcurrency at a time. Like all methods that do not
-// lock c.mu themselves, it must be called with c.mu locked.
-func (c *cluster) dispatch() {
+// dispatchLocked begins calls, up to Options.ClusterConcurrency at a time.
+func (c *cluster) dispatchLocked() {
 	for !c.down && len(c.queue) > 0 && len(c.running) < c.options().ClusterConcurrency {
 		o := c.queue[0]
 		c.queue = c.queue[1:]
 		o.state, o.progressed = opRunning, c.options().Clock.Now()
 		c.running[o] = struct{}{}
-		c.use(1)
+		c.useLocked(1)
 		if !c.session.spawn(func() { c.call(o) }) {
 			return
 		}
@@ -180,16 +179,16 @@ func (c *cluster) call(o *op) {
 	if c.session.ctx.Err() != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.use(-1)
+		c.useLocked(-1)
 		return
 	}
 	c.session.engine.metrics.called(o.phase.verb, err)
 	c.finish(o, states, err, conn)
 }
 
-// cutStalled cancels a call that may not wait any more, if for Options.ProbeInterval the call made
-// no progress and no probe was answered.
-func (c *cluster) cutStalled(o *op) {
+// cutStalledLocked cancels a call that may not wait any more, if for Options.ProbeInterval the call
+// made no progress and no probe was answered.
+func (c *cluster) cutStalledLocked(o *op) {
 	silent := func(since time.Time) bool { return c.options().Clock.Since(since) >= c.options().ProbeInterval }
 	if o.state == opRunning && o.cut != "" && o.cancel != nil && silent(o.progressed) && !c.asked.IsZero() &&
 		silent(c.asked) {
@@ -302,8 +301,8 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, o)
-	c.use(-1)
-	defer c.dispatch()
+	c.useLocked(-1)
+	defer c.dispatchLocked()
 	class := connector.ClassOf(err)
 	switch { // the error of a cancelled call does not show why it was cancelled
 	case err == nil:
@@ -326,28 +325,28 @@ func (c *cluster) finish(o *op, states []connector.State, err error, conn connec
 		if o.task.remnant != nil {
 			c.cleanups.probes = 0
 		}
-		c.content(o, states, conn)
+		c.contentLocked(o, states, conn)
 	case errors.As(err, new(*releasingError)):
-		c.poll(o, err)
+		c.pollLocked(o, err)
 	case cut: // the cluster may just be slow
-		c.end(o, result{reason: o.cut, err: err})
+		c.endLocked(o, result{reason: o.cut, err: err})
 	case o.task.remnant != nil && !errors.Is(class, connector.ErrUnreachable):
-		c.retry(o, ReasonRefusedForNow, err)
+		c.retryLocked(o, ReasonRefusedForNow, err)
 	case errors.Is(class, connector.ErrTerminal):
-		c.end(o, result{reason: ReasonRefused, err: err})
+		c.endLocked(o, result{reason: ReasonRefused, err: err})
 	case errors.Is(class, connector.ErrUnreachable):
-		c.markDown(err)
-		c.retry(o, ReasonUnreachable, err)
+		c.markDownLocked(err)
+		c.retryLocked(o, ReasonUnreachable, err)
 	default:
-		c.retry(o, ReasonRetriesExhausted, err)
+		c.retryLocked(o, ReasonRetriesExhausted, err)
 	}
 }
 
-func (c *cluster) end(o *op, r result) {
+func (c *cluster) endLocked(o *op, r result) {
 	o.state = opEnded
 	r.op = o
-	c.use(0) // parked cleanups do not count as users, so the idle timer may start
-	c.unwatchIdle()
+	c.useLocked(0) // parked cleanups do not count as users, so the idle timer may start
+	c.unwatchIdleLocked()
 	o.run.deliver(r)
 }
 
@@ -363,27 +362,27 @@ func (c *cluster) cut(o *op, reason Reason, hard bool) {
 			o.lost = true
 			o.cancel()
 		}
-		c.cutStalled(o)
+		c.cutStalledLocked(o)
 		return
 	case o.state == opEnded, o.state == opQueued && !hard && !c.down:
 		return
 	}
-	c.remove(o)
-	c.end(o, result{reason: reason, err: cmp.Or(o.waits, errCut)})
+	c.removeLocked(o)
+	c.endLocked(o, result{reason: reason, err: cmp.Or(o.waits, errCut)})
 }
 
 func (c *cluster) forget(o *op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.remove(o)
+	c.removeLocked(o)
 	if o.state == opRunning && o.cancel != nil {
 		o.cancel()
 	}
 	o.cut = ReasonStopped
-	c.unwatchIdle()
+	c.unwatchIdleLocked()
 }
 
-func (c *cluster) remove(o *op) {
+func (c *cluster) removeLocked(o *op) {
 	same := func(p *op) bool { return p == o }
 	c.queue = slices.DeleteFunc(c.queue, same)
 	c.parked = slices.DeleteFunc(c.parked, same)

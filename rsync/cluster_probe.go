@@ -18,9 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
-// markDown notes that the cluster does not answer, with the error as the reason. No calls are made
-// until a probe succeeds.
-func (c *cluster) markDown(err error) {
+// markDownLocked notes that the cluster does not answer, with the error as the reason. No calls are
+// made until a probe succeeds.
+func (c *cluster) markDownLocked(err error) {
 	if c.why = err; !errors.Is(err, connector.ErrUnreachable) {
 		c.why = fmt.Errorf("%w: %w", connector.ErrUnreachable, err)
 	}
@@ -33,7 +33,7 @@ func (c *cluster) markDown(err error) {
 	for _, o := range c.queue {
 		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
 		if o.task.remnant != nil {
-			c.parkCleanup(o)
+			c.parkCleanupLocked(o)
 			continue
 		}
 		o.state = opParked
@@ -42,7 +42,7 @@ func (c *cluster) markDown(err error) {
 	c.queue = nil
 }
 
-func (c *cluster) markUp() {
+func (c *cluster) markUpLocked() {
 	if !c.down {
 		return
 	}
@@ -54,23 +54,23 @@ func (c *cluster) markUp() {
 	}
 	c.queue = append(c.queue, c.parked...)
 	c.parked = nil
-	c.dispatch()
+	c.dispatchLocked()
 }
 
 // suspect starts probes after a call made no progress: the cluster may not answer.
 func (c *cluster) suspect(o *op) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ensureProbe()
-	c.cutStalled(o)
+	c.ensureProbeLocked()
+	c.cutStalledLocked(o)
 }
 
-func (c *cluster) ensureProbe() {
+func (c *cluster) ensureProbeLocked() {
 	if c.probing || c.dead {
 		return
 	}
 	c.probing = true
-	c.use(1)
+	c.useLocked(1)
 	if !c.session.spawn(c.probe) {
 		c.probing = false
 	}
@@ -102,9 +102,9 @@ func (c *cluster) probe() {
 		case ctx.Err() != nil && c.session.ctx.Err() == nil: // answered
 			c.mu.Unlock()
 			return
-		case c.session.ctx.Err() != nil || !c.awaited():
-			c.endProbe()
-			c.markUp() // no op waits, and the next call detects an outage itself
+		case c.session.ctx.Err() != nil || !c.awaitedLocked():
+			c.endProbeLocked()
+			c.markUpLocked() // no op waits, and the next call detects an outage itself
 			c.mu.Unlock()
 			return
 		}
@@ -114,7 +114,7 @@ func (c *cluster) probe() {
 		}
 		if c.probes < maxProbes {
 			c.probes++
-			c.use(1)
+			c.useLocked(1)
 			c.session.spawn(func() { c.probeOnce(ctx, cancel) })
 		}
 		c.mu.Unlock()
@@ -127,16 +127,16 @@ func (c *cluster) probeOnce(ctx context.Context, cancel context.CancelFunc) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.probes--
-	c.use(-1)
-	if ctx.Err() == nil && c.answered(err, began) {
+	c.useLocked(-1)
+	if ctx.Err() == nil && c.answeredLocked(err, began) {
 		cancel()
-		c.endProbe()
+		c.endProbeLocked()
 	}
 }
 
-// progressing reports whether a call began or made progress within Options.ProbeTimeout, so its
-// answer may be on the way.
-func (c *cluster) progressing() bool {
+// progressingLocked reports whether a call began or made progress within Options.ProbeTimeout, so
+// its answer may be on the way.
+func (c *cluster) progressingLocked() bool {
 	for o := range c.running {
 		if c.options().Clock.Since(o.progressed) < c.options().ProbeTimeout {
 			return true
@@ -145,13 +145,13 @@ func (c *cluster) progressing() bool {
 	return false
 }
 
-func (c *cluster) awaited() bool {
+func (c *cluster) awaitedLocked() bool {
 	return len(c.parked) > 0 || len(c.running) > 0
 }
 
-func (c *cluster) endProbe() {
+func (c *cluster) endProbeLocked() {
 	c.probing, c.asked = false, time.Time{}
-	c.use(-1)
+	c.useLocked(-1)
 }
 
 func (c *cluster) ask(ctx context.Context) error {
@@ -168,20 +168,20 @@ func (c *cluster) ask(ctx context.Context) error {
 	return err
 }
 
-// answered handles the result of a probe. It reports whether probing is over. A terminal error
-// counts as an answer, because a cluster without a configuration does not recover by itself. The
-// waiting ops then call the cluster, and fail with the cause. A failed probe is ignored while calls
-// make progress.
-func (c *cluster) answered(err error, began time.Time) bool {
+// answeredLocked handles the result of a probe. It reports whether probing is over. A terminal
+// error counts as an answer, because a cluster without a configuration does not recover by itself.
+// The waiting ops then call the cluster, and fail with the cause. A failed probe is ignored while
+// calls make progress.
+func (c *cluster) answeredLocked(err error, began time.Time) bool {
 	if err == nil || errors.Is(connector.ClassOf(err), connector.ErrTerminal) || c.answeredAt.After(began) {
-		c.markUp()
-		c.resumeCleanups()
+		c.markUpLocked()
+		c.resumeCleanupsLocked()
 		return true
 	}
-	if !c.down && c.progressing() {
+	if !c.down && c.progressingLocked() {
 		return false
 	}
-	c.markDown(err)
+	c.markDownLocked(err)
 	// Waiting ops receive a changed reason, at growing intervals.
 	if c.failed++; bits.OnesCount(uint(c.failed)) == 1 && c.reported.Error() != c.why.Error() {
 		c.reported = c.why
@@ -198,23 +198,23 @@ func (c *cluster) answered(err error, began time.Time) bool {
 	if limit := c.options().MaxRetries; limit > 0 {
 		for _, o := range slices.Clone(c.parked) {
 			if o.attempts++; o.attempts > limit {
-				c.remove(o)
-				c.end(o, result{reason: ReasonUnreachable, err: err})
+				c.removeLocked(o)
+				c.endLocked(o, result{reason: ReasonUnreachable, err: err})
 			}
 		}
 	}
 	return false
 }
 
-// ensureWatch starts a watch for ops that wait for a state, if the connector supports it.
-func (c *cluster) ensureWatch(conn connector.Connector) {
+// ensureWatchLocked starts a watch for ops that wait for a state, if the connector supports it.
+func (c *cluster) ensureWatchLocked(conn connector.Connector) {
 	watcher, ok := conn.(connector.StatusWatcher)
 	if !ok || c.unwatch != nil || c.dead {
 		return
 	}
 	ctx, cancel := context.WithCancel(c.session.ctx)
 	c.unwatch = cancel
-	c.use(1)
+	c.useLocked(1)
 	if !c.session.spawn(func() {
 		defer cancel()
 		err := guard(func() error { return watcher.WatchStatus(ctx, c.changed) })
@@ -224,10 +224,10 @@ func (c *cluster) ensureWatch(conn connector.Connector) {
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if ctx.Err() == nil { // unwatchIdle has not ended it, so no other watch runs
+		if ctx.Err() == nil { // unwatchIdleLocked has not ended it, so no other watch runs
 			c.unwatch = nil
 		}
-		c.use(-1)
+		c.useLocked(-1)
 	}) {
 		cancel()
 	}
@@ -244,14 +244,14 @@ func (c *cluster) changed() {
 	}
 	for o := range c.delayed {
 		if o.phase.verb == readyVerb || o.phase.verb == goneVerb {
-			c.wake(o)
+			c.wakeLocked(o)
 		}
 	}
 }
 
-// unwatchIdle ends the watch when no op waits for a state, and no context on the cluster is
+// unwatchIdleLocked ends the watch when no op waits for a state, and no context on the cluster is
 // observed.
-func (c *cluster) unwatchIdle() {
+func (c *cluster) unwatchIdleLocked() {
 	if c.unwatch != nil && len(c.delayed) == 0 && len(c.running) == 0 && len(c.queue) == 0 &&
 		!c.session.observer.has(c.id) {
 		c.unwatch()
@@ -294,9 +294,9 @@ func open(
 	return conn, err
 }
 
-// use changes the number of users of the connector. After Options.ConnectorIdle without users the
-// session retires the cluster.
-func (c *cluster) use(n int) {
+// useLocked changes the number of users of the connector. After Options.ConnectorIdle without users
+// the session retires the cluster.
+func (c *cluster) useLocked(n int) {
 	c.users += n
 	if c.idle != nil {
 		c.idle.Stop()
@@ -352,7 +352,7 @@ func (s *session) closeClusters() {
 		for o := range c.delayed {
 			o.timer.Stop()
 		}
-		c.cleanups.stop()
+		c.cleanups.stopLocked()
 		if c.down {
 			s.engine.metrics.down(-1)
 		}

@@ -13,31 +13,32 @@ import (
 )
 
 // After its call has ended, an op may have to wait: until objects are ready or gone, or until its
-// next attempt. All functions here must be called with the mutex of the cluster locked.
+// next attempt.
 
-// content ends an op after a successful call, unless the op waits for a state of its objects.
-func (c *cluster) content(o *op, states []connector.State, conn connector.Connector) {
+// contentLocked ends an op after a successful call, unless the op waits for a state of its objects.
+func (c *cluster) contentLocked(o *op, states []connector.State, conn connector.Connector) {
 	wanting, failed := unsatisfied(o.phase.verb, states)
 	switch {
 	case failed != nil:
-		c.end(o, result{reason: ReasonHookFailed, err: failed, states: states})
-	case wanting == nil && o.held():
-		c.end(o, result{states: states})
+		c.endLocked(o, result{reason: ReasonHookFailed, err: failed, states: states})
+	case wanting == nil && o.heldLocked():
+		c.endLocked(o, result{states: states})
 	default:
 		if o.cut == "" {
-			c.ensureWatch(conn)
+			c.ensureWatchLocked(conn)
 		}
 		if wanting == nil {
 			wanting = fmt.Errorf("all objects are ready, and must stay ready for %s", o.phase.hold)
 		} else {
 			o.readySince = time.Time{}
 		}
-		c.poll(o, wanting)
+		c.pollLocked(o, wanting)
 	}
 }
 
-// held reports whether the objects of an op, which are ready now, have stayed ready for the hold.
-func (o *op) held() bool {
+// heldLocked reports whether the objects of an op, which are ready now, have stayed ready for the
+// hold.
+func (o *op) heldLocked() bool {
 	now := o.cluster.options().Clock.Now()
 	if o.readySince.IsZero() {
 		o.readySince = now
@@ -45,15 +46,15 @@ func (o *op) held() bool {
 	return now.Sub(o.readySince) >= o.phase.hold
 }
 
-// poll makes an op read the states again, at once if they have changed.
-func (c *cluster) poll(o *op, wanting error) {
+// pollLocked makes an op read the states again, at once if they have changed.
+func (c *cluster) pollLocked(o *op, wanting error) {
 	o.waits = wanting
 	switch {
 	case o.cut != "":
-		c.end(o, result{reason: o.cut, err: wanting})
+		c.endLocked(o, result{reason: o.cut, err: wanting})
 	case o.again:
 		o.again = false
-		c.enqueue(o)
+		c.enqueueLocked(o)
 	default:
 		o.polls++
 		if o.polls >= toldFrom && bits.OnesCount(uint(o.polls)) == 1 {
@@ -64,7 +65,7 @@ func (c *cluster) poll(o *op, wanting error) {
 		if !o.readySince.IsZero() {
 			d = min(d, o.readySince.Add(o.phase.hold).Sub(c.options().Clock.Now()))
 		}
-		c.delay(o, d)
+		c.delayLocked(o, d)
 	}
 }
 
@@ -103,49 +104,49 @@ func wantingError(s *connector.State, what string) error {
 	return fmt.Errorf("%s %s", s.Object, what)
 }
 
-// retry makes an op wait for its next attempt, if it has one left.
-func (c *cluster) retry(o *op, reason Reason, err error) {
+// retryLocked makes an op wait for its next attempt, if it has one left.
+func (c *cluster) retryLocked(o *op, reason Reason, err error) {
 	o.attempts++
 	o.waits, o.readySince = err, time.Time{}
 	limit := c.options().MaxRetries
 	switch {
 	case o.cut != "":
-		c.end(o, result{reason: o.cut, err: err})
+		c.endLocked(o, result{reason: o.cut, err: err})
 	case o.task.remnant != nil:
 		o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
-		c.parkCleanup(o)
+		c.parkCleanupLocked(o)
 	case limit > 0 && o.attempts > limit:
-		c.end(o, result{reason: reason, err: err})
+		c.endLocked(o, result{reason: reason, err: err})
 	default:
 		if reason == ReasonUnreachable {
 			o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
-			c.park(o)
+			c.parkLocked(o)
 		} else {
 			o.run.deliver(result{op: o, retrying: true, reason: ReasonRefusedForNow, err: err})
-			c.delay(o, c.options().Backoff.delay(o.attempts))
+			c.delayLocked(o, c.options().Backoff.delay(o.attempts))
 		}
 	}
 }
 
-func (c *cluster) delay(o *op, d time.Duration) {
+func (c *cluster) delayLocked(o *op, d time.Duration) {
 	o.state = opDelayed
 	c.delayed[o] = struct{}{}
 	o.timer = c.options().Clock.AfterFunc(d, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.wake(o)
+		c.wakeLocked(o)
 	})
 }
 
-func (c *cluster) wake(o *op) {
+func (c *cluster) wakeLocked(o *op) {
 	if _, ok := c.delayed[o]; !ok {
 		return
 	}
 	delete(c.delayed, o)
 	o.timer.Stop()
 	if c.down {
-		c.park(o)
+		c.parkLocked(o)
 		return
 	}
-	c.enqueue(o)
+	c.enqueueLocked(o)
 }

@@ -295,8 +295,8 @@ func (c *cluster) leaveOut(o *op) {
 	switch {
 	case o.state == opEnded:
 	case o.state != opRunning:
-		c.remove(o)
-		c.end(o, result{reason: ReasonDetached, err: errCut})
+		c.removeLocked(o)
+		c.endLocked(o, result{reason: ReasonDetached, err: errCut})
 	case o.cancel != nil:
 		o.late = true
 		o.cancel()

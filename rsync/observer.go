@@ -27,8 +27,6 @@ const (
 
 // observer follows the Instantiated contexts for which the session is the home. It has a timer for
 // each cluster, and goroutines only for current reads: observeClusters at most.
-//
-// It locks neither session.mu nor the mutex of a cluster while mu is locked.
 type observer struct {
 	session *session
 
@@ -160,7 +158,7 @@ func (s *session) endWatch(id appcontext.ClusterID) {
 	if c != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.unwatchIdle()
+		c.unwatchIdleLocked()
 	}
 }
 

@@ -60,7 +60,7 @@ func (o *observer) observe(id appcontext.ClusterID, contexts []*observedContext)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if o.has(id) {
-			c.ensureWatch(conn)
+			c.ensureWatchLocked(conn)
 		}
 	}
 }
@@ -86,14 +86,14 @@ func (c *cluster) useObserved() (bool, error) {
 	case c.dead:
 		return false, nil
 	}
-	c.use(1)
+	c.useLocked(1)
 	return true, nil
 }
 
 func (c *cluster) endObserved() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.use(-1)
+	c.useLocked(-1)
 }
 
 // observeContext stores changed observations of a context on a cluster. It returns an error of the

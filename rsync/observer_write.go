@@ -21,7 +21,7 @@ func (o *observer) record(
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.view == nil || !c.view.same(v) {
-		o.missed(c, cluster)
+		o.missedLocked(c, cluster)
 		return
 	}
 	if err := o.recordLocked(ctx, c, app, cluster, seen); err != nil && ctx.Err() == nil {
@@ -30,12 +30,12 @@ func (o *observer) record(
 				cluster.String(), "reason", err.Error())
 		}
 		c.view, c.lost = nil, true
-		o.missed(c, cluster)
+		o.missedLocked(c, cluster)
 	}
 }
 
-// missed schedules a read of a cluster after the context is loaded again.
-func (o *observer) missed(c *observedContext, cluster appcontext.ClusterID) {
+// missedLocked schedules a read of a cluster after the context is loaded again.
+func (o *observer) missedLocked(c *observedContext, cluster appcontext.ClusterID) {
 	c.dirty[cluster] = true
 	o.mu.Lock()
 	defer o.mu.Unlock()

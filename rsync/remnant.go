@@ -248,20 +248,20 @@ type cleanupQueue struct {
 	timer   interface{ Stop() bool }
 }
 
-func (q *cleanupQueue) stop() {
+func (q *cleanupQueue) stopLocked() {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
 }
 
-func (c *cluster) parkCleanup(o *op) {
+func (c *cluster) parkCleanupLocked(o *op) {
 	o.state = opParked
 	c.cleanups.ops = append(c.cleanups.ops, o)
-	c.ensureCleanupProbe()
+	c.ensureCleanupProbeLocked()
 }
 
-// ensureCleanupProbe schedules a probe of the cluster, if ops wait and no probe is scheduled.
-func (c *cluster) ensureCleanupProbe() {
+// ensureCleanupProbeLocked schedules a probe of the cluster, if ops wait and no probe is scheduled.
+func (c *cluster) ensureCleanupProbeLocked() {
 	if c.cleanups.waiting || c.dead || len(c.cleanups.ops) == 0 {
 		return
 	}
@@ -274,7 +274,7 @@ func (c *cluster) ensureCleanupProbe() {
 			c.cleanups.waiting = false
 			return
 		}
-		c.use(1)
+		c.useLocked(1)
 		c.session.spawn(c.probeForCleanup)
 	})
 }
@@ -284,7 +284,7 @@ func (c *cluster) probeCleanups() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cleanups.waiting && c.cleanups.timer.Stop() {
-		c.use(1)
+		c.useLocked(1)
 		c.session.spawn(c.probeForCleanup)
 	}
 }
@@ -293,13 +293,13 @@ func (c *cluster) probeForCleanup() {
 	err := c.ask(c.session.ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.use(-1)
+	c.useLocked(-1)
 	c.cleanups.waiting = false
 	switch {
 	case c.session.ctx.Err() != nil:
 	case err == nil:
-		c.markUp()
-		c.resumeCleanups()
+		c.markUpLocked()
+		c.resumeCleanupsLocked()
 	default:
 		for _, o := range c.cleanups.ops {
 			reason := ReasonUnreachable
@@ -308,15 +308,15 @@ func (c *cluster) probeForCleanup() {
 			}
 			o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
 		}
-		c.ensureCleanupProbe()
+		c.ensureCleanupProbeLocked()
 	}
 }
 
-func (c *cluster) resumeCleanups() {
+func (c *cluster) resumeCleanupsLocked() {
 	for _, o := range c.cleanups.ops {
 		o.state = opQueued
 	}
 	c.queue = append(c.queue, c.cleanups.ops...)
 	c.cleanups.ops = nil
-	c.dispatch()
+	c.dispatchLocked()
 }

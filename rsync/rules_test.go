@@ -228,13 +228,13 @@ var rules = []ruletest.Rule{
 	{Name: "Attach ends the cleanup", Test: "TestAttach", Edits: edits{
 		{"detach.go", "if img.record.Holds && next.Remnant", "if !img.record.Holds && next.Remnant"}}},
 	{Name: "a cluster for which only cleanups wait is probed rarely", Test: "TestForget", Edits: edits{
-		{"cluster.go", "	if o.task.remnant != nil {\n		c.parkCleanup(o)\n		return\n	}\n", ""},
+		{"cluster.go", "	if o.task.remnant != nil {\n		c.parkCleanupLocked(o)\n		return\n	}\n", ""},
 		{"cluster_wait.go", "	case o.task.remnant != nil:\n		o.run.deliver(result{op: o, retrying: true, reason: reason, " +
-			"err: err})\n		c.parkCleanup(o)\n", ""}}},
+			"err: err})\n		c.parkCleanupLocked(o)\n", ""}}},
 	{Name: "an event does not wait for that probe", Test: "TestInstantiateAfterDetach",
 		Edits: edits{{"run.go", "		r.hurried()\n", ""}}},
 	{Name: "a cleanup never fails", Test: "TestCleanupIsRefused", Edits: edits{
-		{"cluster.go", "	case o.task.remnant != nil && !errors.Is(class, connector.ErrUnreachable):\n		c.retry(o, " +
+		{"cluster.go", "	case o.task.remnant != nil && !errors.Is(class, connector.ErrUnreachable):\n		c.retryLocked(o, " +
 			"ReasonRefusedForNow, err)\n", ""}}},
 
 	// Clusters.
@@ -263,7 +263,7 @@ var rules = []ruletest.Rule{
 		{"cluster.go", "	defer newStallTimer(o, options.CallTimeout, func() { c.giveUp(o) }).stop()\n", ""}}},
 	{Name: "a failed probe means nothing while calls make progress", Test: "TestFailedProbeWhileCallsSucceed",
 		Edits: edits{
-			{"cluster_probe.go", "if !c.down && c.progressing() {", "if false {"}}},
+			{"cluster_probe.go", "if !c.down && c.progressingLocked() {", "if false {"}}},
 	{Name: "a probe may take longer than the interval", Test: "TestSlowProbes", Edits: edits{
 		{"cluster_probe.go", "c.options().ProbeTimeout)\n	defer cancel()",
 			"c.options().ProbeInterval)\n	defer cancel()"}}},

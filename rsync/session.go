@@ -22,6 +22,10 @@ import (
 
 // session is the work of an engine under one lease. Each of its writes is conditional on its key,
 // which the store deletes with the lease. All its goroutines are in group.
+//
+// Mutexes are locked in this order: session.mu, cluster.connMu, cluster.mu. A function that has
+// locked cluster.mu may lock groupMu, observer.mu or the mutex of a run. These are locked last.
+// observedContext.mu comes before observer.mu.
 type session struct {
 	engine *Engine
 	name   string
@@ -32,7 +36,7 @@ type session struct {
 	cancel context.CancelCauseFunc
 	ready  *readyqueue.Queue
 
-	groupMu sync.Mutex // locked while the mutex of a cluster is locked, so it is not mu
+	groupMu sync.Mutex
 	group   sync.WaitGroup
 	ended   bool
 
