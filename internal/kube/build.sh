@@ -5,11 +5,11 @@
 # Builds kube-apiserver, kube-controller-manager, kubectl and etcd for the end-to-end
 # tests, once per version, into a cache folder outside the source tree.
 #
-#   build.sh         build what is missing
-#   build.sh --dir   print the folder that holds, or would hold, the binaries
+#   build.sh         build the missing programs
+#   build.sh --dir   print the folder of the programs, which may not exist yet
 #
-# SPOKEWIRE_KUBE_DIR names another folder. KUBEBUILDER_ASSETS, the variable that
-# controller-runtime's envtest reads, means "I have my own": nothing is built.
+# SPOKEWIRE_KUBE_DIR sets another folder. If KUBEBUILDER_ASSETS is set, as for
+# controller-runtime's envtest, the script builds nothing.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,7 +23,7 @@ required() {
 kube_version=$(required k8s.io/kubernetes "$here/go.mod")
 etcd_version=$(required go.etcd.io/etcd/server/v3 "$here/etcd/go.mod")
 
-# Both versions are in the name, so a new one of either never meets an old binary.
+# The name has both versions, so a folder never has programs of different versions.
 cache=${XDG_CACHE_HOME:-${HOME:?set HOME or SPOKEWIRE_KUBE_DIR}/.cache}
 dir=${SPOKEWIRE_KUBE_DIR:-$cache/spokewire/kube-$kube_version-etcd-$etcd_version}
 
@@ -36,8 +36,8 @@ if [[ -n ${KUBEBUILDER_ASSETS:-} ]]; then
   exit
 fi
 
-# Without these the API server calls itself v0.0.0-master, and what compares
-# versions (compatibility versions, clients) goes wrong.
+# Without these flags the API server reports v0.0.0-master, and comparisons of
+# versions fail in the server and in clients.
 IFS=. read -r major minor _ <<<"${kube_version#v}"
 x=k8s.io/component-base/version
 kube_flags="-s -w -X $x.gitVersion=$kube_version -X $x.gitMajor=$major -X $x.gitMinor=$minor -X $x.gitTreeState=clean"
@@ -46,8 +46,8 @@ tmp=
 trap '[[ -z $tmp ]] || rm -rf "$tmp"' EXIT
 trap 'exit 130' INT TERM
 
-# build MODULE_FOLDER LDFLAGS HINT PACKAGE... builds the programs of a module that are missing, which share most of
-# their packages, and those of the standard library with the tests.
+# build MODULE_FOLDER LDFLAGS HINT PACKAGE... builds the missing programs of a module together: they
+# share most packages.
 build() {
   local module=$1 ldflags=$2 hint=$3 package missing=()
   shift 3
@@ -59,8 +59,8 @@ build() {
   fi
   echo "kube: building ${missing[*]} ($hint, once)"
   mkdir -p "$dir"
-  # The rename is what makes a binary count as built: an interrupted build
-  # leaves only a hidden folder, which its own exit removes.
+  # Programs are renamed when all are built. An interrupted build leaves only a
+  # hidden folder, which the trap removes.
   tmp=$(mktemp -d "$dir/.build.XXXXXX")
   (cd "$module" && nice go build -ldflags "$ldflags" -o "$tmp/" "${missing[@]}")
   local file
@@ -71,7 +71,7 @@ build() {
   tmp=
 }
 
-# name PATH prints what a package or file is called as a program: etcd's package is "server/v3".
+# name PATH prints the name of the program of a package or file: etcd's package is "server/v3".
 name() {
   local base=${1%/v3}
   base=${base##*/}

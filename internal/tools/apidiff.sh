@@ -6,8 +6,7 @@
 #
 #   apidiff.sh PROGRAM
 #
-# Before v1 a change that breaks users is allowed but must be meant, so it is
-# printed; from v1 on it is an error.
+# It prints all changes. From v1 on, an incompatible change is an error.
 set -euo pipefail
 
 apidiff=$1
@@ -25,7 +24,7 @@ trap 'git worktree remove --force "$work/old" >/dev/null 2>&1 || true; rm -rf "$
 git worktree add --quiet --detach "$work/old" "$last"
 module=$(go list -m)
 
-# quiet COMMAND…: its errors are shown only where it fails: it names each internal package that it passes over.
+# quiet COMMAND… prints the errors of a command only if the command fails.
 quiet() {
   "$@" 2>"$work/errors" || { cat "$work/errors" >&2; exit 1; }
 }

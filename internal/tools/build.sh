@@ -5,11 +5,11 @@
 # Builds the tools of go.mod and lint/go.mod, once per set of versions, into a
 # cache folder outside the source tree.
 #
-#   build.sh --dir             print the folder that holds, or would hold, them
+#   build.sh --dir             print the folder of the tools, which may not exist yet
 #   build.sh NAME [NAME …]     build these tools if they are missing
 #
-# Running them through `go tool` would link them again whenever the build cache
-# is trimmed, and golangci-lint alone takes minutes.
+# With `go tool`, the tools would be linked again after each trim of the build
+# cache. For golangci-lint this takes minutes.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -34,8 +34,8 @@ for name in "$@"; do
   if [[ -x $dir/$name ]]; then
     continue
   fi
-  # The linter is in a module of its own, with just the versions that it was
-  # released with; beside the others it gets newer ones, and does not build.
+  # The linter has its own module with the versions of its release. It does not
+  # build with the newer versions that the other tools need.
   module=$here
   if [[ $name == golangci-lint ]]; then
     module=$here/lint
@@ -49,7 +49,7 @@ for name in "$@"; do
   mkdir -p "$dir"
   tmp=$(mktemp -d "$dir/.build.XXXXXX")
   (cd "$module" && nice go build -ldflags "-s -w" -o "$tmp/$name" "$package")
-  mv "$tmp/$name" "$dir/$name" # only now it counts as built
+  mv "$tmp/$name" "$dir/$name"
   rm -rf "$tmp"
   tmp=
 done

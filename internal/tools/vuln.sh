@@ -2,12 +2,12 @@
 # SPDX-FileCopyrightText: The Spokewire Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Looks for known vulnerabilities in what the SDK calls.
+# Looks for known vulnerabilities in the functions that the SDK calls.
 #
 #   vuln.sh PROGRAM DATABASE
 #
-# govulncheck loads all packages before it says that it cannot reach its database, so
-# that is asked first.
+# It checks first that the database is reachable: govulncheck loads all packages
+# before it reports that.
 set -euo pipefail
 
 govulncheck=$1 database=$2
@@ -15,7 +15,7 @@ answer=$(timeout 60 "$govulncheck" -db "$database" -version 2>&1) || true
 if [[ $answer != *"DB updated:"* ]]; then
   reason=$(grep -v '^Go:\|^Scanner:\|^DB:\|^$' <<<"$answer" || true)
   cat >&2 <<END
-vuln: the vulnerability database $database cannot be read, so nothing was looked at.${reason:+ ($reason)}
+vuln: the vulnerability database $database cannot be read, so nothing was checked.${reason:+ ($reason)}
 vuln: this needs the network, or a copy of the database: make vuln VULNDB=https://HOST, or VULNDB=file:///FOLDER
 END
   exit 1

@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Keeps the page live: a stream of events brings the elements that changed, rendered and escaped by the server.
+// Keeps the page live: a stream of events has the changed elements, rendered and escaped by the server.
 "use strict";
 
 (() => {
-  const silence = 45_000; // The server sends something every 15 seconds.
-  const pause = 3_000; // before the next try
-  const quiet = 5_000; // between two lines that are read aloud
+  const silence = 45_000; // The server sends an event at least every 15 seconds.
+  const pause = 3_000; // before it connects again
+  const quiet = 5_000; // between two announcements
 
   const find = (id) => document.getElementById(id);
   const filter = find("filter");
@@ -63,7 +63,7 @@
     const old = find(fresh.id);
     if (fresh.tagName === "TR") match(fresh, wanted);
     if (!old) return insert(fresh);
-    // What somebody has opened stays open, and the keyboard where it is.
+    // Keeps opened details and the focus.
     const focused = old.contains(document.activeElement);
     if (old.querySelector("details[open]")) fresh.querySelector("details")?.setAttribute("open", "");
     old.replaceWith(fresh);
@@ -74,7 +74,7 @@
     const { reset, set: html = [], gone = [] } = JSON.parse(event.data);
     version = event.lastEventId;
     const fresh = html.map(parse);
-    if (reset) { // Everything there is: what is not in it is gone.
+    if (reset) { // The event has all rows: others are gone.
       const kept = new Set(fresh.map((element) => element.id));
       for (const row of document.querySelectorAll("tbody tr")) if (!kept.has(row.id)) row.remove();
     }
@@ -82,11 +82,11 @@
     const wanted = words();
     for (const element of fresh) set(element, wanted);
     tally();
-    tell(fresh.length + gone.length);
+    announce(fresh.length + gone.length);
   };
 
-  // Screen readers hear how much changed, not all of it, and not all the time.
-  const tell = (count) => {
+  // Screen readers announce the number of changes at intervals, not each change.
+  const announce = (count) => {
     news += count;
     reading ??= setTimeout(() => {
       find("news").textContent = `${news} ${news === 1 ? "change" : "changes"}, last at ${new Date().toLocaleTimeString()}`;
@@ -97,7 +97,7 @@
 
   // The connection
 
-  const say = (state, text) => {
+  const show = (state, text) => {
     const line = find("connection");
     if (line.dataset.state === state) return;
     line.dataset.state = state;
@@ -105,7 +105,7 @@
   };
 
   const alive = () => {
-    say("live", "Live");
+    show("live", "Live");
     clearTimeout(watchdog);
     watchdog = setTimeout(lost, silence);
   };
@@ -127,16 +127,16 @@
 
   const lost = () => {
     close();
-    say("lost", "Disconnected: what you see may be old. Trying again …");
+    show("lost", "Disconnected: this page may be out of date. Reconnecting …");
     retry = setTimeout(open, pause);
   };
 
   find("search").addEventListener("submit", (event) => event.preventDefault());
   find("search").querySelector("button").hidden = true;
   filter.addEventListener("input", apply);
-  // A hidden tab has no connection. It catches up when it is shown again.
+  // A hidden tab has no connection. It connects again when it is visible.
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) { close(); say("paused", "Paused"); } else open();
+    if (document.hidden) { close(); show("paused", "Paused"); } else open();
   });
   if (filter.value) apply();
   if (!document.hidden) open();
