@@ -94,12 +94,10 @@
 //	go run ./examples/hub              # roll out applications to groups of clusters; a live page
 //	go run ./examples/agent            # a work agent for a real cluster, over a broker or an API
 //	go run ./examples/policy-watcher   # render templates again when a named object changes
-//	go run ./examples/watch-bench      # measure watches
 //	go run ./examples/applied-work --manifests DIR             # apply, prune and delete a folder
 //	go run ./examples/interpreter-webhook explain FILE         # interpret the objects of a file
 //	go run ./examples/rsync serve --fake 3                     # an engine with its gRPC service
 //	go run ./examples/rsync create --cluster fake+cluster1 shop DIR          # a client of it
-//	go run ./examples/fleet-bench --floor --svg fleet.svg      # measure a hub and its agents
 //
 // # Conventions
 //

@@ -5,7 +5,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"net/http"
 	"sync"
 	"testing"
 
@@ -86,7 +85,7 @@ func recordMany(b *testing.B, tracker *appliedwork.Tracker, name string, first, 
 func pruneAmong(b *testing.B, config *rest.Config, slim bool) {
 	m := &traffic{}
 	recorder := trackerOf(b, rest.CopyConfig(config), slim)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { m.next = next; return m })
+	config.Wrap(m.wrap)
 	pruner := appliedwork.NewPruner(trackerOf(b, config, slim))
 	prune := func(n int) {
 		b.StopTimer()

@@ -5,7 +5,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -49,7 +48,7 @@ func BenchmarkAppliedWorkSurvey(b *testing.B) {
 // survey runs one survey after the other, each as a new process with an empty cache.
 func survey(b *testing.B, config *rest.Config, slim bool) {
 	m := &traffic{}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { m.next = next; return m })
+	config.Wrap(m.wrap)
 	o := appliedwork.Options{Client: dynamic.NewForConfigOrDie(config),
 		Discovery: discovery.NewDiscoveryClientForConfigOrDie(config)}
 	if slim {
@@ -70,27 +69,24 @@ func survey(b *testing.B, config *rest.Config, slim bool) {
 }
 
 // traffic counts requests and received bytes.
-type traffic struct {
-	next            http.RoundTripper
-	requests, bytes atomic.Int64
+type traffic struct{ requests, bytes atomic.Int64 }
+
+// wrap returns a transport that counts its requests. It is an argument of [rest.Config.Wrap].
+func (m *traffic) wrap(next http.RoundTripper) http.RoundTripper { return &countedTransport{next, m} }
+
+type countedTransport struct {
+	http.RoundTripper
+	traffic *traffic
 }
 
-func (m *traffic) RoundTrip(request *http.Request) (*http.Response, error) {
-	m.requests.Add(1)
-	response, err := m.next.RoundTrip(request)
+func (c *countedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	c.traffic.requests.Add(1)
+	response, err := c.RoundTripper.RoundTrip(request)
 	if err == nil {
-		response.Body = &trafficBody{response.Body, m}
+		response.Body = &countedBody{response.Body, &c.traffic.bytes}
 	}
 	return response, err
 }
 
-type trafficBody struct {
-	io.ReadCloser
-	of *traffic
-}
-
-func (b *trafficBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.of.bytes.Add(int64(n))
-	return n, err
-}
+// WrappedRoundTripper lets client-go close idle connections.
+func (c *countedTransport) WrappedRoundTripper() http.RoundTripper { return c.RoundTripper }

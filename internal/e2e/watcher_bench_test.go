@@ -4,6 +4,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,30 +22,146 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
-// BenchmarkWatcherEstablish starts watches on a number of objects, with client-go's default limits.
-// The name of the sub-benchmark is the number.
-func BenchmarkWatcherEstablish(b *testing.B) {
-	cluster := kube.Shared(b)
-	client := newWriter(b, cluster)
-	for _, n := range []int{1, 100, 1000} {
-		ns := client.namespace(fmt.Sprint("n", n))
-		createSecrets(client, ns, n)
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			config := cluster.Config()
-			config.QPS, config.Burst = 0, 0
-			for b.Loop() {
-				w := startWatcher(b, config, dynamicwatcher.Options{}, nil)
-				watchMany(w, ns, n)
-				b.ReportMetric(float64(w.dials.Load()), "connections")
-				w.stop()
+// BenchmarkWatcherCost measures a number of watched objects as [measureWatches] does. Each round
+// changes an object.
+func BenchmarkWatcherCost(b *testing.B) {
+	for _, c := range []struct {
+		name          string
+		objects, size int
+		options       dynamicwatcher.Options
+	}{
+		{"objects=1000", many, 0, dynamicwatcher.Options{}},
+		{"objects=1000,consolidated", many, 0, consolidated},
+		{"objects=10000", 10 * many, 0, dynamicwatcher.Options{}},
+		{"objects=10000,consolidated", 10 * many, 0, consolidated},
+		{"objects=100,size=500000", 100, 500_000, dynamicwatcher.Options{}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			cost := measureWatches(b, c.objects, c.size, c.options, b.Loop)
+			b.ReportMetric(cost.established.Seconds(), "s-to-establish")
+			b.ReportMetric(float64(cost.requests), "requests")
+			b.ReportMetric(float64(cost.connections), "connections")
+			b.ReportMetric(cost.heap, "heap-B/watch")
+			b.ReportMetric(cost.stack, "stack-B/watch")
+			b.ReportMetric(cost.goroutines, "goroutines/watch")
+			b.ReportMetric(cost.eventBytes, "B/event")
+			for _, p := range []int{50, 90, 99, 100} {
+				b.ReportMetric(float64(cost.percentile(p).Microseconds())/1000, fmt.Sprintf("p%d-ms", p))
 			}
 		})
 	}
+}
+
+// watchCost is the cost of a number of watched objects, and of the events of changed objects.
+type watchCost struct {
+	established             time.Duration
+	requests, connections   int64
+	heap, stack, goroutines float64 // of each object
+	eventBytes              float64 // of response bodies
+	latencies               []time.Duration
+}
+
+// percentile returns a percentile of the times from before a write to the start of its reconcile.
+func (c *watchCost) percentile(p int) time.Duration {
+	return c.latencies[p*(len(c.latencies)-1)/100]
+}
+
+// measureWatches watches a number of secrets for up to 100 watchers, which share the secrets in
+// turn. If the options have Consolidate, it waits until one watch has replaced all. While more
+// returns true, it then changes a secret and waits for the reconcile. size is the size of a secret
+// in bytes, or 0 for a small one.
+func measureWatches(
+	t testing.TB, objects, size int, options dynamicwatcher.Options, more func() bool,
+) *watchCost {
+	t.Helper()
+	cluster := kube.Shared(t)
+	client := newWriter(t, cluster)
+	ns := client.namespace("cost")
+	createSecrets(client, ns, objects)
+	for i := 0; size > 0 && i < objects; i++ {
+		client.setSecret(ns, fmt.Sprint("s", i), strings.Repeat("x", size))
+	}
+	counted := &traffic{}
+	config := cluster.Config()
+	config.Wrap(counted.wrap)
+	reconciled := make(chan string)
+	options.DisableInitialReconcile = true
+	report := func(ctx context.Context, _ dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+		for _, trigger := range dynamicwatcher.TriggersFrom(ctx) {
+			select {
+			case reconciled <- trigger.Name:
+			case <-ctx.Done():
+			}
+		}
+		return reconcile.Result{}, nil
+	}
+	w := startWatcher(t, config, options, report)
+
+	cost := &watchCost{}
+	before, begin := currentUsage(), time.Now()
+	watchers := min(objects, 100)
+	for i := range objects {
+		watcher := policyID(ns, fmt.Sprint("p", i%watchers))
+		if err := w.AddWatcher(watcher, secretID(ns, fmt.Sprint("s", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range watchers {
+		w.synced(policyID(ns, fmt.Sprint("p", i)))
+	}
+	cost.established = time.Since(begin)
+	cost.requests, cost.connections = counted.requests.Load(), w.dials.Load()
+	if options.Consolidate != nil {
+		w.eventuallyShared(client, objects, 0)
+	}
+	// The API server sends each watch a bookmark on its next tick, within 1.25 s. The bookmark is no
+	// part of an event.
+	time.Sleep(1500 * time.Millisecond)
+	after, n := currentUsage(), float64(objects)
+	cost.heap, cost.stack = float64(after.heap-before.heap)/n, float64(after.stack-before.stack)/n
+	cost.goroutines = float64(after.goroutines-before.goroutines) / n
+
+	received := counted.bytes.Load()
+	secret := &corev1.Secret{Data: map[string][]byte{"value": bytes.Repeat([]byte("x"), max(size, 1))}}
+	for i := 0; more(); i++ {
+		secret.Name = fmt.Sprint("s", i*7919%objects) // spread over all objects
+		secret.StringData = map[string]string{"round": fmt.Sprint(i)}
+		begin := time.Now()
+		if _, err := client.CoreV1().Secrets(ns).Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		for name := ""; name != secret.Name; {
+			select {
+			case name = <-reconciled:
+			case <-time.After(watcherLimit):
+				t.Fatalf("no reconcile of %s", secret.Name)
+			}
+		}
+		cost.latencies = append(cost.latencies, time.Since(begin))
+	}
+	slices.Sort(cost.latencies)
+	cost.eventBytes = float64(counted.bytes.Load()-received) / float64(len(cost.latencies))
+	return cost
+}
+
+// usage is the live memory, in bytes, and the number of goroutines of the process.
+type usage struct{ heap, stack, goroutines int64 }
+
+// currentUsage collects garbage, often enough to shrink stacks and to free objects with finalizers.
+func currentUsage() usage {
+	for range 5 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	heap, stack := int64(m.HeapAlloc), int64(m.StackInuse) //nolint:gosec // far below the limit
+	return usage{heap, stack, int64(runtime.NumGoroutine())}
 }
 
 // BenchmarkWatcherConnections starts many watches, in turn with the watcher's connection pool, with
@@ -60,19 +178,19 @@ func BenchmarkWatcherConnections(b *testing.B) {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			figures := map[string][]float64{}
 			measure := func(name string, options dynamicwatcher.Options, dials *atomic.Int64) {
-				before := heapAndStacks()
+				before := currentUsage()
 				begin := time.Now()
 				w := startWatcher(b, cluster.Config(), options, nil)
 				watchMany(w, ns, n)
 				took := time.Since(begin)
-				after := heapAndStacks()
+				after := currentUsage()
 				dialed := w.dials.Load()
 				if dials != nil {
 					dialed = dials.Load()
 				}
 				w.stop()
 				figures[name+"-ms"] = append(figures[name+"-ms"], float64(took.Microseconds())/1000)
-				figures[name+"-B/watch"] = append(figures[name+"-B/watch"], float64(after-before)/float64(n))
+				figures[name+"-B/watch"] = append(figures[name+"-B/watch"], float64(after.heap-before.heap+after.stack-before.stack)/float64(n))
 				figures[name+"-connections"] = append(figures[name+"-connections"], float64(dialed))
 			}
 			variants := []func(){
@@ -111,15 +229,6 @@ func BenchmarkWatcherConnections(b *testing.B) {
 	}
 }
 
-func heapAndStacks() int64 {
-	for range 3 {
-		runtime.GC()
-	}
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc + m.StackInuse) //nolint:gosec // far below the limit
-}
-
 // http2Transport returns a transport with its own connections, and counts them.
 func http2Transport(b *testing.B, config *rest.Config, dials *atomic.Int64) *http2.Transport { //nolint:staticcheck // what the pool is compared with
 	b.Helper()
@@ -133,27 +242,5 @@ func http2Transport(b *testing.B, config *rest.Config, dials *atomic.Int64) *htt
 			dials.Add(1)
 			return (&tls.Dialer{Config: settings}).DialContext(ctx, network, address)
 		},
-	}
-}
-
-// BenchmarkWatcherEvent changes one of many watched objects, and waits for the reconcile.
-func BenchmarkWatcherEvent(b *testing.B) {
-	cluster := kube.Shared(b)
-	client := newWriter(b, cluster)
-	ns := client.namespace("event")
-	createSecrets(client, ns, many)
-	for _, n := range []int{1, many} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			w := startWatcher(b, cluster.Config(), dynamicwatcher.Options{DisableInitialReconcile: true}, nil)
-			watchMany(w, ns, n)
-			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s0"}}
-			for i := 0; b.Loop(); i++ {
-				s.StringData = map[string]string{"value": fmt.Sprint(b.Name(), i, b.N)}
-				if _, err := client.CoreV1().Secrets(ns).Update(b.Context(), s, metav1.UpdateOptions{}); err != nil {
-					b.Fatal(err)
-				}
-				w.eventuallyCount(policyID(ns, "p0"), i+1)
-			}
-		})
 	}
 }

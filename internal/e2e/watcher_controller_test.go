@@ -6,7 +6,6 @@ package e2e_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -206,49 +205,5 @@ func TestPolicyWatcher(t *testing.T) {
 	}
 	if err := command.Wait(); err != nil {
 		t.Errorf("after %v: %v", time.Since(begin), err)
-	}
-}
-
-// TestWatchBench runs the example on a real API server, with small sizes.
-func TestWatchBench(t *testing.T) {
-	program := e2etest.Program(t, "watch-bench", false)
-	cluster := kube.Shared(t)
-	command := exec.Command(program, "--objects", "100", "--watchers", "10", "--updates", "50", "--json")
-	command.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig())
-	out, err := command.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	var r struct {
-		EstablishSeconds, HeapPerWatch, StackPerWatch, GoroutinesPerWatch, BytesPerEvent float64
-		Watches, Requests, Connections                                                   int
-		Latency                                                                          struct{ P50, P90, P99, Max float64 }
-	}
-	if err := json.Unmarshal(out, &r); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	// one request is for the kind
-	if r.Watches != 100 || r.Requests != 101 || r.Connections > 3 || r.EstablishSeconds <= 0 {
-		t.Errorf("%+v", r)
-	}
-	if r.GoroutinesPerWatch < 1 || r.GoroutinesPerWatch > 2.5 || r.HeapPerWatch < 1000 || r.StackPerWatch < 1000 ||
-		r.BytesPerEvent > 400 {
-		t.Errorf("%+v", r)
-	}
-	if l := r.Latency; !(l.P50 > 0 && l.P50 <= l.P90 && l.P90 <= l.P99 && l.P99 <= l.Max) {
-		t.Errorf("%+v", l)
-	}
-	if out, err := exec.Command(program, "--objects", "0").CombinedOutput(); command.ProcessState.ExitCode() != 0 ||
-		err == nil || !strings.Contains(string(out), "--objects") {
-		t.Errorf("a wrong command line: %v\n%s", err, out)
-	}
-	namespaces, err := newWriter(t, cluster).CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, ns := range namespaces.Items { // without a controller manager, namespaces stay
-		if strings.HasPrefix(ns.Name, "watch-bench-") && ns.DeletionTimestamp == nil {
-			t.Errorf("the namespace %s is left", ns.Name)
-		}
 	}
 }

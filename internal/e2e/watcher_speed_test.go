@@ -49,6 +49,23 @@ func TestWatcherHangingRequestSpeed(t *testing.T) {
 	}
 }
 
+// TestWatcherCostSpeed limits the cost of a watch, and of an event.
+func TestWatcherCostSpeed(t *testing.T) {
+	updates := 0
+	cost := measureWatches(t, many, 0, dynamicwatcher.Options{}, func() bool { updates++; return updates <= 50 })
+	t.Logf("%+v", cost)
+	// one request is for the kind
+	if cost.requests != many+1 || cost.connections > mostDials || cost.established <= 0 {
+		t.Errorf("%d requests, %d connections in %v", cost.requests, cost.connections, cost.established)
+	}
+	if cost.goroutines < 1 || cost.goroutines > 2.5 || cost.heap < 1000 || cost.stack < 1000 {
+		t.Errorf("a watch has %v goroutines, %v bytes of heap and %v of stack", cost.goroutines, cost.heap, cost.stack)
+	}
+	if cost.eventBytes > 400 {
+		t.Errorf("an event has %v bytes", cost.eventBytes)
+	}
+}
+
 // TestWatcherMemorySpeed measures the total memory of an object that shares a watch. On a busy
 // machine many objects have their own watch first, and Go keeps some of its memory.
 func TestWatcherMemorySpeed(t *testing.T) {
@@ -57,20 +74,12 @@ func TestWatcherMemorySpeed(t *testing.T) {
 	client := newWriter(t, cluster)
 	ns := client.namespace("memory")
 	createSecrets(client, ns, n)
-	live := func() (bytes, goroutines int64) {
-		for range 5 {
-			runtime.GC()
-		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc + m.StackInuse), int64(runtime.NumGoroutine()) //nolint:gosec // far below the limit
-	}
 	w := startWatcher(t, cluster.Config(), consolidated, nil)
 	names := make([]string, n) // the user owns these strings
 	for i := range n {
 		names[i] = strings.Clone(fmt.Sprint("s", i))
 	}
-	bytes, goroutines := live()
+	before := currentUsage()
 	begin := time.Now()
 	p := policyID(ns, "p")
 	for _, name := range names {
@@ -81,17 +90,18 @@ func TestWatcherMemorySpeed(t *testing.T) {
 	w.synced(p)
 	established := time.Since(begin)
 	w.eventuallyShared(client, n, 0)
-	var each, left int64
+	var each int64
+	var after usage
 	// until idle connections are closed, and the memory of other tests in this process is freed
 	for end := time.Now().Add(watcherLimit); ; time.Sleep(time.Second) {
-		var after int64
-		after, left = live()
-		if each = (after - bytes) / n; each <= goal || time.Now().After(end) {
+		after = currentUsage()
+		each = (after.heap - before.heap + after.stack - before.stack) / n
+		if each <= goal || time.Now().After(end) {
 			break
 		}
 	}
 	t.Logf("%d objects in %v, %d bytes each, %d goroutines in all, %d connections of %d are open", n, established, each,
-		left-goroutines, w.open.Load(), w.dials.Load())
+		after.goroutines-before.goroutines, w.open.Load(), w.dials.Load())
 	if each > goal {
 		t.Errorf("%d bytes for each object, not %d", each, goal)
 	}

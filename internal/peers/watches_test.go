@@ -44,9 +44,9 @@ func (r reconciler) Reconcile(ctx context.Context, watcher client.ObjectIdentifi
 	return reconcile.Result{}, nil
 }
 
-// TestDependencyWatches measures kubernetes-dependency-watches as examples/watch-bench measures
-// package dynamicwatcher: ten objects for each watcher, memory after garbage collection, and bytes
-// of the response bodies. That project obeys the rate limits of its client, and package
+// TestDependencyWatches measures kubernetes-dependency-watches as BenchmarkWatcherCost in
+// internal/e2e measures package dynamicwatcher: ten objects for each watcher, memory after garbage
+// collection, and bytes of the response bodies. That project obeys the rate limits of its client, and package
 // dynamicwatcher does not. It therefore runs with client-go's default limits, and without limits.
 func TestDependencyWatches(t *testing.T) {
 	t.Run("default limits", func(t *testing.T) { dependencyWatches(t, 0) })

@@ -8,8 +8,8 @@
 //	func main() { command.Main(run) }
 //
 //	func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-//		p := command.Program[options]{Name: "watch-bench", Usage: usage, Parse: parse}
-//		return p.Run(args, stdout, stderr, func(o options) error { return watchBench(ctx, o, stdout) })
+//		p := command.Program[options]{Name: "policy-watcher", Usage: usage, Parse: parse}
+//		return p.Run(args, stdout, stderr, func(o options) error { return policyWatcher(ctx, o, stdout) })
 //	}
 package command
 

@@ -23,8 +23,6 @@ var sessions = map[string]func(x *terminal){
 	"a policy":                aPolicy,
 	"a tutorial":              aTutorial,
 	"a work of a folder":      aWorkOfAFolder,
-	"watches on a cluster":    watchesOnACluster,
-	"a fleet on a broker":     aFleetOnABroker,
 	"an engine":               anEngine,
 	"an engine with clusters": anEngineWithClusters,
 	"a webhook":               aWebhook,
@@ -220,32 +218,4 @@ func aWorkOfAFolder(x *terminal) {
 	p := x.start("applied:", "go run ./examples/applied-work --manifests DIR")
 	p.stop()
 	wantOutput(x.t, p.log.Last(16<<10), "all objects are deleted")
-}
-
-// watchesOnACluster runs examples/watch-bench, with fewer objects.
-func watchesOnACluster(x *terminal) {
-	x.swap = append(x.swap, "FILE", x.cluster.Kubeconfig(), "~/.kube/config", x.cluster.Kubeconfig(), "10000", "60",
-		"500000", "50000")
-	for command, more := range map[string][]string{
-		"go run ./examples/watch-bench":                                                 {"--objects", "20"},
-		"go run ./examples/watch-bench --kubeconfig FILE":                               {"--objects", "20"},
-		"go run ./examples/watch-bench --kubeconfig ~/.kube/config":                     {"--objects", "20"},
-		"go run ./examples/watch-bench --kubeconfig FILE --objects 10000":               nil,
-		"go run ./examples/watch-bench --kubeconfig FILE --objects 10000 --consolidate": nil,
-		"go run ./examples/watch-bench --objects 100 --size 500000":                     {"--objects", "5"},
-		"go run ./examples/watch-bench --objects 10000 --watchers 100 --size 500000":    {"--objects", "100"},
-	} {
-		x.run("watches", command, append(more, "--updates", "10")...)
-	}
-}
-
-// aFleetOnABroker runs examples/fleet-bench with an existing broker.
-func aFleetOnABroker(x *terminal) {
-	x.broker()
-	for _, command := range []string{
-		"go run ./examples/fleet-bench --agents 10000 --works 20000 --broker mqtt://broker:1883",
-		"go run ./examples/fleet-bench --broker mqtt://broker:1883 --agents 1000 --works 100000",
-	} {
-		x.run("round trips", command, "--agents", "10", "--works", "40", "--duration", "200ms")
-	}
 }

@@ -50,15 +50,12 @@ var table = map[string]row{
 	"kubectl --kubeconfig hub.kubeconfig delete -f examples/agent/works": in(
 		"an agent of an API hub"),
 
-	"go run ./examples/fleet-bench --floor --svg fleet.svg": shorter(
-		"--floor --svg fleet.svg --agents 2 --works 20 --duration 100ms", "round trips"),
-	"go run ./examples/fleet-bench": shorter("--agents 2 --works 20 --duration 100ms",
-		"round trips"),
-	"go run ./examples/fleet-bench --agents 10000 --light --works 20000 --rate 500 --duration 5s": shorter(
-		"--agents 50 --light --works 100 --rate 500 --duration 200ms", "round trips"),
-	"go run ./examples/fleet-bench --agents 100 --light --works 200 --rate 50 --duration 1s": asItIs("round trips"),
-	"go run ./examples/fleet-bench --agents 10000 --works 20000 --broker mqtt://broker:1883": in("a fleet on a broker"),
-	"go run ./examples/fleet-bench --broker mqtt://broker:1883 --agents 1000 --works 100000": in("a fleet on a broker"),
+	"go run -C internal/e2e ./fleet-bench": shorter("--agents 2 --works 20 --duration 100ms", "round trips"),
+	"go run -C internal/e2e ./fleet-bench --agents 10000 --works 20000 --rate 500 --duration 5s": shorter(
+		"--agents 50 --works 100 --rate 500 --duration 200ms", "round trips"),
+	"go run -C internal/e2e ./fleet-bench --agents 100 --works 200 --rate 50 --duration 1s": asItIs("round trips"),
+	"go run -C internal/e2e ./fleet-bench --broker mqtt://broker:1883 --agents 1000 --works 100000": shorter(
+		"--broker BROKER --agents 10 --works 40 --duration 200ms", "round trips"),
 	"ulimit -n 20000": shell,
 
 	"go run .":                       in("a tutorial"),
@@ -69,21 +66,14 @@ var table = map[string]row{
 	"go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter": in("a tutorial"),
 	"kubectl get configmap greeting -n default -o jsonpath='{.data.text}'":                    in("a tutorial"),
 
-	"go run ./examples/policy-watcher":                                              in("a policy"),
-	"go run ./examples/policy-watcher --kubeconfig ~/.kube/config":                  in("a policy"),
-	"kubectl apply -f - <<END":                                                      in("a policy"),
-	"kubectl create configmap plans --from-literal=default=gold":                    in("a policy"),
-	"kubectl create secret generic database --from-literal=user=alice":              in("a policy"),
-	"kubectl get policy greeting -o jsonpath='{.status}'":                           in("a policy"),
-	"go run ./examples/watch-bench":                                                 in("watches on a cluster"),
-	"go run ./examples/watch-bench --kubeconfig FILE":                               in("watches on a cluster"),
-	"go run ./examples/watch-bench --kubeconfig FILE --objects 10000":               in("watches on a cluster"),
-	"go run ./examples/watch-bench --kubeconfig FILE --objects 10000 --consolidate": in("watches on a cluster"),
-	"go run ./examples/watch-bench --kubeconfig ~/.kube/config":                     in("watches on a cluster"),
-	"go run ./examples/watch-bench --objects 10000 --watchers 100 --size 500000":    in("watches on a cluster"),
-	"go run ./examples/watch-bench --objects 100 --size 500000":                     in("watches on a cluster"),
-	"go run ./examples/applied-work":                                                in("a work of a folder"),
-	"go run ./examples/applied-work --manifests DIR":                                in("a work of a folder"),
+	"go run ./examples/policy-watcher":                                 in("a policy"),
+	"go run ./examples/policy-watcher --kubeconfig ~/.kube/config":     in("a policy"),
+	"kubectl apply -f - <<END":                                         in("a policy"),
+	"kubectl create configmap plans --from-literal=default=gold":       in("a policy"),
+	"kubectl create secret generic database --from-literal=user=alice": in("a policy"),
+	"kubectl get policy greeting -o jsonpath='{.status}'":              in("a policy"),
+	"go run ./examples/applied-work":                                   in("a work of a folder"),
+	"go run ./examples/applied-work --manifests DIR":                   in("a work of a folder"),
 
 	"go run ./examples/rsync":                                         incomplete("a command is required"),
 	"go run ./examples/rsync serve --fake 2":                          in("an engine"),
@@ -140,7 +130,10 @@ var table = map[string]row{
 		"AppliedWorkSurvey/^1$"),
 	"go test -C internal/e2e -run '^$' -bench AppliedWorkPrune -benchtime 10x .": sized(
 		"AppliedWorkPrune/^1$"),
-	"go test -C internal/e2e -run '^$' -bench Watcher .": once,
+	"go test -C internal/e2e -run '^$' -bench WatcherCost -benchtime 1000x .": sized(
+		"WatcherCost/objects=1000(,consolidated)?$"),
+	"go test -C internal/e2e -run '^$' -bench WatcherConnections -benchtime 20x .": sized(
+		"WatcherConnections/100$"),
 
 	// Tests: the guarantees and figures.
 	"go test -C internal/e2e -race -v -run 'TestSituations/One/Requests' ./agent": ci,

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 const limit = 30 * time.Minute // for one command on a busy machine: make fuzz compiles a lot
@@ -68,8 +69,8 @@ func build(t *testing.T, pkg string) string {
 	return e2etest.Program(t, strings.TrimPrefix(pkg, "./examples/"), false)
 }
 
-// attempt runs a command and returns its output and exit status. "go run PKG" runs the built
-// program, in its own folder.
+// attempt runs a command and returns its output and exit status. "go run PKG" of an example runs the
+// built program, in its own folder.
 func attempt(t *testing.T, args ...string) (out string, status int) {
 	t.Helper()
 	return attemptWith(t, nil, args...)
@@ -79,7 +80,7 @@ func attempt(t *testing.T, args ...string) (out string, status int) {
 func attemptWith(t *testing.T, environ []string, args ...string) (out string, status int) {
 	t.Helper()
 	dir := root
-	if len(args) > 2 && args[0] == "go" && args[1] == "run" {
+	if len(args) > 2 && args[0] == "go" && args[1] == "run" && args[2] != "-C" {
 		args = append([]string{build(t, args[2])}, args[3:]...)
 		dir = t.TempDir()
 	}
@@ -135,17 +136,23 @@ func incomplete(want string) row {
 }
 
 // shorter runs the program of a command with smaller arguments, which include each flag of the
-// command. TREE is the top of the tree.
+// command. TREE is the top of the tree, and BROKER the address of a broker.
 func shorter(args, want string) row {
 	return row{try: func(t *testing.T, command string) {
 		tree, err := filepath.Abs(root)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := words(command)
-		short := words(strings.ReplaceAll(args, "TREE", tree))
-		sameFlags(t, all, short)
-		wantOutput(t, execute(t, append(all[:3:3], short...)...), want)
+		all, first := words(command), 3 // index of the first argument
+		if all[2] == "-C" {
+			first = 5
+		}
+		args := strings.ReplaceAll(args, "TREE", tree)
+		if strings.Contains(args, "BROKER") {
+			args = strings.ReplaceAll(args, "BROKER", mosquitto.Start(t, mosquitto.Options{}).URL())
+		}
+		sameFlags(t, all[first:], words(args))
+		wantOutput(t, execute(t, append(all[:first:first], words(args)...)...), want)
 	}}
 }
 

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/metrics"
+	"syscall"
+)
+
+// memory is live memory, in bytes: objects, and the stacks of all goroutines.
+type memory struct{ heap, stack int }
+
+// live collects garbage and returns the live memory of the process.
+func live() memory {
+	for range 2 { // the second collects objects with finalizers
+		runtime.GC()
+	}
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"},
+	}
+	metrics.Read(samples)
+	heap, stack := int(samples[0].Value.Uint64()), int(samples[1].Value.Uint64()) //nolint:gosec // far below the limit
+	return memory{heap, stack}
+}
+
+// each returns the memory of each of n objects that were created after before.
+func (m memory) each(before memory, n int) *memory {
+	return &memory{heap: (m.heap - before.heap) / n, stack: (m.stack - before.stack) / n}
+}
+
+// checkFiles returns an error if the process may not open so many files. The Go runtime has raised
+// the soft limit to the hard one.
+func checkFiles(want int) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("limit of open files: %w", err)
+	}
+	if limit.Cur < uint64(want) { //nolint:gosec // positive
+		return fmt.Errorf("%d open files are needed, one for each agent, but the limit is %d: raise the limit "+
+			"(ulimit -n) or use fewer agents", want, limit.Cur)
+	}
+	return nil
+}
+
+// wireBytes are the bytes that the connections of this process have sent and received, with TLS and
+// without TCP headers.
+type wireBytes struct{ sent, received int }
+
+func (b wireBytes) minus(before wireBytes) wireBytes {
+	return wireBytes{sent: b.sent - before.sent, received: b.received - before.received}
+}

@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !linux
+
+package main
+
+// wire returns nothing: only Linux is supported.
+func wire() wireBytes { return wireBytes{} }
