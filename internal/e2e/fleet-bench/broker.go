@@ -27,8 +27,8 @@ log_dest none
 
 // broker is a Mosquitto process on a free port of the loopback interface.
 type broker struct {
-	program, folder, config, address string
-	process                          *daemon.Daemon
+	program, folder, address string
+	process                  *daemon.Daemon
 }
 
 // newBroker starts the program. The caller must call stop.
@@ -47,14 +47,12 @@ func newBroker() (*broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &broker{
-		program: program, folder: folder, config: filepath.Join(folder, "mosquitto.conf"), address: address.String(),
-	}
+	b := &broker{program: program, folder: folder, address: address.String()}
 	lines := fmt.Sprintf(brokerConfig, address.Port)
 	if os.Geteuid() == 0 {
 		lines += "user root\n" // otherwise it runs as mosquitto, without access to the folder
 	}
-	if err = os.WriteFile(b.config, []byte(lines), 0o600); err == nil {
+	if err = os.WriteFile(b.config(), []byte(lines), 0o600); err == nil {
 		err = b.start()
 	}
 	if err != nil {
@@ -64,13 +62,14 @@ func newBroker() (*broker, error) {
 	return b, nil
 }
 
-func (b *broker) url() string { return "mqtt://" + b.address }
+func (b *broker) url() string    { return "mqtt://" + b.address }
+func (b *broker) config() string { return filepath.Join(b.folder, "mosquitto.conf") }
 
 // start starts the process, and waits until it accepts connections. After kill, it starts the
 // broker again without its earlier state.
 func (b *broker) start() error {
 	var err error
-	if b.process, err = daemon.Start(b.program, "-c", b.config); err != nil {
+	if b.process, err = daemon.Start(b.program, "-c", b.config()); err != nil {
 		return err
 	}
 	return b.process.WaitReady(10*time.Second, func() error {

@@ -76,8 +76,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		_, _ = fmt.Fprintf(stderr, usage, underWay)
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&o.broker, "broker", "",
-		"the `URL` of the broker: mqtt://, mqtts://, ws:// or wss:// (default: a new Mosquitto)")
+	flags.Func("broker", "the `URL` of the broker: mqtt://, mqtts://, ws:// or wss:// (default: a new Mosquitto)",
+		func(url string) error {
+			o.broker = url
+			_, err := mqtt.New(mqtt.Options{BrokerURL: url})
+			return err
+		})
 	flags.IntVar(&o.agents, "agents", 100, "the number of agents, each with its own connection")
 	flags.IntVar(&o.works, "works", 10_000, "the number of works of all agents")
 	flags.IntVar(&o.size, "size", 1024, "the size of each work's manifest in bytes")
@@ -116,11 +120,6 @@ func (o options) validate() error {
 		return fmt.Errorf("--duration must be from 100ms to 1h, not %v", o.duration)
 	case o.timeout < time.Second:
 		return fmt.Errorf("--timeout must be at least 1s, not %v", o.timeout)
-	}
-	if o.broker != "" {
-		if _, err := mqtt.New(mqtt.Options{BrokerURL: o.broker}); err != nil {
-			return fmt.Errorf("--broker: %w", err)
-		}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -60,7 +61,7 @@ func exchange(t *testing.T, from io.Writer, to io.Reader, n int) {
 	}
 }
 
-func TestLive(t *testing.T) {
+func TestLiveHeap(t *testing.T) {
 	before := live()
 	kept := make([]byte, 10<<20)
 	_ = make([]byte, 10<<20)
@@ -68,6 +69,21 @@ func TestLive(t *testing.T) {
 	runtime.KeepAlive(kept)
 	if grown.heap < 7<<17 || grown.heap > 10<<17 {
 		t.Errorf("10 times 1 MiB more are live, not %d bytes", grown.heap)
+	}
+}
+
+func TestLiveStacks(t *testing.T) {
+	const n = 10_000 // more than earlier tests have left to use again
+	before, end := live(), make(chan struct{})
+	var running sync.WaitGroup
+	for range n {
+		running.Go(func() { <-end })
+	}
+	grown := live().each(before, n)
+	close(end)
+	running.Wait()
+	if grown.stack < 1<<10 || grown.stack > 16<<10 {
+		t.Errorf("a goroutine has a stack of %d bytes", grown.stack)
 	}
 }
 

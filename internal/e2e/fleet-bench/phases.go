@@ -18,7 +18,8 @@ const (
 	// probeTime, or the time of the paced phase if that is less.
 	probesPerSecond = 100
 	probeTime       = 3 * time.Second
-	outage          = 500 * time.Millisecond
+	// outage is the time between the end and the start of the broker.
+	outage = 500 * time.Millisecond
 	// otherFiles is the number of open files in addition to one for each agent.
 	otherFiles = 100
 )
@@ -63,27 +64,22 @@ func measureFleet(ctx context.Context, o options, out io.Writer) ([]phase, error
 		return nil, err
 	}
 	defer b.fleet.stop()
-	for _, phase := range []func(context.Context) error{
+	for _, measure := range []func(context.Context) error{
 		b.connect, b.create, b.paced, b.update, b.resync, b.probe, b.reconnect, b.remove,
 	} {
-		if err := phase(ctx); err != nil {
+		if err := measure(ctx); err != nil {
 			return b.phases, cmp.Or(context.Cause(ctx), err)
 		}
 	}
 	return b.phases, nil
 }
 
-// phase runs one phase, and prints its measurements. do sets at least count. It sets took only if
-// this is not the whole time.
+// phase runs one phase, and prints its measurements. do sets at least count and took.
 func (b *bench) phase(name, unit string, do func(*phase) error) error {
 	b.fleet.meter.reset()
 	p := phase{name: name, unit: unit, wire: wire()}
-	begin := time.Now()
 	if err := do(&p); err != nil {
 		return err
-	}
-	if p.took == 0 {
-		p.took = time.Since(begin)
 	}
 	p.wire = wire().minus(p.wire)
 	p.events = b.fleet.meter.reset()
@@ -179,19 +175,30 @@ func (b *bench) resync(ctx context.Context) error {
 	})
 }
 
-// reconnect restarts the broker with half a second in between, and creates a work in the meantime.
-// If the run did not start the broker, it cuts all connections instead.
+// reconnect restarts the broker, and creates a work in the meantime. If the run did not start the
+// broker, it cuts all connections instead.
 func (b *bench) reconnect(ctx context.Context) error {
 	l := newLoad("reconnect-", 1, b.fleet.create)
 	err := b.phase("reconnect", "connections", func(p *phase) error {
 		b.fleet.load.Store(l)
 		p.count = b.fleet.clients()
 		connects := b.fleet.meter.connects.Load() + int64(p.count)
-		first := make(chan error, 1)
-		begin, err := b.interrupt(ctx, func() { go func() { first <- l.run(ctx, b.options.timeout) }() })
-		if err != nil {
-			return err
+		if b.broker == nil {
+			b.fleet.cut()
+		} else {
+			b.broker.kill()
 		}
+		first := make(chan error, 1)
+		go func() { first <- l.run(ctx, b.options.timeout) }()
+		if b.broker != nil {
+			if err := pause(ctx, outage); err != nil {
+				return err
+			}
+			if err := b.broker.start(); err != nil {
+				return err
+			}
+		}
+		begin := time.Now()
 		p.wire = wireBytes{} // the closed connections have no counters
 		if err := <-first; err != nil {
 			return err
@@ -211,24 +218,6 @@ func (b *bench) reconnect(ctx context.Context) error {
 		return err
 	}
 	return b.clean(ctx, l)
-}
-
-// interrupt returns when clients can connect again. It calls meanwhile while no client is
-// connected.
-func (b *bench) interrupt(ctx context.Context, meanwhile func()) (time.Time, error) {
-	if b.broker == nil {
-		b.fleet.cut()
-		begin := time.Now()
-		meanwhile()
-		return begin, nil
-	}
-	b.broker.kill()
-	meanwhile()
-	if err := pause(ctx, outage); err != nil {
-		return time.Time{}, err
-	}
-	err := b.broker.start()
-	return time.Now(), err
 }
 
 // reconnected waits for a number of connections since the start, and until all clients are
