@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if _, err := measureFleet(ctx, o, stdout); err != nil {
-		_, _ = fmt.Fprintf(stderr, "fleet-bench: %v\n", err)
+		fmt.Fprintf(stderr, "fleet-bench: %v\n", err)
 		return 1
 	}
 	return 0
@@ -73,7 +73,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("fleet-bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
-		_, _ = fmt.Fprintf(stderr, usage, underWay)
+		fmt.Fprintf(stderr, usage, underWay)
 		flags.PrintDefaults()
 	}
 	flags.Func("broker", "the `URL` of the broker: mqtt://, mqtts://, ws:// or wss:// (default: a new Mosquitto)",
@@ -97,7 +97,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		err = fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
 	if err != nil {
-		_, _ = fmt.Fprintf(stderr, "fleet-bench: %v\nRun with --help for the usage.\n", err)
+		fmt.Fprintf(stderr, "fleet-bench: %v\nRun with --help for the usage.\n", err)
 	}
 	return o, err
 }

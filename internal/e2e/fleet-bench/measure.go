@@ -22,8 +22,7 @@ func live() memory {
 		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"},
 	}
 	metrics.Read(samples)
-	heap, stack := int(samples[0].Value.Uint64()), int(samples[1].Value.Uint64()) //nolint:gosec // far below the limit
-	return memory{heap, stack}
+	return memory{heap: int(samples[0].Value.Uint64()), stack: int(samples[1].Value.Uint64())}
 }
 
 // each returns the memory of each of n objects that were created after before.
@@ -38,7 +37,7 @@ func checkFiles(want int) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("limit of open files: %w", err)
 	}
-	if limit.Cur < uint64(want) { //nolint:gosec // positive
+	if limit.Cur < uint64(want) {
 		return fmt.Errorf("%d open files are needed, one for each agent, but the limit is %d: raise the limit "+
 			"(ulimit -n) or use fewer agents", want, limit.Cur)
 	}
