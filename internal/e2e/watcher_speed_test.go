@@ -53,7 +53,8 @@ func TestWatcherHangingRequestSpeed(t *testing.T) {
 func TestWatcherCostSpeed(t *testing.T) {
 	updates := 0
 	cost := measureWatches(t, many, 0, dynamicwatcher.Options{}, func() bool { updates++; return updates <= 50 })
-	t.Logf("%+v", cost)
+	t.Logf("%d watches in %v; each %.0f bytes of heap, %.0f of stack; reconciled after p50 %v, p99 %v", many,
+		cost.established, cost.heap, cost.stack, cost.percentile(50), cost.percentile(99))
 	// one request is for the kind
 	if cost.requests != many+1 || cost.connections > mostDials || cost.established <= 0 {
 		t.Errorf("%d requests, %d connections in %v", cost.requests, cost.connections, cost.established)
