@@ -27,6 +27,10 @@ package connector
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -116,4 +120,17 @@ type Func func(ctx context.Context, provider, cluster string) (Connector, error)
 // Connector calls the function.
 func (f Func) Connector(ctx context.Context, provider, cluster string) (Connector, error) {
 	return f(ctx, provider, cluster)
+}
+
+// ByProvider has the Connectors of each provider, by its name.
+type ByProvider map[string]Connectors
+
+// Connector returns a connector of the provider. For an unknown provider it returns a terminal
+// error.
+func (p ByProvider) Connector(ctx context.Context, provider, cluster string) (Connector, error) {
+	if connectors := p[provider]; connectors != nil {
+		return connectors.Connector(ctx, provider, cluster)
+	}
+	return nil, &Error{Class: ErrTerminal, Err: fmt.Errorf("unknown provider %q: must be one of %s", provider,
+		strings.Join(slices.Sorted(maps.Keys(p)), ", "))}
 }

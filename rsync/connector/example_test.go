@@ -14,21 +14,15 @@ import (
 )
 
 // Providers have connectors of different kinds. An unknown provider is a terminal error.
-func ExampleFunc() {
-	edge := fake.New()
-	connectors := connector.Func(func(ctx context.Context, provider, cluster string) (connector.Connector, error) {
-		if provider == "edge" {
-			return edge.Connector(ctx, provider, cluster)
-		}
-		return nil, &connector.Error{Class: connector.ErrTerminal, Err: fmt.Errorf("there is no provider %q", provider)}
-	})
+func ExampleByProvider() {
+	connectors := connector.ByProvider{"edge": fake.New(), "core": fake.New()}
 	for _, provider := range []string{"edge", "moon"} {
 		conn, err := connectors.Connector(context.Background(), provider, "cluster1")
-		fmt.Println(conn != nil, err)
+		fmt.Println(conn != nil, errors.Is(err, connector.ErrTerminal), err)
 	}
 	// Output:
-	// true <nil>
-	// false the cluster refused: there is no provider "moon"
+	// true false <nil>
+	// false true the cluster refused: unknown provider "moon": must be one of core, edge
 }
 
 // A driver returns an error with its class and its object.
