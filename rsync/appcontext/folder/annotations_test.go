@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-
-	"github.com/spokewire/sdk-go/examples/rsync/internal/folder"
 )
 
 // TestAnnotations checks that annotations of Helm result in hooks, and annotations of Argo CD in
@@ -30,7 +28,7 @@ func TestAnnotations(t *testing.T) {
 		files := fstest.MapFS{
 			"a.yaml": {Data: []byte("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: " + annotations + "}\n")},
 		}
-		c, err := folder.Read(files, "shop", "main", two[:1], nil)
+		c, err := build(files, two[0])
 		if err != nil {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %s", annotations, err, want)

@@ -4,12 +4,13 @@
 package folder_test
 
 import (
+	"io/fs"
 	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/spokewire/sdk-go/examples/rsync/internal/folder"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/appcontext/folder"
 )
 
 func manifest(name string) string {
@@ -18,14 +19,23 @@ func manifest(name string) string {
 
 var two = []appcontext.ClusterID{{Provider: "fake", Name: "cluster1"}, {Provider: "fake", Name: "cluster2"}}
 
-func TestRead(t *testing.T) {
+// build returns the context of a folder.
+func build(files fs.FS, clusters ...appcontext.ClusterID) (*appcontext.AppContext, error) {
+	b := appcontext.NewBuilder("shop")
+	if err := folder.Add(b, files, "main", clusters...); err != nil {
+		return nil, err
+	}
+	return b.Build()
+}
+
+func TestAdd(t *testing.T) {
 	files := fstest.MapFS{
 		"b.yaml":     {Data: []byte("# first\n" + manifest("one") + "---\n# nothing\n---\n" + manifest("two"))},
 		"db/a.yml":   {Data: []byte(manifest("three"))},
 		"web/c.json": {Data: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"four"}}`)},
 		"README.md":  {Data: []byte("no manifest")},
 	}
-	c, err := folder.Read(files, "shop", "main", two, nil)
+	c, err := build(files, two...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +63,7 @@ func TestBadFolders(t *testing.T) {
 		"neither a YAML nor a JSON object":    {"a.json": {Data: []byte("{")}},
 		`the app's name has the character '/`: {"a/b/c.yaml": {Data: []byte(manifest("one"))}},
 	} {
-		if _, err := folder.Read(files, "shop", "main", two, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := build(files, two...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
