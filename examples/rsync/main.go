@@ -10,39 +10,16 @@
 //	go run ./examples/rsync diff shop
 //	go run ./examples/rsync instantiate shop
 //	go run ./examples/rsync status --watch shop
-//	go run ./examples/rsync diff --terminate -o json shop
-//	go run ./examples/rsync detach shop fake+cluster2
+//	go run ./examples/rsync diff --terminate shop
+//	go run ./examples/rsync detach --cluster fake+cluster2 shop
 //	go run ./examples/rsync terminate shop
 //
-// An override changes an object on some clusters with a JSON patch (RFC 6902). A context that is
-// created with the following FILE has another color on one of its clusters:
-//
-//	overrides:
-//	- target: {kind: ConfigMap, namespace: default, name: rsync-example-web}
-//	  clusters: [fake+cluster2]
-//	  patch: [{op: replace, path: /data/color, value: green}]
-//
-//	go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 --override FILE shop2 DIR
-//
-// A rollout moves from cluster to cluster. With the following FILE, the rollout of "instantiate
-// --no-wait --rollout FILE shop" waits after the first cluster until "approve --after shop canary".
-// "rollout --watch shop" shows its progress:
-//
-//	groups:
-//	- name: canary
-//	  clusters: [fake+cluster1]
-//	  approveAfter: true
-//	maxConcurrency: 10%
-//	minSuccessTime: 10s
-//	progressDeadline: 5m
-//
-// The commands for real clusters are the same. Here one cluster has an API server, one is a folder
-// of a git repository, and one has an agent behind a broker. Run mosquitto, serve and the agent in
-// terminals of their own:
+// Here one cluster has an API server, one is a folder of a git repository, and one has an agent
+// behind a broker. Run mosquitto, serve and the agent in terminals of their own:
 //
 //	mosquitto -p 1883
 //	git init --bare fleet.git
-//	go run ./examples/rsync serve --kubeconfig-dir clusters --git fleet.git?create-branch=true --broker mqtt://127.0.0.1:1883
+//	go run ./examples/rsync serve --kubeconfig-dir clusters --git fleet.git --broker mqtt://127.0.0.1:1883
 //	go run ./examples/agent --broker mqtt://127.0.0.1:1883 --source rsync --cluster c3 --kubeconfig clusters/c3.kubeconfig
 //
 //	go run ./examples/rsync create --cluster kube+c1 --cluster git+c2 --cluster work+c3 shop examples/rsync/manifests/v1
@@ -51,85 +28,147 @@
 //	go run ./examples/rsync update shop shop2
 //	go run ./examples/rsync terminate shop2
 //
-// --help lists all commands. Function serve is the server, package internal/client the client.
+// The server is in serve.go, and the other commands are in client.go. Overrides, rollouts and
+// further calls are the same with a [rsyncgrpc.Client] of your own.
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
-	"os"
-	"runtime/debug"
-
-	"golang.org/x/sync/errgroup"
+	"maps"
+	"net"
+	"slices"
+	"strings"
 
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
-	"github.com/spokewire/sdk-go/examples/rsync/internal/client"
-	"github.com/spokewire/sdk-go/examples/rsync/internal/clusters"
-	"github.com/spokewire/sdk-go/examples/rsync/internal/flags"
-	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 )
+
+// commands has the arguments and the flags of each command.
+var commands = map[string]struct{ args, flags, help string }{
+	"serve":       {"", "listen client-ca store fake kubeconfig-dir git broker", "run the engine until Ctrl-C"},
+	"create":      {"ID DIR", "cluster server ca", "store a context: each folder in DIR is an app, on each --cluster"},
+	"instantiate": {"ID", "server ca", "apply the context to its clusters"},
+	"update":      {"FROM TO", "server ca", "update from one context to another, or back"},
+	"terminate":   {"ID", "server ca", "delete the context's objects from its clusters"},
+	"diff":        {"ID", "terminate server ca", "show the changes that instantiate or terminate would make"},
+	"detach":      {"ID", "cluster server ca", "remove a dead --cluster from the context"},
+	"status":      {"ID", "watch server ca", "show the status of the context"},
+	"list":        {"", "server ca", "list all contexts"},
+	"delete":      {"ID", "server ca", "remove the context from the store"},
+}
+
+// options are the name of a command, its arguments and its flags.
+type options struct {
+	name                                string
+	args                                []string
+	addr, ca, cert, key                 string // of the server and for TLS
+	store, kubeconfigDir, git, broker   string
+	fake                                int
+	clusters                            []appcontext.ClusterID
+	insecure, terminate, watch, verbose bool
+}
+
+// flags returns the flags of all commands.
+func (o *options) flags() command.Flags {
+	f := command.NewFlags("rsync")
+	f.StringVar(&o.addr, "listen", rsyncgrpc.DefaultAddr, "serve: the `ADDR` of the server")
+	f.StringVar(&o.ca, "client-ca", "", "serve: use TLS, with the CA of the clients in `FILE`")
+	f.StringVar(&o.store, "store", "rsync.db", "serve: store everything in `FILE`, or in etcd://host:port,host:port")
+	f.IntVar(&o.fake, "fake", 3, "serve: clusters in memory, fake+cluster1 to fake+cluster`N`")
+	f.StringVar(&o.kubeconfigDir, "kubeconfig-dir", "", "serve: clusters kube+NAME with the files `DIR`/NAME.kubeconfig")
+	f.StringVar(&o.git, "git", "", "serve: clusters git+NAME, folders of the git repository `URL`")
+	f.StringVar(&o.broker, "broker", "", "serve: clusters work+NAME with agents on the MQTT broker `URL`")
+	f.StringVar(&o.addr, "server", rsyncgrpc.DefaultAddr, "the `ADDR` of the server")
+	f.StringVar(&o.ca, "ca", "", "use TLS, with the CA of the server in `FILE`")
+	f.StringVar(&o.cert, "cert", "", "the certificate of this program in `FILE`")
+	f.StringVar(&o.key, "key-file", "", "the key of the certificate in `FILE`")
+	f.Func("cluster", "create, detach: `CLUSTER` as provider+name; repeatable", func(text string) error {
+		provider, name, _ := strings.Cut(text, "+")
+		if provider == "" || name == "" {
+			return errors.New("must be provider+name")
+		}
+		o.clusters = append(o.clusters, appcontext.ClusterID{Provider: provider, Name: name})
+		return nil
+	})
+	f.BoolVar(&o.terminate, "terminate", false, "diff: the changes of terminate")
+	f.BoolVar(&o.watch, "watch", false, "status: continue with all changes, until the context is deleted")
+	f.BoolVar(&o.verbose, "verbose", false, "log the activity of the SDK to standard error")
+	f.BoolVar(new(bool), "help", false, "show this help")
+	return f
+}
+
+// usage returns the text of --help.
+func usage() string {
+	var b strings.Builder
+	b.WriteString("Usage: go run ./examples/rsync COMMAND [flags] [arguments]\n\n")
+	for _, name := range slices.Sorted(maps.Keys(commands)) {
+		fmt.Fprintf(&b, "  %-20s %s\n", name+" "+commands[name].args, commands[name].help)
+	}
+	b.WriteString("\nFlags:\n")
+	new(options).flags().VisitAll(func(f *flag.Flag) {
+		value, help := flag.UnquoteUsage(f)
+		fmt.Fprintf(&b, "  --%-18s %s\n", f.Name+" "+value, help)
+	})
+	b.WriteString("\nExit status: 0 after success, 1 after a failure, 2 for a wrong command line.\n")
+	return b.String()
+}
 
 func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[flags.Options]{Name: "rsync", Usage: flags.Usage, Parse: flags.Parse}
-	return p.Run(args, stdout, stderr, func(o flags.Options) error {
-		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+	p := command.Program[*options]{Name: "rsync", Usage: usage(), Parse: parse}
+	return p.Run(args, stdout, stderr, func(o *options) error {
+		ctx, restore := logging.Route(ctx, stderr, o.verbose)
 		defer restore()
-		if o.Command == "serve" {
+		if o.name == "serve" {
 			return serve(ctx, o, stdout)
 		}
-		return client.Run(ctx, o, stdout)
+		return call(ctx, o, stdout)
 	})
 }
 
-// memoryLimit is the soft limit of Go's memory. Without it, the heap doubles before a garbage
-// collection, and calls with large app contexts make much garbage.
-const memoryLimit = 192 << 20
-
-// serve runs the engine and its service until ctx ends.
-func serve(ctx context.Context, o flags.Options, stdout io.Writer) error {
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
+// parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
+// help.
+func parse(args []string) (*options, error) {
+	if len(args) == 0 {
+		return nil, errors.New("a command is required")
 	}
-	connectors, err := clusters.Open(o.Clusters)
-	if err != nil {
-		return err
+	o, flags := &options{name: args[0]}, command.NewFlags("rsync")
+	own, ok := commands[o.name]
+	if !ok {
+		return nil, cmp.Or(flags.ParseFlags(args[:1]), fmt.Errorf("unknown command %q", o.name))
 	}
-	s, closeStore, err := openStore(ctx, o)
-	if err != nil {
-		return err
+	all := o.flags()
+	for _, name := range strings.Fields(own.flags + " cert key-file verbose") {
+		flags.Var(all.Lookup(name).Value, name, "")
 	}
-	defer closeStore()
-	engine, err := rsync.New(s, connectors, rsync.Options{Observe: o.Observe})
-	if err != nil {
-		return err
+	if err := flags.ParseFlags(args[1:]); err != nil {
+		return nil, err
 	}
-	server, err := rsyncgrpc.NewServer(engine, rsyncgrpc.ServerOptions{
-		Addr: o.Listen, CertFile: o.Cert, KeyFile: o.KeyFile, ClientCAFile: o.ClientCA, Insecure: o.Insecure(),
-		AnyClient: !o.Insecure() && o.ClientCA == "", // the command line allows this on loopback addresses only
-	})
-	if err != nil {
-		return err
+	if o.args = flags.Args(); len(o.args) != len(strings.Fields(own.args)) {
+		return nil, fmt.Errorf("%s needs %s, and has %q: flags come before arguments", o.name,
+			cmp.Or(own.args, "no arguments"), o.args)
 	}
-	// The engine stops after the service, since calls in progress use it.
-	group, ctx := errgroup.WithContext(ctx)
-	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopEngine()
-	group.Go(func() error { return engine.Start(engineCtx) })
-	group.Go(func() error { return connectors.Start(engineCtx) })
-	group.Go(func() error {
-		defer stopEngine()
-		return server.Start(ctx)
-	})
-	select {
-	case <-server.Ready():
-		fmt.Fprintf(stdout, "serving at %s\n", server.Addr())
-	case <-ctx.Done():
+	o.insecure = o.ca+o.cert+o.key == ""
+	host, _, err := net.SplitHostPort(o.addr)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("--listen or --server: %q: must be host:port", o.addr)
+	case o.insecure && host != "localhost" && !net.ParseIP(host).IsLoopback():
+		return nil, fmt.Errorf("%s is not on this machine: give --cert, --key-file and --client-ca or --ca", o.addr)
+	case !o.insecure && slices.Contains([]string{o.ca, o.cert, o.key}, ""):
+		return nil, errors.New("--cert, --key-file and --client-ca or --ca must be given together")
+	case flags.Lookup("cluster") != nil && len(o.clusters) == 0:
+		return nil, fmt.Errorf("%s needs --cluster, once or more", o.name)
 	}
-	return group.Wait()
+	return o, cmp.Or(command.Within("fake", o.fake, 1, 10_000),
+		flags.NotEmpty("ca", "client-ca", "cert", "key-file", "store", "kubeconfig-dir", "git", "broker"))
 }

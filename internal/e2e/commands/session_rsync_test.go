@@ -42,19 +42,15 @@ func anEngine(x *terminal) {
 	x.run("to create", "go run ./examples/rsync diff shop", at...)
 	x.run("Instantiated", "go run ./examples/rsync instantiate shop", at...)
 	x.start("Instantiated", "go run ./examples/rsync status --watch shop", at...).stop()
-	x.run(`"change": "Delete"`, "go run ./examples/rsync diff --terminate -o json shop", at...)
-	x.run("detached from fake+cluster2", "go run ./examples/rsync detach shop fake+cluster2", at...)
+	x.run("to delete", "go run ./examples/rsync diff --terminate shop", at...)
+	x.run("", "go run ./examples/rsync detach --cluster fake+cluster2 shop", at...)
 	x.run("Terminated", "go run ./examples/rsync terminate shop", at...)
 	engine.stop()
 
-	x.swap = append(x.swap, "DIR", filepath.Join(x.dir, "examples/rsync/manifests/v1"), "FILE", "overrides.yaml")
-	x.file("overrides.yaml", "overrides: [{target: {kind: ConfigMap, namespace: default, name: rsync-example-web}, "+
-		"clusters: [fake+cluster2], patch: [{op: replace, path: /data/color, value: green}]}]")
+	x.swap = append(x.swap, "DIR", filepath.Join(x.dir, "examples/rsync/manifests/v1"))
 	at, _ = x.engine("go run ./examples/rsync serve --fake 3")
 	x.run("", "go run ./examples/rsync create --cluster fake+cluster1 shop DIR", at...)
 	x.run("Instantiated", "go run ./examples/rsync instantiate shop", at...)
-	x.run("shop2: created", "go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 "+
-		"--override FILE shop2 DIR", at...)
 }
 
 // anEngineWithClusters uses each kind of cluster alone: an API server, a git repository, and an
@@ -89,7 +85,7 @@ func anEngineWithClusters(x *terminal) {
 	engine.stop()
 
 	git := *x
-	git.swap = append([]string{"URL", "fleet.git?create-branch=true"}, x.swap...)
+	git.swap = append([]string{"URL", "fleet.git"}, x.swap...)
 	at, engine = git.engine("go run ./examples/rsync serve --git URL")
 	apply("git+c2", at, func() {
 		out, err := x.command(x.t.Context(), "", "git", "-C", "fleet.git", "log", "--all", "--name-only",

@@ -81,20 +81,18 @@ var table = map[string]row{
 	"go run ./examples/rsync create --cluster fake+cluster1 shop DIR": in("an engine"),
 	"go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 shop examples/rsync/manifests/v1": in(
 		"an engine"),
-	"go run ./examples/rsync create --cluster fake+cluster1 --cluster fake+cluster2 --override FILE shop2 DIR": in(
-		"an engine"),
-	"go run ./examples/rsync diff shop":                     in("an engine"),
-	"go run ./examples/rsync instantiate shop":              in("an engine"),
-	"go run ./examples/rsync status --watch shop":           in("an engine"),
-	"go run ./examples/rsync diff --terminate -o json shop": in("an engine"),
-	"go run ./examples/rsync detach shop fake+cluster2":     in("an engine"),
-	"go run ./examples/rsync terminate shop":                in("an engine"),
-	"go run ./examples/rsync serve --kubeconfig-dir DIR":    in("an engine with clusters"),
-	"go run ./examples/rsync serve --git URL":               in("an engine with clusters"),
-	"go run ./examples/rsync serve --broker URL":            in("an engine with clusters"),
-	"mosquitto -p 1883":                                     in("an engine with clusters"),
-	"git init --bare fleet.git":                             in("an engine with clusters"),
-	"go run ./examples/rsync serve --kubeconfig-dir clusters --git fleet.git?create-branch=true --broker " +
+	"go run ./examples/rsync diff shop":                           in("an engine"),
+	"go run ./examples/rsync instantiate shop":                    in("an engine"),
+	"go run ./examples/rsync status --watch shop":                 in("an engine"),
+	"go run ./examples/rsync diff --terminate shop":               in("an engine"),
+	"go run ./examples/rsync detach --cluster fake+cluster2 shop": in("an engine"),
+	"go run ./examples/rsync terminate shop":                      in("an engine"),
+	"go run ./examples/rsync serve --kubeconfig-dir DIR":          in("an engine with clusters"),
+	"go run ./examples/rsync serve --git URL":                     in("an engine with clusters"),
+	"go run ./examples/rsync serve --broker URL":                  in("an engine with clusters"),
+	"mosquitto -p 1883":                                           in("an engine with clusters"),
+	"git init --bare fleet.git":                                   in("an engine with clusters"),
+	"go run ./examples/rsync serve --kubeconfig-dir clusters --git fleet.git --broker " +
 		"mqtt://127.0.0.1:1883": rsyncStory,
 	"go run ./examples/agent --broker mqtt://127.0.0.1:1883 --source rsync --cluster c3 --kubeconfig " +
 		"clusters/c3.kubeconfig": rsyncStory,

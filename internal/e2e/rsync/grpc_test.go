@@ -175,8 +175,8 @@ func TestExampleOnEtcd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	serve := func() (string, func()) {
-		cmd := exec.CommandContext(ctx, program, "serve", "--listen", "127.0.0.1:0", "--fake", "2", "--etcd",
-			strings.TrimPrefix(etcd.urls[0], "http://"))
+		cmd := exec.CommandContext(ctx, program, "serve", "--listen", "127.0.0.1:0", "--fake", "2", "--store",
+			"etcd://"+strings.TrimPrefix(etcd.urls[0], "http://"))
 		stdout, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)

@@ -115,7 +115,7 @@ func newStory(t *testing.T) *story {
 	s.workName = names.Name
 	serve, apply, others := documented(t, map[string]string{
 		"clusters": folder, "clusters/c3.kubeconfig": agentConfig, "mqtt://127.0.0.1:1883": broker.URL(),
-		"fleet.git?create-branch=true": "http://" + s.gitProxy.Addr() + "/" + filepath.Base(s.git.Path()) + "?path=clusters",
+		"fleet.git": "http://" + s.gitProxy.Addr() + "/" + filepath.Base(s.git.Path()),
 	})
 	s.commands = others
 	var first string
@@ -219,7 +219,7 @@ func (s *story) expectOn(step string, w want, on ...appcontext.ClusterID) {
 				files[storyFile(name)] = storyManifest(name, value)
 			}
 			if len(objects) == 0 && w.commits > 0 {
-				files["clusters/"+id.String()+"/.gitkeep"] = ""
+				files[id.String()+"/.gitkeep"] = ""
 			}
 			if diff := cmp.Diff(files, s.git.Files()); diff != "" {
 				s.t.Errorf("%s: the files (-want +got):\n%s", step, diff)
@@ -241,7 +241,7 @@ func (s *story) expectOn(step string, w want, on ...appcontext.ClusterID) {
 }
 
 func storyFile(name string) string {
-	return "clusters/" + onGit.String() + "/" + storyNamespace + "/ConfigMap/" + name + ".yaml"
+	return onGit.String() + "/" + storyNamespace + "/ConfigMap/" + name + ".yaml"
 }
 
 func storyManifest(name, value string) string {

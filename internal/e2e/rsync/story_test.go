@@ -292,7 +292,7 @@ func (s *story) newcomer() {
 			metav1.GetOptions{}); err != nil || m.Data["color"] != value {
 			s.t.Errorf("after %v: %v, %v", args, m, err)
 		}
-		if text := s.git.Files()["clusters/git+c2/default/ConfigMap/rsync-example-web.yaml"]; !strings.Contains(text,
+		if text := s.git.Files()["git+c2/default/ConfigMap/rsync-example-web.yaml"]; !strings.Contains(text,
 			"color: "+value) {
 			s.t.Errorf("after %v: the file has %q", args, text)
 		}
