@@ -224,7 +224,5 @@ func (c *Cluster) Probes() []time.Time {
 
 // Forget drops Calls, Probes and counts.
 func (c *Cluster) Forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.calls, c.probes, c.counts = nil, nil, map[Verb]int{}
+	c.locked(func() { c.calls, c.probes, c.counts = nil, nil, map[Verb]int{} })
 }

@@ -53,11 +53,8 @@ func (r *remote) failed(ctx context.Context, doing string, err error) error {
 	for _, secret := range r.secrets {
 		text = strings.ReplaceAll(text, secret, "[redacted]")
 	}
-	const limit = 300
-	if text = printable(text); len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return &connector.Error{Class: class, Err: fmt.Errorf("%s branch %s of %s: %s", doing, r.at.Branch, r.at.URL, text)}
+	return &connector.Error{Class: class,
+		Err: fmt.Errorf("%s branch %s of %s: %s", doing, r.at.Branch, r.at.URL, driver.OneLine(text))}
 }
 
 // explain returns the text and the class for an error of go-git, of the network or of a server.
