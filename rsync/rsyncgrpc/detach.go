@@ -63,7 +63,7 @@ func (s *service) ListDetached(
 		messages := each(pages(remnantParts(all)), func(page []*rsyncv1.Remnant) *rsyncv1.ListDetachedResponse {
 			return &rsyncv1.ListDetachedResponse{Remnants: page}
 		})
-		return deliver(ctx, messages, stream.Send, s.options.WatchLag)
+		return deliver(ctx, s, messages, stream.Send)
 	})
 }
 

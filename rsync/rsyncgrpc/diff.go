@@ -43,7 +43,7 @@ func (s *service) Diff(r *rsyncv1.DiffRequest, stream grpc.ServerStreamingServer
 		messages := each(pages(clusterDiffParts(d.Clusters)), func(page []*rsyncv1.ClusterDiff) *rsyncv1.DiffResponse {
 			return &rsyncv1.DiffResponse{Clusters: page}
 		})
-		return deliver(ctx, messages, stream.Send, s.options.WatchLag)
+		return deliver(ctx, s, messages, stream.Send)
 	})
 }
 

@@ -42,14 +42,13 @@ type alert struct{ end context.CancelCauseFunc }
 // queue queues an event, or returns the reason. It returns an error only for a denied call.
 func (e *emco) queue(ctx context.Context, method, event, from, id string) (ok bool, message string, err error) {
 	err = e.service.call(ctx, method, func() error {
-		todo := e.service.event(event, from, id)
-		err := e.prepare(ctx, todo, id)
+		err := e.prepare(ctx, eventVerbs[event], from, id)
 		if errors.Is(err, ErrDenied) {
 			return err
 		}
 		var ref rsync.EventRef
 		if err == nil {
-			ref, err = todo.queue(ctx)
+			ref, err = e.service.queue(ctx, event, from, id)
 		}
 		if err != nil {
 			message = err.Error()
@@ -66,14 +65,14 @@ func (e *emco) queue(ctx context.Context, method, event, from, id string) (ok bo
 }
 
 // prepare imports the app context of an event, authorizes the event, and follows EMCO's stop.
-func (e *emco) prepare(ctx context.Context, todo *event, id string) error {
+func (e *emco) prepare(ctx context.Context, verb Verb, from, id string) error {
 	importer := e.service.options.EMCOImporter
-	if importer != nil && (todo.verb == VerbInstantiate || todo.verb == VerbUpdate) {
-		if err := e.ensure(ctx, importer, todo.verb, id); err != nil {
+	if importer != nil && (verb == VerbInstantiate || verb == VerbUpdate) {
+		if err := e.ensure(ctx, importer, verb, id); err != nil {
 			return err
 		}
 	}
-	if err := e.service.authorize(ctx, todo.verb, todo.ids...); err != nil || importer == nil {
+	if err := e.service.authorizeEvent(ctx, verb, from, id); err != nil || importer == nil {
 		return err
 	}
 	return importer.FollowStop(ctx, id)

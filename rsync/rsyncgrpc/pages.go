@@ -8,7 +8,7 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"time"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -42,13 +42,7 @@ func pages[P proto.Message](parts iter.Seq[P]) iter.Seq[[]P] {
 }
 
 func pagesOf[V any, P proto.Message](values []V, message func(*V) P) iter.Seq[[]P] {
-	return pages(func(yield func(P) bool) {
-		for i := range values {
-			if !yield(message(&values[i])) {
-				return
-			}
-		}
-	})
+	return pages(each(slices.Values(values), func(v V) P { return message(&v) }))
 }
 
 // partsOf returns a message for each page of the objects of each value, and one for a value without
@@ -82,45 +76,21 @@ func each[A, B any](all iter.Seq[A], convert func(A) B) iter.Seq[B] {
 	}
 }
 
-// deliver sends messages. Each must be sent within limit, because the client's turn lasts until all
-// are sent.
-func deliver[M any](ctx context.Context, messages iter.Seq[M], send func(M) error, limit time.Duration) error {
-	queue := make(chan M)
-	sent := make(chan error)
-	done := make(chan struct{})
-	defer close(done)
-	go func() { // only the end of the call ends a Send
-		for {
-			select {
-			case m := <-queue:
-				err := send(m)
-				select {
-				case sent <- err:
-				case <-done:
-					return
-				}
-			case <-done:
+// deliver sends messages without a buffer. Each must be sent within WatchLag, because the client's
+// turn lasts until all are sent.
+func deliver[M any](ctx context.Context, s *service, messages iter.Seq[M], send func(M) error) error {
+	withErrors := func(yield func(M, error) bool) {
+		for m := range messages {
+			if !yield(m, nil) {
 				return
 			}
 		}
-	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	for m := range messages {
-		queue <- m
-		timer.Reset(limit)
-		select {
-		case err := <-sent:
-			if err != nil {
-				return errors.Join(context.Canceled, err) // the client has gone
-			}
-		case <-timer.C:
-			return errStalled
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
 	}
-	return nil
+	err := sendAll(ctx, 0, s.options.WatchLag, withErrors, send)
+	if errors.Is(err, errSlow) {
+		return errStalled
+	}
+	return err
 }
 
 // longTurn waits for the client's turn for a long answer.

@@ -214,67 +214,59 @@ func (s *service) Enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (*rsyn
 }
 
 func (s *service) enqueue(ctx context.Context, r *rsyncv1.EnqueueRequest) (rsync.EventRef, error) {
-	options := []rsync.CallOption{rsync.IdempotencyKey(r.GetIdempotencyKey())}
-	if rollout := rolloutOf(r.GetRollout()); rollout != nil {
-		options = append(options, rsync.WithRollout(*rollout))
-	}
-	e := s.event(r.GetEvent(), r.GetFromId(), r.GetId())
-	if r.GetFromId() != "" && (e == nil || e.verb != VerbUpdate) {
+	verb := eventVerbs[r.GetEvent()]
+	if r.GetFromId() != "" && verb != VerbUpdate {
 		return rsync.EventRef{}, fmt.Errorf("%w: from_id: only %s and %s have one, and the event is %q",
 			rsync.ErrInvalidInput, rsync.Update, rollback, r.GetEvent())
 	}
-	if e == nil {
+	if verb == "" {
 		return rsync.EventRef{}, fmt.Errorf("%w: event %q: must be Instantiate, Terminate, Read, Update or Rollback",
 			rsync.ErrInvalidInput, r.GetEvent())
 	}
-	if err := s.authorize(ctx, e.verb, e.ids...); err != nil {
+	if err := s.authorizeEvent(ctx, verb, r.GetFromId(), r.GetId()); err != nil {
 		return rsync.EventRef{}, err
 	}
-	if r.GetRollout().GetRollbackOnFailure() && e.verb != VerbUpdate { // the rollback of an Instantiate is a Terminate
+	if r.GetRollout().GetRollbackOnFailure() && verb != VerbUpdate { // the rollback of an Instantiate is a Terminate
 		if err := s.authorize(ctx, VerbTerminate, r.GetId()); err != nil {
 			return rsync.EventRef{}, err
 		}
 	}
-	return e.queue(ctx, options...)
-}
-
-// event is an event to queue, with the verb that is necessary for the app contexts.
-type event struct {
-	verb  Verb
-	ids   []string
-	queue func(context.Context, ...rsync.CallOption) (rsync.EventRef, error)
-}
-
-// event returns the event with a name, or nil if there is no such event.
-func (s *service) event(name, from, id string) *event {
-	one := func(verb Verb, f func(context.Context, string, ...rsync.CallOption) (rsync.EventRef, error)) *event {
-		return &event{verb, []string{id}, func(ctx context.Context, o ...rsync.CallOption) (rsync.EventRef, error) {
-			return f(ctx, id, o...)
-		}}
-	}
-	two := func(f func(_ context.Context, from, to string, _ ...rsync.CallOption) (rsync.EventRef, error)) *event {
-		ids := []string{from, id}
-		return &event{VerbUpdate, ids, func(ctx context.Context, o ...rsync.CallOption) (rsync.EventRef, error) {
-			return f(ctx, from, id, o...)
-		}}
-	}
-	switch name {
-	case string(rsync.Instantiate):
-		return one(VerbInstantiate, s.engine.Instantiate)
-	case string(rsync.Terminate):
-		return one(VerbTerminate, s.engine.Terminate)
-	case string(rsync.Read):
-		return one(VerbRead, s.engine.Read)
-	case string(rsync.Update):
-		return two(s.engine.Update)
-	case rollback:
-		return two(s.engine.Rollback)
-	}
-	return nil
+	option := rsync.CallOption{IdempotencyKey: r.GetIdempotencyKey(), Rollout: rolloutOf(r.GetRollout())}
+	return s.queue(ctx, r.GetEvent(), r.GetFromId(), r.GetId(), option)
 }
 
 // rollback is the event of Enqueue for Rollback, which the engine queues as an Update.
 const rollback = "Rollback"
+
+// eventVerbs has the verb that each event needs for its app contexts.
+var eventVerbs = map[string]Verb{
+	string(rsync.Instantiate): VerbInstantiate, string(rsync.Terminate): VerbTerminate, string(rsync.Read): VerbRead,
+	string(rsync.Update): VerbUpdate, rollback: VerbUpdate,
+}
+
+func (s *service) authorizeEvent(ctx context.Context, verb Verb, from, id string) error {
+	if verb == VerbUpdate {
+		return s.authorize(ctx, verb, from, id)
+	}
+	return s.authorize(ctx, verb, id)
+}
+
+// queue queues an event of eventVerbs.
+func (s *service) queue(
+	ctx context.Context, event, from, id string, options ...rsync.CallOption,
+) (rsync.EventRef, error) {
+	switch event {
+	case string(rsync.Instantiate):
+		return s.engine.Instantiate(ctx, id, options...)
+	case string(rsync.Terminate):
+		return s.engine.Terminate(ctx, id, options...)
+	case string(rsync.Read):
+		return s.engine.Read(ctx, id, options...)
+	case rollback:
+		return s.engine.Rollback(ctx, from, id, options...)
+	}
+	return s.engine.Update(ctx, from, id, options...)
+}
 
 func (s *service) Stop(ctx context.Context, r *rsyncv1.StopRequest) (*rsyncv1.StopResponse, error) {
 	return &rsyncv1.StopResponse{}, s.allowed(ctx, "Stop", VerbStop, r.GetId(),

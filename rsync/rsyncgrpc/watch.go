@@ -56,11 +56,22 @@ func (s *service) changes(ctx context.Context, id string, from int64) iter.Seq2[
 	}
 }
 
-// pump sends messages in order, and buffers WatchBuffer unsent messages. Further messages wait in
-// the store. If the buffer is full for longer than WatchLag, pump ends with errSlow. Only the end
-// of the call interrupts a Send that waits for its client, so Send has its own goroutine.
+// pump sends the messages of a watch. Further messages wait in the store.
 func pump[M any](ctx context.Context, s *service, messages iter.Seq2[M, error], send func(M) error) error {
-	queue := make(chan M, s.options.WatchBuffer)
+	err := sendAll(ctx, s.options.WatchBuffer, s.options.WatchLag, messages, send)
+	if errors.Is(err, errSlow) {
+		s.metrics.slowWatch()
+	}
+	return err
+}
+
+// sendAll sends messages in order, and buffers some unsent messages. If the buffer is full for
+// longer than limit, or without a buffer one message takes that long, it ends with errSlow. Only the
+// end of the call interrupts a Send that waits for its client, so Send has its own goroutine.
+func sendAll[M any](
+	ctx context.Context, buffer int, limit time.Duration, messages iter.Seq2[M, error], send func(M) error,
+) error {
+	queue := make(chan M, buffer)
 	closeQueue := sync.OnceFunc(func() { close(queue) })
 	defer closeQueue()
 	sent := make(chan error, 1)
@@ -73,7 +84,7 @@ func pump[M any](ctx context.Context, s *service, messages iter.Seq2[M, error], 
 		}
 		sent <- nil
 	}()
-	lag := &lag{limit: s.options.WatchLag}
+	lag := &lag{limit: limit}
 	defer lag.none()
 	var end error
 	for m, err := range messages {
@@ -89,10 +100,12 @@ func pump[M any](ctx context.Context, s *service, messages iter.Seq2[M, error], 
 		}
 		select {
 		case queue <- m:
+			if buffer == 0 {
+				lag.none()
+			}
 		case err := <-sent:
 			return err
 		case <-lag.over():
-			s.metrics.slowWatch()
 			return errSlow
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -106,7 +119,6 @@ func pump[M any](ctx context.Context, s *service, messages iter.Seq2[M, error], 
 	case err := <-sent:
 		return cmp.Or(err, end)
 	case <-lag.over():
-		s.metrics.slowWatch()
 		return errSlow
 	case <-ctx.Done():
 		return context.Cause(ctx)
