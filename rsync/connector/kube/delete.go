@@ -43,24 +43,35 @@ func (c *cluster) Delete(ctx context.Context, batch connector.Batch) error {
 }
 
 func (c *cluster) delete(ctx context.Context, r *appcontext.Resource) error {
-	options, err := json.Marshal(&metav1.DeleteOptions{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}, PropagationPolicy: &c.options.Propagation,
-	})
-	if err != nil {
-		return err
-	}
 	o, gvk := r.Object, c.kindOf(r)
-	return c.call(ctx, o, "delete", func(ctx context.Context, cl *client) error {
-		c.interest.want(gvk, o, gone)
+	c.interest.want(gvk, o, gone)
+	missing, err := c.requestDelete(ctx, "delete", gvk, o, metav1.DeleteOptions{PropagationPolicy: &c.options.Propagation})
+	if missing {
+		c.interest.settle(gvk, o)
+	}
+	return err
+}
+
+// requestDelete requests a deletion. It reports whether the object does not exist, which is no
+// error.
+func (c *cluster) requestDelete(
+	ctx context.Context, doing string, gvk schema.GroupVersionKind, o appcontext.Object, options metav1.DeleteOptions,
+) (missing bool, err error) {
+	options.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"}
+	body, err := json.Marshal(&options)
+	if err != nil {
+		return false, err
+	}
+	err = c.call(ctx, o, doing, func(ctx context.Context, cl *client) error {
 		err := c.served(ctx, cl, gvk, o, func(k kind) error {
-			return cl.rest.Delete().AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).Body(options).Do(ctx).Error()
+			return cl.rest.Delete().AbsPath(k.path(o.Namespace, o.Name)...).MaxRetries(0).Body(body).Do(ctx).Error()
 		})
-		if absent(err) || apierrors.IsNotFound(err) && !pathGone(err) {
-			c.interest.settle(gvk, o)
+		if missing = absent(err) || apierrors.IsNotFound(err) && !pathGone(err); missing {
 			return nil
 		}
 		return err
 	})
+	return missing, err
 }
 
 // kindOf returns the kind of an object, without a version if the manifest is broken.

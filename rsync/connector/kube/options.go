@@ -150,8 +150,7 @@ func (o Options) withDefaults() (Options, error) {
 			return o, fmt.Errorf("%w: Options.%s: %v: must not be negative", ErrInvalid, n.option, n.value)
 		}
 	}
-	switch {
-	case len(o.FieldManager) > 128 || !printable(o.FieldManager):
+	if len(o.FieldManager) > 128 || !printable(o.FieldManager) {
 		return o, fmt.Errorf("%w: Options.FieldManager: must have at most 128 bytes, all printable", ErrInvalid)
 	}
 	o.FieldManager = cmp.Or(o.FieldManager, "rsync")

@@ -5,7 +5,6 @@ package kube
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -92,13 +91,11 @@ func (c *cluster) tryCreate(ctx context.Context, m *manifest, live *unstructured
 		return err
 	}
 	return c.call(ctx, m.object, "try to create", func(ctx context.Context, cl *client) error {
-		k, err := c.place(ctx, cl, m.gvk, m.object, false)
-		if err != nil {
-			return err
-		}
-		err = cl.rest.Post().AbsPath(k.path(m.object.Namespace, "")...).MaxRetries(0).
-			Param("fieldManager", c.options.FieldManager).
-			Param("dryRun", metav1.DryRunAll).Body(text).Do(ctx).Error()
+		err := c.served(ctx, cl, m.gvk, m.object, func(k kind) error {
+			return cl.rest.Post().AbsPath(k.path(m.object.Namespace, "")...).MaxRetries(0).
+				Param("fieldManager", c.options.FieldManager).
+				Param("dryRun", metav1.DryRunAll).Body(text).Do(ctx).Error()
+		})
 		if apierrors.IsAlreadyExists(err) {
 			return nil
 		}
@@ -164,24 +161,9 @@ func (c *cluster) foreign(m *manifest, live *unstructured.Unstructured) string {
 // remove deletes the object that was read, unless it was replaced or changed since.
 func (c *cluster) remove(ctx context.Context, m *manifest, live *unstructured.Unstructured) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
-	options, err := json.Marshal(&metav1.DeleteOptions{
-		TypeMeta:          metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+	_, err := c.requestDelete(ctx, "delete, to create it again", m.gvk, m.object, metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
 		PropagationPolicy: new(metav1.DeletePropagationBackground),
 	})
-	if err != nil {
-		return err
-	}
-	return c.call(ctx, m.object, "delete, to create it again", func(ctx context.Context, cl *client) error {
-		k, err := c.place(ctx, cl, m.gvk, m.object, false)
-		if err != nil {
-			return err
-		}
-		err = cl.rest.Delete().AbsPath(k.path(m.object.Namespace, m.object.Name)...).
-			MaxRetries(0).Body(options).Do(ctx).Error()
-		if apierrors.IsNotFound(err) && !pathGone(err) {
-			return nil
-		}
-		return err
-	})
+	return err
 }
