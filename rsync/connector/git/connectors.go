@@ -138,24 +138,25 @@ func (c *conn) Apply(ctx context.Context, batch connector.Batch) error {
 
 // check rejects manifests that stop an agent, and hooks that no agent would run.
 func (c *conn) check(r *appcontext.Resource) error {
+	refuse := func(format string, args ...any) error {
+		return driver.Fault(connector.ErrTerminal, r.Object, format, args...)
+	}
 	if limit := c.repository.options.MaxManifestBytes; len(r.Manifest) > limit {
-		return driver.Fault(connector.ErrTerminal, r.Object,
-			"the manifest has %d bytes and Options.MaxManifestBytes allows %d", len(r.Manifest), limit)
+		return refuse("the manifest has %d bytes and Options.MaxManifestBytes allows %d", len(r.Manifest), limit)
 	}
 	object, err := appcontext.ParseObject(r.Manifest)
 	switch {
 	case err != nil:
-		return driver.Fault(connector.ErrTerminal, r.Object, "%w", err)
+		return refuse("%w", err)
 	case object != r.Object:
-		return driver.Fault(connector.ErrTerminal, r.Object, "the manifest has another object")
+		return refuse("the manifest has another object")
 	case r.Has(appcontext.HookDeletePolicySucceeded) && c.repository.options.Status == nil:
 		// The connector would delete the file before an agent has run the hook.
-		return driver.Fault(connector.ErrTerminal, r.Object,
-			"deletePolicies: %s needs git.Options.Status, which reports when the hook has run: set Status, or remove "+
-				"the policy", appcontext.HookDeletePolicySucceeded)
+		return refuse("deletePolicies: %s needs git.Options.Status, which reports when the hook has run: set Status, or "+
+			"remove the policy", appcontext.HookDeletePolicySucceeded)
 	case fieldTwice(r.Manifest):
-		return driver.Fault(connector.ErrTerminal, r.Object,
-			"the manifest repeats a field: agents with Kustomize, for example Flux, reject all manifests of the cluster")
+		return refuse("the manifest repeats a field: agents with Kustomize, for example Flux, reject all manifests of the " +
+			"cluster")
 	}
 	return nil
 }
