@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -26,8 +27,9 @@ type Bridge struct {
 	engine *rsync.Engine
 	keys   store.Data
 
+	started atomic.Bool
+
 	mu      sync.Mutex
-	started bool
 	dirty   map[string]bool
 	wake    wait.Signal
 	watches map[string]context.CancelFunc
@@ -65,11 +67,7 @@ const (
 // context last. It writes only differences. A write that fails is repeated, also after a restart.
 // Start also follows the stop flags of contexts with events: see [Bridge.FollowStop].
 func (b *Bridge) Start(ctx context.Context) error {
-	b.mu.Lock()
-	started := b.started
-	b.started = true
-	b.mu.Unlock()
-	if started {
+	if b.started.Swap(true) {
 		return fmt.Errorf("%w: Start was called before", rsync.ErrInvalidInput)
 	}
 	var group sync.WaitGroup
