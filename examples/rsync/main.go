@@ -28,8 +28,8 @@
 //	go run ./examples/rsync update shop shop2
 //	go run ./examples/rsync terminate shop2
 //
-// The server is in serve.go, and the other commands are in client.go. Overrides, rollouts and
-// further calls are the same with a [rsyncgrpc.Client] of your own.
+// The server is in serve.go, and its clients are in client.go. For overrides, rollouts and other
+// calls, write a client with an appcontext.Builder and a [rsyncgrpc.Client].
 package main
 
 import (
@@ -100,7 +100,6 @@ func (o *options) flags() command.Flags {
 	f.BoolVar(&o.terminate, "terminate", false, "diff: the changes of terminate")
 	f.BoolVar(&o.watch, "watch", false, "status: continue with all changes, until the context is deleted")
 	f.BoolVar(&o.verbose, "verbose", false, "log the activity of the SDK to standard error")
-	f.BoolVar(new(bool), "help", false, "show this help")
 	return f
 }
 
@@ -116,7 +115,7 @@ func usage() string {
 		value, help := flag.UnquoteUsage(f)
 		fmt.Fprintf(&b, "  --%-18s %s\n", f.Name+" "+value, help)
 	})
-	b.WriteString("\nExit status: 0 after success, 1 after a failure, 2 for a wrong command line.\n")
+	b.WriteString("  --help               show this help\n\nExit status: 0, 1 after a failure, 2 for a wrong command line.\n")
 	return b.String()
 }
 

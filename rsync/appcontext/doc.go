@@ -12,6 +12,8 @@
 //	b.App("web").DependsOn("db", appcontext.OpStatusReady, 10*time.Second).Resource("edge", "cluster1", deployment)
 //	shop, err := b.Build()
 //
+// Package folder builds apps from a folder of manifests.
+//
 // A manifest is YAML or JSON and is stored byte for byte. Its group, kind, namespace and name
 // identify the object. Together with the cluster they are the [Identity] of a resource. The API
 // version and the app are not part of the identity, so an object that moves to another app is the

@@ -107,7 +107,7 @@ type StatusWatcher interface {
 	WatchStatus(ctx context.Context, changed func()) error
 }
 
-// Connectors returns the connectors of clusters.
+// Connectors returns the connectors of clusters. [ByProvider] has those of several providers.
 type Connectors interface {
 	// Connector returns a connector, which the caller closes. After an error the engine calls it
 	// again, depending on the class of the error. It may be called from several goroutines.
