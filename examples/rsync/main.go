@@ -115,7 +115,8 @@ func usage() string {
 		value, help := flag.UnquoteUsage(f)
 		fmt.Fprintf(&b, "  --%-18s %s\n", f.Name+" "+value, help)
 	})
-	b.WriteString("  --help               show this help\n\nExit status: 0, 1 after a failure, 2 for a wrong command line.\n")
+	b.WriteString("  --help               show this help\n\n")
+	b.WriteString("Exit status: 0 after success, 1 after a failure, 2 for a wrong command line.\n")
 	return b.String()
 }
 
