@@ -32,7 +32,16 @@ func call(ctx context.Context, o *options, out io.Writer) error {
 	case "create":
 		return create(ctx, engine, o, out)
 	case "diff":
-		return diff(ctx, engine, o, out)
+		event := rsync.Instantiate
+		if o.terminate {
+			event = rsync.Terminate
+		}
+		d, err := engine.Diff(ctx, event, o.args[0], "")
+		if err != nil {
+			return err
+		}
+		_, err = d.WriteTo(out)
+		return cmp.Or(err, d.Err()) // of clusters that did not answer
 	case "status":
 		return status(ctx, engine, o, out)
 	case "list":
@@ -80,20 +89,6 @@ func create(ctx context.Context, engine *rsyncgrpc.Client, o *options, out io.Wr
 	}
 	fmt.Fprintf(out, "%s: created with %d apps on %d clusters\n", id, len(a.Apps), len(o.clusters))
 	return nil
-}
-
-// diff writes the changes that an event would make. It returns an error if clusters did not answer.
-func diff(ctx context.Context, engine *rsyncgrpc.Client, o *options, out io.Writer) error {
-	event := rsync.Instantiate
-	if o.terminate {
-		event = rsync.Terminate
-	}
-	d, err := engine.Diff(ctx, event, o.args[0], "")
-	if err != nil {
-		return err
-	}
-	_, err = d.WriteTo(out)
-	return cmp.Or(err, d.Err())
 }
 
 // status writes the current status, or with --watch all changes, as JSON.

@@ -135,8 +135,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
-// parse reads arguments, without the program's name. It returns [flag.ErrHelp] for a request for
-// help.
+// parse reads arguments. It returns [flag.ErrHelp] for a request for help.
 func parse(args []string) (*options, error) {
 	if len(args) == 0 {
 		return nil, errors.New("a command is required")

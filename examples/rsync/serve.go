@@ -143,8 +143,7 @@ func fakes(n int) connector.Connectors {
 	})
 }
 
-// openBroker starts a source. Its works are in a file, because an engine must find the works that it
-// applied before a restart.
+// openBroker starts a source. Its works are in a file, for an engine after a restart.
 func openBroker(url string, start func(run func(context.Context) error)) (connector.Connectors, error) {
 	transport, err := mqtt.New(mqtt.Options{BrokerURL: url})
 	if err != nil {
