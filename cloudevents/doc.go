@@ -8,10 +8,11 @@
 //
 // A [Transport] is the driver of a broker: it opens a [Conn], which moves each [Message] at least
 // once and in order. Its documentation lists the duties of a driver, and package transporttest
-// checks them. A new broker is one folder and one call of that suite.
+// checks them. A transport for another broker is one package with a test that calls
+// transporttest.Run.
 //
 // The client, a source or an agent of package work, does everything that is the same for all
 // brokers. It reconnects with backoff and jitter, keeps unacknowledged changes, limits rates and
-// exports metrics. Its next step depends on the type of a driver's error: [PermanentError],
-// [TemporaryError], [TooLargeError].
+// exports metrics. It treats three types of a driver's errors differently: [PermanentError],
+// [TemporaryError] and [TooLargeError].
 package cloudevents

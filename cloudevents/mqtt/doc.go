@@ -18,8 +18,8 @@
 //
 // Everything is published and subscribed with QoS 1. Many published messages are in flight at once,
 // up to the broker's Receive Maximum. Receive may publish. If it handles messages more slowly than
-// they arrive, reading stops at 4 MiB of unhandled messages. After 100 ms without a handled message
-// it continues, but only while a published message waits for its acknowledgement.
+// they arrive, reading stops at 4 MiB of unhandled messages. Reading continues if Receive handles
+// no message for 100 ms while a published message waits for its acknowledgement.
 //
 // Without Options.SessionExpiry the broker discards the session when the connection ends. With it,
 // the broker keeps messages for a disconnected client within its own queue limits. It also keeps
@@ -51,9 +51,9 @@
 // A broker may refuse a message and keep the connection. Some reasons may end soon: quota exceeded,
 // unspecified error, implementation specific error, server busy. Then the callback of Publish
 // receives a [cloudevents.TemporaryError], and the client publishes again on the same connection.
-// For packet too large it receives a [cloudevents.TooLargeError]. After any other refusal, such as
-// not authorized, the message waits for the next connection. All errors but TooLargeError wrap a
-// [*ReasonError].
+// For packet too large, the callback receives a [cloudevents.TooLargeError]. After any other
+// refusal, such as not authorized, the message waits for the next connection. All errors but
+// TooLargeError wrap a [*ReasonError].
 //
 // # Event format
 //

@@ -22,7 +22,7 @@ type ReasonError struct {
 	Reason string
 }
 
-// Error returns the name of the code, and advice if available.
+// Error returns the name of the code, and the broker's reason and advice if available.
 func (e *ReasonError) Error() string {
 	s := fmt.Sprintf("%s (%s 0x%02X)", cmp.Or(reasonNames[e.Code], "unknown reason"), e.Packet, e.Code)
 	if e.Reason != "" {
