@@ -44,9 +44,9 @@
 //   - While both sides stay connected, a silently lost spec, status, list or answer is repaired
 //     within 90 s. Ten thousand messages lost at once are repaired within 5 min, at most 256 at a
 //     time. The source sends an unconfirmed work again after 10 s, then with backoff up to 5 min.
-//     Peers without digests use the profile ManifestBundle, or support only the attributes of OCM's
-//     enhancement (see package codec). With these peers, a full comparison every 10 min repairs a
-//     lost status, unless ResyncInterval is negative.
+//     Peers of the profile ManifestBundle, and peers that support only OCM's enhancement (see
+//     package codec), have no digests (hashes of their works). With these peers, a full comparison
+//     every 10 min repairs a lost status, unless ResyncInterval is negative.
 //   - An unconfirmed work is visible: on the object after 30 s ([ConditionDelivered]), in [Source.Clusters], and
 //     in the metric works_unconfirmed. [Source.Clusters] also returns the time of each agent's last message.
 //   - Late, repeated or reordered events never replace newer state. Each work has a version that orders all its
@@ -61,8 +61,8 @@
 //     restored backup is detected, an agent without a Store receives only the works of the backup.
 //   - After a restored backup, or while two processes have one ID, the source deletes no unknown
 //     works (works that only the agent has). Exceptions: InventoryComplete is called after the
-//     detection and before the missing works are created; the broker refuses the presence topic, or
-//     loses three presences in a row.
+//     detection and before the missing works are created; the broker refuses the presence topic
+//     (see ACCESS.md), or loses three messages of this topic in a row.
 //   - A spec or status that the schema of the CRD forbids is rejected by its sender and by its receiver, and
 //     counted with the reason schema. The work has the condition Degraded.
 //   - The memory that one cluster can make a source keep is bounded in bytes: see MaxClusterBytes, MaxBytes and

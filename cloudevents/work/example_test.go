@@ -126,8 +126,8 @@ func ExampleNewAgent() {
 	// stopped: <nil>
 }
 
-// The source ID that the enhancement describes consists of a hash of the hub's URL and the
-// consumer's name.
+// The source ID of OCM's enhancement for event based ManifestWorks consists of a hash of the hub's
+// URL and the consumer's name.
 func ExampleSourceID() {
 	fmt.Println(work.SourceID("https://hub.example.com:6443", "rollouts"))
 	// Output: badbd4de19b63989-rollouts

@@ -114,9 +114,9 @@ type SourceOptions struct {
 	DrainTimeout time.Duration
 	// WatchCacheBytes bounds three kinds of superseded versions, each separately: those that
 	// watches resume from, the snapshots of paged lists, and the unread events of one watcher. Data
-	// that a current version shares does not count. Beyond the bound the oldest are dropped and
-	// older reads are Expired; a watcher that is too slow ends with Expired. Defaults to 16 MiB.
-	// Sizes are estimates.
+	// that a current version shares does not count. Beyond the bound the oldest are dropped, and
+	// reads of dropped versions return Expired; a watcher that is too slow ends with Expired.
+	// Defaults to 16 MiB. Sizes are estimates.
 	WatchCacheBytes int
 	// WatchCacheTTL is how long superseded versions are kept. The snapshot of a paged list is kept for the same
 	// time after each page. Defaults to 5 min.

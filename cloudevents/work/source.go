@@ -62,9 +62,9 @@ func (s *Source) Clientset() workclientset.Interface { return s.source.Clientset
 // errors, and Start logs their number. A second call returns [cloudevents.ErrStarted].
 func (s *Source) Start(ctx context.Context) error { return s.source.Start(ctx) }
 
-// Ready is closed when the source was first connected and subscribed and has requested the lists of
-// its agents. If the broker refuses the request, the source retries with backoff, at least every 10
-// s, and [Source.Readyz] returns the reason.
+// Ready returns a channel that is closed when the source was first connected and subscribed and has
+// requested the lists of its agents. If the broker refuses the request, the source retries with
+// backoff, at least every 10 s, and [Source.Readyz] returns the reason.
 func (s *Source) Ready() <-chan struct{} { return s.source.Ready() }
 
 // Healthy returns nil while the source is connected and its Store works. Without a connection, the error has
@@ -103,8 +103,8 @@ func (s *Source) Readyz(r *http.Request) error { return s.source.Readyz(r) }
 // created again later, with their workloads.
 //
 // Without SharedGroup it may be called before Start. It returns ServiceUnavailable after Start has
-// ended, or when another replica has become the leader; otherwise ctx's error, or an InternalError
-// if the Store fails.
+// ended, when another replica has become the leader, or while a newer process with this SourceID is
+// connected. Otherwise it returns ctx's error, or an InternalError if the Store fails.
 func (s *Source) InventoryComplete(ctx context.Context) error { return s.source.InventoryComplete(ctx) }
 
 // Lead makes this replica the leader of the replicas that share a Store; see
@@ -141,7 +141,7 @@ func (s *Source) Clusters() []Cluster {
 
 // Forget ends the pending deletions of a cluster. Use it if the agent of the cluster will never
 // return. Works that are not being deleted stay, and the cluster stays if it has such works. If the
-// agent returns, the source deletes its unknown works after InventoryComplete.
+// agent returns, the source deletes its unknown works once the inventory is complete.
 //
 // It returns nil for an unknown cluster and [*codec.Error] for an invalid name. Its other errors
 // are those of [Source.InventoryComplete].

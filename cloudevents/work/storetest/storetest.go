@@ -35,7 +35,8 @@ import (
 type Opener func(t *testing.T) (s work.Store, closeStore func())
 
 // Run runs the suite. It calls place once for each check. Each call must return an Opener of a
-// separate, empty place. The checks of [work.SharedStore] pass for other stores.
+// separate, empty place. The checks of ApplyIf and Follow need a [work.SharedStore]; other stores
+// pass them.
 func Run(t *testing.T, place func(t *testing.T) Opener) {
 	checks := []struct {
 		name string
