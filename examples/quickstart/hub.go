@@ -4,213 +4,81 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
+	"log"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
-	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
-	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// updatedAt is the annotation that the update sets on the first object of a work.
-const updatedAt = "spokewire.github.io/quickstart-updated-at"
+// greeting is the work of each cluster, for a text.
+const greeting = `{"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "greeting"},
+	"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": {"namespace": "default", "name": "greeting"}, "data": {"text": %q}}]}}}`
 
-// hub sends a work for each file to each cluster, and waits for the reports.
+// hub has a work on each cluster.
 type hub struct {
-	works    workclientset.Interface
-	healthy  func() error
-	clusters []*cluster
-	files    []file
-	timeout  time.Duration // without progress
-	print    func(format string, args ...any)
-	changes  chan change
-	sent     []*workv1.ManifestWork // works that are not deleted
+	source *work.Source
+	works  worktyped.ManifestWorksGetter
+	out    *log.Logger
 }
 
-// change is an event of the informer.
-type change struct {
-	work *workv1.ManifestWork
-	gone bool
-}
-
-type key struct{ cluster, name string }
-
-func keyOf(w *workv1.ManifestWork) key { return key{w.Namespace, w.Name} }
-
-// start watches the works until ctx ends.
-func (h *hub) start(ctx context.Context) error {
-	send := func(obj any, gone bool) {
-		if w, ok := obj.(*workv1.ManifestWork); ok {
-			select {
-			case h.changes <- change{w, gone}:
-			case <-ctx.Done():
-			}
-		}
-	}
-	factory := workinformers.NewSharedInformerFactory(h.works, 0)
-	_, err := factory.Work().V1().ManifestWorks().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { send(obj, false) },
-		UpdateFunc: func(_, obj any) { send(obj, false) },
-		DeleteFunc: func(obj any) {
-			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = unknown.Obj
-			}
-			send(obj, true)
-		},
-	})
-	if err != nil {
-		return err
-	}
-	factory.Start(ctx.Done())
-	<-ctx.Done()
-	factory.Shutdown()
-	return nil
-}
-
-// run sends all works, updates one and deletes one.
+// run creates the works, updates them and deletes them.
 func (h *hub) run(ctx context.Context) error {
-	h.print("Sending %s to %s", count(len(h.files), "work"), count(len(h.clusters), "cluster"))
-	reports := map[key]int64{}
-	for _, f := range h.files {
-		for _, c := range h.clusters {
-			w, err := h.works.WorkV1().ManifestWorks(c.name).Create(ctx, newWork(f, c.name), metav1.CreateOptions{})
-			if err != nil {
-				return err
-			}
-			h.print("  sent      %s -> %s: %s", w.Name, c.name, count(len(f.objects), "object"))
-			h.sent = append(h.sent, w)
-			reports[keyOf(w)] = w.Generation
-		}
-	}
-	if err := h.await(ctx, reports); err != nil {
-		return err
-	}
-	// Other files may depend on the first, but not on the last.
-	if err := h.update(ctx, keyOf(h.sent[0]), h.files[0].objects[0]); err != nil {
-		return err
-	}
-	last := slices.IndexFunc(h.sent, func(w *workv1.ManifestWork) bool { return w.Name == h.files[len(h.files)-1].work })
-	h.print("Deleting %s on %s", h.sent[last].Name, h.sent[last].Namespace)
-	w := h.sent[last]
-	h.sent = slices.Delete(h.sent, last, last+1)
-	return h.delete(ctx, w)
-}
-
-// update annotates the first object of a work, and waits for the report.
-func (h *hub) update(ctx context.Context, k key, first *unstructured.Unstructured) error {
-	h.print("Updating %s on %s: an annotation on its %s %q", k.name, k.cluster, first.GetKind(), first.GetName())
-	works := h.works.WorkV1().ManifestWorks(k.cluster)
-	w, err := works.Get(ctx, k.name, metav1.GetOptions{})
-	if err != nil {
-		return err
-	}
-	first = first.DeepCopy()
-	_ = unstructured.SetNestedField(first.Object, time.Now().UTC().Format(time.RFC3339), "metadata", "annotations",
-		updatedAt)
-	w.Spec.Workload.Manifests[0].Raw, _ = first.MarshalJSON()
-	if w, err = works.Update(ctx, w, metav1.UpdateOptions{}); err != nil {
-		return err
-	}
-	return h.await(ctx, map[key]int64{k: w.Generation})
-}
-
-// gone is the awaited generation of a deleted work.
-const gone = -1
-
-// delete deletes works, and waits until their agents have finalized them.
-func (h *hub) delete(ctx context.Context, works ...*workv1.ManifestWork) error {
-	ends := map[key]int64{}
-	for _, w := range works {
-		if err := h.works.WorkV1().ManifestWorks(w.Namespace).Delete(ctx, w.Name, metav1.DeleteOptions{}); err != nil {
+	for _, text := range []string{"hello", "good evening"} {
+		if err := h.apply(ctx, text); err != nil {
 			return err
 		}
-		ends[keyOf(w)] = gone
 	}
-	return h.await(ctx, ends)
+	return h.delete(ctx)
 }
 
-// cleanup deletes the remaining works, the last first. After a failure of the broker, it only
-// returns the reason.
-func (h *hub) cleanup(ctx context.Context) error {
-	if len(h.sent) == 0 {
-		return nil
+// apply creates or updates the works, and waits until the agents have applied them.
+func (h *hub) apply(ctx context.Context, text string) error {
+	for _, cluster := range clusters {
+		h.out.Printf("hub: send work greeting to %s, with text %q", cluster, text)
+		_, err := h.works.ManifestWorks(cluster).Patch(ctx, "greeting", types.ApplyPatchType,
+			fmt.Appendf(nil, greeting, text), metav1.PatchOptions{FieldManager: "quickstart"})
+		if err != nil {
+			return err
+		}
 	}
-	h.print("Removing all works (Ctrl-C again to stop at once)")
-	if err := h.healthy(); err != nil {
+	// All works are created: agents may delete other works of this source.
+	if err := h.source.InventoryComplete(ctx); err != nil {
 		return err
 	}
-	slices.Reverse(h.sent)
-	return h.delete(ctx, h.sent...)
+	return h.await(ctx, "applied", func(w *workv1.ManifestWork, err error) bool { return err == nil && applied(w) })
 }
 
-// await waits until each work is reported as applied in its generation, or gone. It fails after the
-// timeout without progress, with the first of the remaining works.
-func (h *hub) await(ctx context.Context, works map[key]int64) error {
-	begin, problem := time.Now(), error(nil)
-	timeout := time.NewTimer(h.timeout)
-	defer timeout.Stop()
-	for len(works) > 0 {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-timeout.C:
-			return fmt.Errorf("no progress for %v, %s left: %w", h.timeout, count(len(works), "work"),
-				cmp.Or(h.healthy(), problem, errors.New("no report")))
-		case c := <-h.changes:
-			k, applied := keyOf(c.work), meta.FindStatusCondition(c.work.Status.Conditions, workv1.WorkApplied)
-			switch generation, ok := works[k]; {
-			case !ok:
-				continue
-			case generation == gone && c.gone:
-				h.print("  gone      %s <- %s after %v", k.name, k.cluster, since(begin))
-			case generation == gone || applied == nil || applied.ObservedGeneration != generation:
-				continue
-			case applied.Status != metav1.ConditionTrue:
-				problem = fmt.Errorf("work %s on %s is not applied: %s", k.name, k.cluster, applied.Message)
-				continue
-			default:
-				h.print("  reported  %s <- %s after %v", k.name, k.cluster, since(begin))
-			}
-			delete(works, k)
-			timeout.Reset(h.timeout)
+// delete deletes the works, and waits until the agents have deleted their objects.
+func (h *hub) delete(ctx context.Context) error {
+	for _, cluster := range clusters {
+		h.out.Printf("hub: delete work greeting on %s", cluster)
+		if err := h.works.ManifestWorks(cluster).Delete(ctx, "greeting", metav1.DeleteOptions{}); err != nil {
+			return err
 		}
+	}
+	return h.await(ctx, "deleted", func(_ *workv1.ManifestWork, err error) bool { return apierrors.IsNotFound(err) })
+}
+
+// await reads the works until all are done. A controller uses an informer instead.
+func (h *hub) await(ctx context.Context, what string, done func(*workv1.ManifestWork, error) bool) error {
+	for _, cluster := range clusters {
+		err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) {
+			return done(h.works.ManifestWorks(cluster).Get(ctx, "greeting", metav1.GetOptions{})), nil
+		})
+		if err != nil {
+			return fmt.Errorf("work greeting is not %s on %s: %w", what, cluster, context.Cause(ctx))
+		}
+		h.out.Printf("hub: work greeting is %s on %s", what, cluster)
 	}
 	return nil
 }
-
-// objects returns the number of objects on all clusters.
-func (h *hub) objects() (n int) {
-	for _, f := range h.files {
-		n += len(f.objects) * len(h.clusters)
-	}
-	return n
-}
-
-func newWork(f file, cluster string) *workv1.ManifestWork {
-	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: cluster, Name: f.work}}
-	for _, o := range f.objects {
-		raw, _ := json.Marshal(o.Object) // it was decoded from JSON
-		manifest := workv1.Manifest{RawExtension: runtime.RawExtension{Raw: raw}}
-		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests, manifest)
-	}
-	return w
-}
-
-func count(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
-}
-
-func since(begin time.Time) time.Duration { return time.Since(begin).Round(100 * time.Microsecond) }

@@ -1,176 +1,108 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Quickstart shows the SDK with a single command: a hub sends manifests to agents, which apply them
-// to their clusters and report the results. All run in one process, and the broker and the clusters
-// are in memory.
+// Quickstart shows the SDK with a single command. A hub sends a work to each of two clusters, and
+// their agents apply it and report its status. Then the hub updates the works, and deletes them.
 //
 //	go run ./examples/quickstart
 //
-// Use --broker for an MQTT broker, --kubeconfig for real clusters, and --manifests for your own
-// manifests. Function connect uses the SDK. The hub (hub.go) and the agent (agent.go) use its
-// clientsets like any other. A complete agent is examples/agent.
+// All runs in one process, on clusters in memory; with --broker, the works travel over an MQTT
+// broker. See hub.go and agent.go; and for real clusters, TUTORIAL.md and examples/agent.
 package main
 
 import (
+	"cmp"
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"sync"
+	"log"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
-//go:embed manifests
-var shipped embed.FS
+const usage = `Usage: go run ./examples/quickstart [flags]
+
+A hub sends works to two clusters in memory, updates and deletes them; their agents apply them.
+
+  --broker URL  send the works over an MQTT broker: mqtt://, mqtts://, ws:// or wss://
+  --help        show this help
+`
+
+var clusters = []string{"cluster1", "cluster2"}
 
 func main() { command.Main(run) }
 
-// run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[options]{Name: "quickstart", Usage: usage, Parse: parse, Check: check}
-	return p.Run(args, stdout, stderr, func(o options) error {
-		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
-		defer restore()
-		out := &printer{to: stdout}
-		return errors.Join(quickstart(ctx, o, out), out.err)
-	})
+	p := command.Program[[]cloudevents.Transport]{Name: "quickstart", Usage: usage, Parse: parse}
+	return p.Run(args, stdout, stderr, func(t []cloudevents.Transport) error { return quickstart(ctx, t, stdout) })
 }
 
-// printer prints lines from any goroutine, and keeps the first error.
-type printer struct {
-	mu  sync.Mutex
-	to  io.Writer
-	err error
+// parse returns the transports of a command line: one for the hub, and one for each agent.
+func parse(args []string) ([]cloudevents.Transport, error) {
+	flags := command.NewFlags("quickstart")
+	broker := flags.String("broker", "", "")
+	if err := cmp.Or(flags.Parse(args), flags.NotEmpty("broker")); err != nil {
+		return nil, err
+	}
+	return newTransports(*broker)
 }
 
-func (p *printer) print(format string, args ...any) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.to, format+"\n", args...)
-	}
-}
-
-// quickstart runs all steps once.
-func quickstart(ctx context.Context, o options, out *printer) error {
-	folder, _ := fs.Sub(shipped, "manifests")
-	if o.Manifests != "" {
-		folder = os.DirFS(o.Manifests)
-	}
-	files, err := readManifests(folder)
-	if err != nil {
-		return fmt.Errorf("--manifests %s: %w", o.Manifests, err)
-	}
-	clusters, err := openClusters(o)
-	if err != nil {
-		return err
-	}
-	begin := time.Now()
-	// The services outlive ctx, for the cleanup. ctx ends when one fails.
-	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ctx, fail := context.WithCancelCause(ctx)
-	var services sync.WaitGroup
-	defer func() {
-		stop()
-		services.Wait()
-	}()
-	start := func(service func(context.Context) error) {
-		services.Go(func() { fail(service(running)) })
-	}
-	h := &hub{clusters: clusters, files: files, timeout: o.Timeout, print: out.print, changes: make(chan change)}
-	if err = connect(ctx, o, h, start); err == nil {
-		err = h.run(ctx)
-	}
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx) // more precise than the interrupted call
-	}
-	if cleanup := h.cleanup(running); cleanup != nil {
-		err = errors.Join(err, fmt.Errorf("not everything was removed: %w", cleanup))
-	}
-	if err == nil {
-		out.print("\nDone. %s for %s: %s applied and reported, one work updated, one deleted, in %v.",
-			count(len(files), "file"), count(len(clusters), "cluster"), count(h.objects(), "object"), since(begin))
-	}
-	return err
-}
-
-// connect starts a source for the hub and an agent for each cluster, each with its own transport.
-// It waits until they have reached the broker.
-func connect(ctx context.Context, o options, h *hub, start func(func(context.Context) error)) error {
+func newTransports(broker string) (transports []cloudevents.Transport, err error) {
 	bus := memory.New()
-	transport := func() (cloudevents.Transport, error) {
-		if o.Broker == "" {
-			return bus.Transport(), nil
+	for range 1 + len(clusters) {
+		var t cloudevents.Transport = bus.Transport()
+		if broker != "" {
+			if t, err = mqtt.New(mqtt.Options{BrokerURL: broker}); err != nil { // this does not connect
+				return nil, fmt.Errorf("--broker: %w", err)
+			}
 		}
-		return mqtt.New(mqtt.Options{BrokerURL: o.Broker})
+		transports = append(transports, t)
 	}
-	t, err := transport()
+	return transports, nil
+}
+
+// quickstart runs the hub and the agents, until the hub is done or one of them fails.
+func quickstart(ctx context.Context, transports []cloudevents.Transport, stdout io.Writer) error {
+	sourceID, out := "quickstart-"+rand.String(8), log.New(stdout, "", 0)
+	source, err := work.NewSource(transports[0], work.SourceOptions{SourceID: sourceID})
 	if err != nil {
 		return err
 	}
-	// The ID is new for each run, to avoid conflicts with works of other runs.
-	id := "quickstart-" + rand.String(8)
-	source, err := work.NewSource(t, work.SourceOptions{SourceID: id})
-	if err != nil {
-		return err
-	}
-	start(source.Start)
-	if err := reach(ctx, source, o.Timeout); err != nil {
-		return err
-	}
-	// No agent has works of this new source ID. Without this call, each agent would wait for works
-	// that may still be created.
-	if err := source.InventoryComplete(ctx); err != nil {
-		return err
-	}
-	h.works, h.healthy = source.Clientset(), source.Healthy
-	start(h.start)
-	for _, c := range h.clusters {
-		t, err := transport()
+	services := []func(context.Context) error{source.Start}
+	for i, name := range clusters {
+		connection, err := work.NewAgent(transports[1+i], work.AgentOptions{ClusterName: name, Sources: []string{sourceID}})
 		if err != nil {
 			return err
 		}
-		connection, err := work.NewAgent(t, work.AgentOptions{ClusterName: c.name, Sources: []string{id}})
-		if err != nil {
-			return err
-		}
-		start(connection.Start)
-		a := &agent{cluster: c, works: connection.Clientset(), print: h.print}
-		start(a.start)
-		if err := reach(ctx, connection, o.Timeout); err != nil {
-			return err
-		}
+		works := connection.Clientset().WorkV1().ManifestWorks(name)
+		a := &agent{name: name, works: works, cluster: fake.NewSimpleDynamicClient(runtime.NewScheme()), out: out}
+		services = append(services, connection.Start, a.run)
 	}
-	return nil
-}
 
-// connection is a source or an agent.
-type connection interface {
-	Ready() <-chan struct{}
-	Healthy() error
-}
-
-// reach waits for the first connection.
-func reach(ctx context.Context, c connection, timeout time.Duration) error {
-	select {
-	case <-c.Ready():
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-time.After(timeout):
-		return fmt.Errorf("broker not reached for %v: %w", timeout, c.Healthy())
+	ctx, stop := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("not done after 30 s"))
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	for _, service := range services {
+		group.Go(func() error { return service(ctx) })
 	}
+	group.Go(func() error {
+		defer stop()
+		return (&hub{source: source, works: source.Clientset().WorkV1(), out: out}).run(ctx)
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(stdout, "Done: all works and their objects are deleted.")
+	return err
 }

@@ -4,6 +4,7 @@
 package e2e_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,10 @@ import (
 	"sync"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
@@ -105,4 +110,49 @@ func TestAppliedWorkExample(t *testing.T) {
 			t.Errorf("%s is there", manifest)
 		}
 	}
+}
+
+// managed is a cluster that an example program works on.
+type managed struct {
+	t     *testing.T
+	admin dynamic.Interface
+}
+
+// get returns the live object of a manifest, or nil if it does not exist.
+func (m *managed) get(manifest string) *unstructured.Unstructured {
+	m.t.Helper()
+	obj := m.object(manifest)
+	live, err := m.client(obj).Get(context.Background(), obj.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return live
+}
+
+func (m *managed) object(manifest string) *unstructured.Unstructured {
+	m.t.Helper()
+	obj := &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON([]byte(manifest)); err != nil {
+		m.t.Fatal(err)
+	}
+	return obj
+}
+
+func (m *managed) client(obj *unstructured.Unstructured) dynamic.ResourceInterface {
+	gvr, _ := meta.UnsafeGuessKindToResource(obj.GroupVersionKind()) // the plurals of these kinds are regular
+	if ns := obj.GetNamespace(); ns != "" {
+		return m.admin.Resource(gvr).Namespace(ns)
+	}
+	return m.admin.Resource(gvr)
+}
+
+func configMapText(name, value string) string {
+	return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"default"},"data":{"value":%q}}`, name, value)
+}
+
+func clusterRoleText(name string) string {
+	return fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRole","metadata":{"name":%q},"rules":[{"apiGroups":[""],"resources":["pods"],"verbs":["get"]}]}`, name)
 }

@@ -202,7 +202,7 @@ func TestExampleOnEtcd(t *testing.T) {
 	}
 	addr, kill := serve()
 	call("created with 1 apps on 1 clusters", "create", "--server", addr, "--cluster", "fake+cluster1", "shop",
-		"../../../examples/quickstart/manifests")
+		"../../../examples/rsync/manifests/v1/web")
 	call("shop: Instantiated", "instantiate", "--server", addr, "shop")
 	kill()
 	addr, kill = serve()
