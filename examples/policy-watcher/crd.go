@@ -9,12 +9,11 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
@@ -30,41 +29,31 @@ func newPolicy() *unstructured.Unstructured {
 	return u
 }
 
-// installCRD creates or updates the CRD of policies, and waits until it is established. The time
-// limit is 30 s.
+// installCRD creates or updates the CRD of policies, and waits until the API server serves them. The
+// time limit is 30 s.
 func installCRD(ctx context.Context, config *rest.Config) error {
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	want := &unstructured.Unstructured{}
+	want, policies := &unstructured.Unstructured{}, &unstructured.UnstructuredList{}
 	if err := yaml.Unmarshal(crd, &want.Object); err != nil {
 		return err
 	}
-	crds := client.Resource(schema.GroupVersionResource{
-		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	})
-	options := metav1.ApplyOptions{FieldManager: "policy-watcher", Force: true}
-	if _, err := crds.Apply(ctx, want.GetName(), want, options); err != nil {
+	c, err := client.New(config, client.Options{})
+	if err != nil {
 		return err
 	}
+	err = c.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner("policy-watcher"),
+		client.ForceOwnership)
+	if err != nil {
+		return err
+	}
+	policies.SetGroupVersionKind(kind)
+	var problem error
 	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, 30*time.Second, true,
 		func(ctx context.Context) (bool, error) {
-			got, err := crds.Get(ctx, want.GetName(), metav1.GetOptions{})
-			return err == nil && established(got), err
+			problem = c.List(ctx, policies)
+			return problem == nil, nil
 		})
 	if err != nil {
-		return fmt.Errorf("%s is not established: %w", want.GetName(), err)
+		return fmt.Errorf("%s is not served: %w: %w", want.GetName(), err, problem)
 	}
 	return nil
-}
-
-func established(crd *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
-	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == "Established" && c["status"] == "True" {
-			return true
-		}
-	}
-	return false
 }

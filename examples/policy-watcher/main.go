@@ -32,15 +32,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -48,6 +49,38 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/source"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
+
+// usage is the text of --help.
+const usage = `Usage: go run ./examples/policy-watcher [flags]
+
+Renders the templates of policies, and renders them again when a Secret or ConfigMap that a template
+refers to is created, changed or deleted. Installs the CRD of policies.
+
+  --kubeconfig FILE  the kubeconfig of the cluster (default: the environment variable KUBECONFIG,
+                     the pod's configuration, or ~/.kube/config)
+  --metrics ADDRESS  serve /metrics at this address; 0 turns it off (default :8080)
+  --help             show this help
+
+Exit status: 0 after an interrupt, 1 after a failure, 2 for a wrong command line.
+`
+
+// options are the options of the command line.
+type options struct{ Kubeconfig, Metrics string }
+
+// parse reads arguments, without the program's name.
+func parse(args []string) (options, error) {
+	var o options
+	flags := command.NewFlags("policy-watcher")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
+	flags.StringVar(&o.Metrics, "metrics", ":8080", "")
+	if err := cmp.Or(flags.Parse(args), flags.NotEmpty("kubeconfig")); err != nil {
+		return options{}, err
+	}
+	if _, _, err := net.SplitHostPort(o.Metrics); err != nil && o.Metrics != "0" {
+		return options{}, fmt.Errorf("--metrics must be a host:port, or 0: %w", err)
+	}
+	return o, nil
+}
 
 func main() { command.Main(run) }
 
@@ -94,11 +127,7 @@ func policyWatcher(ctx context.Context, o options, stdout io.Writer) error {
 	if err := builder.Complete(r); err != nil {
 		return err
 	}
-	started := manager.RunnableFunc(func(context.Context) error {
-		_, err := fmt.Fprintf(stdout, "Rendering policies on %s; Ctrl-C stops.\n", config.Host)
-		return err
-	})
-	if err := m.Add(started); err != nil {
+	if _, err := fmt.Fprintf(stdout, "Rendering policies on %s; Ctrl-C stops.\n", config.Host); err != nil {
 		return err
 	}
 	return m.Start(ctx)
