@@ -4,17 +4,16 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
+	"net/http/httptest"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
@@ -22,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
 // explain explains each object of a YAML file, with customizations of other files. It returns an error
@@ -35,11 +35,16 @@ func explain(ctx context.Context, path string, customized []string, out io.Write
 	if err != nil {
 		return err
 	}
-	webhooks, stop, err := startWebhook()
+	server := httptest.NewTLSServer(interpreter.NewHandler(workloadHandler(), interpreter.HandlerOptions{}))
+	defer server.Close()
+	webhooks, err := caller.New(caller.Options{AllowedHosts: []string{"127.0.0.1"}})
 	if err != nil {
 		return err
 	}
-	defer stop()
+	defer webhooks.Close()
+	if err := webhooks.SetConfigurations(configurations(server)); err != nil {
+		return err
+	}
 	e := &explainer{out: out}
 	e.chain = caller.Chain( // the default of kinds is last
 		named{own, "customization", e}, named{webhooks, "webhook", e},
@@ -57,15 +62,33 @@ func explain(ctx context.Context, path string, customized []string, out io.Write
 	return nil
 }
 
+// configurations returns the configuration of the webhook for Workloads.
+func configurations(server *httptest.Server) caller.Configurations {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	webhook := v1alpha1.ResourceInterpreterWebhook{
+		Name:         "workload.example.io",
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &server.URL, CABundle: ca},
+		Rules: []v1alpha1.KindRuleWithOperations{{
+			Operations: []v1alpha1.InterpreterOperation{v1alpha1.InterpreterOperationAll},
+			KindRule: v1alpha1.KindRule{
+				APIGroups: []string{"workload.example.io"}, APIVersions: []string{"v1alpha1"}, Kinds: []string{"Workload"},
+			},
+		}},
+		InterpreterContextVersions: []string{v1alpha1.Version},
+	}
+	return caller.Configurations{Interpreting: []v1alpha1.ResourceInterpreterWebhookConfiguration{
+		{Webhooks: []v1alpha1.ResourceInterpreterWebhook{webhook}},
+	}}
+}
+
 // explainer prints answers.
 type explainer struct {
 	out    io.Writer
 	chain  *caller.Chained
-	source string // the last interpreter that answered
-	failed bool
+	source string // the last interpreter that was called
 }
 
-// named is an interpreter of the chain that records its answers.
+// named is an interpreter of the chain that records its calls.
 type named struct {
 	interpreter.Interpreter
 	name string
@@ -73,75 +96,42 @@ type named struct {
 }
 
 func (n named) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {
-	answer, err := n.Interpreter.Interpret(ctx, q)
-	if err == nil {
-		n.e.source = n.name
-	}
-	return answer, err
-}
-
-// line prints an answer or an error.
-func (e *explainer) line(name, text string, err error) {
-	switch {
-	case errors.Is(err, interpreter.ErrNotInterpreted):
-		text = "-"
-	case err != nil:
-		text, e.failed = "error: "+err.Error(), true
-	default:
-		text += " (" + e.source + ")"
-	}
-	fmt.Fprintf(e.out, "  %-13s %s\n", name, text)
+	n.e.source = n.name
+	return n.Interpreter.Interpret(ctx, q)
 }
 
 // explain prints each answer about an object. It reports whether there was no error.
 func (e *explainer) explain(ctx context.Context, object *unstructured.Unstructured) bool {
-	e.failed = false
 	fmt.Fprintf(e.out, "%s %s\n", object.GetKind(), strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/"))
-	replicas, requirements, err := e.chain.Replicas(ctx, object)
-	text := fmt.Sprint(replicas)
-	if requirements != nil {
-		text += requests(requirements.ResourceRequest)
-	}
-	e.line("replicas", text, err)
-	components, err := e.chain.Components(ctx, object)
-	if err != nil && !errors.Is(err, interpreter.ErrNotInterpreted) {
-		e.line("component", "", err)
-	}
-	for _, c := range components {
-		text := fmt.Sprintf("%s %d", c.Name, c.Replicas)
-		if c.ReplicaRequirements != nil {
-			text += requests(c.ReplicaRequirements.ResourceRequest)
+	ok := true
+	for _, q := range questions {
+		answer, err := e.chain.Interpret(ctx, interpreter.Query{Operation: q.operation, Object: object})
+		text, _ := json.Marshal(q.value(answer)) // it was in JSON
+		switch {
+		case errors.Is(err, interpreter.ErrNotInterpreted):
+			text = []byte("-")
+		case err != nil:
+			text, ok = []byte("error: "+err.Error()), false
+		default:
+			text = fmt.Appendf(text, " (%s)", e.source)
 		}
-		e.line("component", text, nil)
+		fmt.Fprintf(e.out, "  %-13s %s\n", q.name, text)
 	}
-	healthy, err := e.chain.Health(ctx, object)
-	e.line("healthy", fmt.Sprint(healthy), err)
-	status, err := e.chain.Status(ctx, object)
-	if err == nil {
-		var compact bytes.Buffer
-		err = json.Compact(&compact, status.Raw)
-		text = compact.String()
-	}
-	e.line("status", text, err)
-	dependencies, err := e.chain.Dependencies(ctx, object)
-	if err != nil || len(dependencies) == 0 {
-		e.line("dependency", "none", err)
-	}
-	for _, d := range dependencies {
-		e.line("dependency", d.Kind+" "+d.Name, nil)
-	}
-	return !e.failed
+	return ok
 }
 
-// requests returns the text of the requests of each replica.
-func requests(list corev1.ResourceList) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		quantity := list[name]
-		parts = append(parts, fmt.Sprintf("%s=%s", name, quantity.String()))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return ", each " + strings.Join(parts, " ")
+type answer = interpreter.Answer
+
+// questions are asked about each object.
+var questions = []struct {
+	name      string
+	operation interpreter.Operation
+	value     func(answer) any
+}{
+	{"replicas", v1alpha1.InterpreterOperationInterpretReplica, func(a answer) any { return a.Replicas }},
+	{"requirements", v1alpha1.InterpreterOperationInterpretReplica, func(a answer) any { return a.Requirements }},
+	{"components", v1alpha1.InterpreterOperationInterpretComponent, func(a answer) any { return a.Components }},
+	{"healthy", v1alpha1.InterpreterOperationInterpretHealth, func(a answer) any { return a.Healthy }},
+	{"status", v1alpha1.InterpreterOperationInterpretStatus, func(a answer) any { return a.Status }},
+	{"dependencies", v1alpha1.InterpreterOperationInterpretDependency, func(a answer) any { return a.Dependencies }},
 }

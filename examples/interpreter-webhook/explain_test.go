@@ -16,23 +16,27 @@ import (
 func TestExplainCustomized(t *testing.T) {
 	const certificate = `Certificate prod/shop
   replicas      -
+  requirements  -
+  components    -
   healthy       false (customization)
   status        {"conditions":[{"reason":"Issuing","status":"False","type":"Ready"}]} (kinds)
-  dependency    Secret shop-tls (customization)
+  dependencies  [{"apiVersion":"v1","kind":"Secret","namespace":"prod","name":"shop-tls"}] (customization)
 `
 	const machine = `Machine prod/press
   replicas      2 (customization)
-  component     press 2 (customization)
-  component     belt 1 (customization)
+  requirements  null (customization)
+  components    [{"name":"press","replicas":2},{"name":"belt","replicas":1}] (customization)
   healthy       true (customization)
   status        {"running":2} (kinds)
-  dependency    -
+  dependencies  -
 `
 	const unknown = `Machine prod/press
   replicas      -
+  requirements  -
+  components    -
   healthy       -
   status        {"running":2} (kinds)
-  dependency    -
+  dependencies  -
 `
 	const folder = "testdata/customizations"
 	for _, test := range []struct {
@@ -48,7 +52,7 @@ func TestExplainCustomized(t *testing.T) {
 			args = append(args, "--customizations", path)
 		}
 		var out bytes.Buffer
-		if err := run(t.Context(), append(args, "testdata/customized.yaml"), &out); err != nil ||
+		if err := try(t.Context(), append(args, "testdata/customized.yaml"), &out); err != nil ||
 			out.String() != test.want {
 			t.Errorf("%q: %v\n%s\nwant\n%s", test.paths, err, &out, test.want)
 		}
@@ -59,24 +63,30 @@ func TestExplainCustomized(t *testing.T) {
 // default reads the conditions of other kinds.
 func TestExplainKinds(t *testing.T) {
 	const want = `Rollout prod/web
-  replicas      2, each cpu=100m (kinds)
+  replicas      2 (kinds)
+  requirements  {"resourceRequest":{"cpu":"100m"},"namespace":"prod"} (kinds)
+  components    -
   healthy       false (kinds)
   status        {"generation":3,"observedGeneration":"3","phase":"Paused"} (kinds)
-  dependency    ConfigMap settings (kinds)
-  dependency    Service web-stable (kinds)
+  dependencies  [{"apiVersion":"v1","kind":"ConfigMap","namespace":"prod","name":"settings"},` +
+		`{"apiVersion":"v1","kind":"Service","namespace":"prod","name":"web-stable"}] (kinds)
 HelmRepository prod/charts
   replicas      -
+  requirements  -
+  components    -
   healthy       true (kinds)
   status        {"conditions":[{"status":"True","type":"Ready"}]} (kinds)
-  dependency    -
+  dependencies  -
 Deployment prod/api
   replicas      1 (native)
+  requirements  {"namespace":"prod"} (native)
+  components    -
   healthy       false (native)
   status        {} (native)
-  dependency    none (native)
+  dependencies  [] (native)
 `
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"explain", "testdata/kinds.yaml"}, &out); err != nil || out.String() != want {
+	if err := try(t.Context(), []string{"explain", "testdata/kinds.yaml"}, &out); err != nil || out.String() != want {
 		t.Errorf("%v\n%s\nwant\n%s", err, &out, want)
 	}
 }
@@ -99,7 +109,7 @@ func TestExplainBadCustomization(t *testing.T) {
 		if err := os.WriteFile(file, []byte(test.content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := run(t.Context(), []string{"explain", "--customizations", test.path, "testdata/customized.yaml"}, nil)
+		err := try(t.Context(), []string{"explain", "--customizations", test.path, "testdata/customized.yaml"}, nil)
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %q", test.reason, err, test.want)
 		}

@@ -26,7 +26,7 @@ items:
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"explain", file}, &out); err != nil {
+	if err := try(t.Context(), []string{"explain", file}, &out); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Service prod/a\n", `{"large":9007199254740993}`, "Secret prod/b\n"} {
@@ -37,7 +37,7 @@ items:
 	if err := os.WriteFile(file, []byte("data: aHVudGVyMg==\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := run(t.Context(), []string{"explain", file}, &out); err == nil ||
+	if err := try(t.Context(), []string{"explain", file}, &out); err == nil ||
 		err.Error() != file+", document 1: the document has no kind or no apiVersion" {
 		t.Errorf("got %v", err)
 	}

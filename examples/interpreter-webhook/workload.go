@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/native"
@@ -20,15 +21,12 @@ type Workload struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	Spec   Spec   `json:"spec"`
+	Spec struct {
+		Replicas *int32                 `json:"replicas,omitempty"`
+		Paused   bool                   `json:"paused,omitempty"`
+		Template corev1.PodTemplateSpec `json:"template"`
+	} `json:"spec"`
 	Status Status `json:"status,omitempty"`
-}
-
-// Spec is the desired state of a Workload.
-type Spec struct {
-	Replicas *int32                 `json:"replicas,omitempty"`
-	Paused   bool                   `json:"paused,omitempty"`
-	Template corev1.PodTemplateSpec `json:"template"`
 }
 
 // Status is the observed state of a Workload.
@@ -40,7 +38,7 @@ type Status struct {
 func workloadHandler() interpreter.HandlerFor[*Workload] {
 	return interpreter.HandlerFor[*Workload]{
 		Replica: func(_ context.Context, w *Workload) (int32, *interpreter.ReplicaRequirements, error) {
-			return w.replicas(), native.Requirements(&w.Spec.Template.Spec, w.Namespace), nil
+			return ptr.Deref(w.Spec.Replicas, 1), native.Requirements(&w.Spec.Template.Spec, w.Namespace), nil
 		},
 		Revise: func(_ context.Context, w *Workload, replicas int32) error {
 			w.Spec.Replicas = &replicas
@@ -51,37 +49,25 @@ func workloadHandler() interpreter.HandlerFor[*Workload] {
 			return nil
 		},
 		Aggregate: func(_ context.Context, w *Workload, items []interpreter.AggregatedStatusItem) error {
-			return w.aggregate(items)
+			w.Status.ReadyReplicas = 0 // the sum of all clusters
+			for _, item := range items {
+				if item.Status == nil {
+					continue
+				}
+				var s Status
+				if err := json.Unmarshal(item.Status.Raw, &s); err != nil {
+					return fmt.Errorf("the status on %s: %w", item.ClusterName, err)
+				}
+				w.Status.ReadyReplicas += s.ReadyReplicas
+			}
+			return nil
 		},
 		Dependencies: func(_ context.Context, w *Workload) ([]interpreter.DependentObjectReference, error) {
 			return native.Dependencies(&w.Spec.Template.Spec, w.Namespace), nil
 		},
 		Status: func(_ context.Context, w *Workload) (any, error) { return w.Status, nil },
 		Health: func(_ context.Context, w *Workload) (bool, error) {
-			return w.Status.ReadyReplicas >= w.replicas(), nil
+			return w.Status.ReadyReplicas >= ptr.Deref(w.Spec.Replicas, 1), nil
 		},
 	}
-}
-
-func (w *Workload) replicas() int32 {
-	if w.Spec.Replicas == nil {
-		return 1
-	}
-	return *w.Spec.Replicas
-}
-
-// aggregate adds up the statuses of clusters.
-func (w *Workload) aggregate(items []interpreter.AggregatedStatusItem) error {
-	w.Status.ReadyReplicas = 0
-	for _, item := range items {
-		if item.Status == nil {
-			continue
-		}
-		var s Status
-		if err := json.Unmarshal(item.Status.Raw, &s); err != nil {
-			return fmt.Errorf("the status on %s: %w", item.ClusterName, err)
-		}
-		w.Status.ReadyReplicas += s.ReadyReplicas
-	}
-	return nil
 }
