@@ -24,15 +24,8 @@ func NewFlags(program string) Flags {
 	return Flags{f}
 }
 
-// mistakes are the errors of package flag, with the name, or with the value, the name and the problem.
-var mistakes = []struct {
-	pattern *regexp.Regexp
-	text    string
-}{
-	{regexp.MustCompile(`^flag provided but not defined: -(.*)$`), "unknown flag %[1]s"},
-	{regexp.MustCompile(`^flag needs an argument: -(.*)$`), "%[1]s needs a value"},
-	{regexp.MustCompile(`(?s)^invalid (?:boolean )?value (".*") for (?:flag )?-([^:]*): (.*)$`), "%[2]s: %[1]s: %[3]s"},
-}
+// invalidValue is the form of package flag's error for a value.
+var invalidValue = regexp.MustCompile(`(?s)^invalid (?:boolean )?value (".*") for (?:flag )?-([^:]*): (.*)$`)
 
 // ParseFlags reads arguments that begin with flags. Errors have the form of all errors of the examples:
 // the flag with two dashes, its value, and the problem.
@@ -41,23 +34,21 @@ func (f Flags) ParseFlags(args []string) error {
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return err
 	}
-	for _, m := range mistakes {
-		found := m.pattern.FindStringSubmatch(err.Error())
-		if found == nil {
-			continue
-		}
-		var parts []any
-		for _, part := range found[1:] {
-			parts = append(parts, strings.TrimPrefix(part, found[1]+": "))
-		}
-		name := min(len(parts)-1, 1)
-		if found[len(found)-1] == "parse error" {
-			parts[2] = "must be " + f.typeOf(found[2])
-		}
-		parts[name] = dashed(found[1+name])
-		return fmt.Errorf(m.text, parts...)
+	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
+		return fmt.Errorf("unknown flag %s", dashed(name))
 	}
-	return err
+	if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
+		return fmt.Errorf("%s needs a value", dashed(name))
+	}
+	found := invalidValue.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	value, name, problem := found[1], found[2], strings.TrimPrefix(found[3], found[1]+": ")
+	if problem == "parse error" {
+		problem = "must be " + f.typeOf(name)
+	}
+	return fmt.Errorf("%s: %s: %s", dashed(name), value, problem)
 }
 
 // typeOf describes the values of a flag.

@@ -22,9 +22,6 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/lua"
 )
 
-// Flag is the name of the flag for the paths.
-const Flag = "--customizations"
-
 // Interpreter interprets the kinds of customizations. It tries those in CEL first.
 type Interpreter struct {
 	*caller.Chained
@@ -47,12 +44,13 @@ func Open(paths ...string) (*Interpreter, error) {
 			if err != nil {
 				return nil, mistake(file, err)
 			}
-			switch ofKarmada, err := isKarmadas(file); {
-			case err != nil:
+			ofKarmada, err := isKarmadas(file, text)
+			if err != nil {
 				return nil, mistake(file, err)
-			case ofKarmada:
+			}
+			if ofKarmada {
 				inLua = append(inLua, lua.File{Name: file, Text: text})
-			default:
+			} else {
 				inCEL = append(inCEL, customization.File{Name: file, Text: text})
 			}
 		}
@@ -90,7 +88,7 @@ func mistake(path string, err error) error {
 	if errors.As(err, &inner) {
 		err = inner.Err
 	}
-	return fmt.Errorf("%s %s: %w", Flag, path, err)
+	return fmt.Errorf("--customizations %s: %w", path, err)
 }
 
 // filesOf returns a file, or the files of a folder in the order of their names.
@@ -116,9 +114,9 @@ func filesOf(path string) ([]string, error) {
 
 // isKarmadas reports whether a file has customizations in Lua. For invalid YAML it returns false:
 // the loader for CEL reports the line.
-func isKarmadas(file string) (bool, error) {
-	objects, err := ReadObjects(file)
-	if errors.Is(err, ErrNoObjects) {
+func isKarmadas(file string, text []byte) (bool, error) {
+	objects, err := decode(file, text)
+	if errors.Is(err, errNoObjects) {
 		return false, errors.New("the file has no customizations")
 	}
 	inLua, inCEL := false, false

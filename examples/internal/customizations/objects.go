@@ -14,8 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
-// ErrNoObjects is wrapped by the error for a file without objects.
-var ErrNoObjects = errors.New("has no objects")
+// errNoObjects is wrapped by the error for a file without objects.
+var errNoObjects = errors.New("has no objects")
 
 // ReadObjects returns the objects of a file: those of its YAML documents, and of lists in them.
 func ReadObjects(path string) ([]*unstructured.Unstructured, error) {
@@ -23,6 +23,10 @@ func ReadObjects(path string) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
+	return decode(path, content)
+}
+
+func decode(path string, content []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	n := 0
 	for document, err := range yamldoc.Split(content) {
@@ -35,7 +39,7 @@ func ReadObjects(path string) ([]*unstructured.Unstructured, error) {
 		}
 	}
 	if len(objects) == 0 {
-		return nil, fmt.Errorf("%s %w", path, ErrNoObjects)
+		return nil, fmt.Errorf("%s %w", path, errNoObjects)
 	}
 	return objects, nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -31,18 +32,23 @@ func Notices(ctx context.Context) context.Context {
 
 // notices is a [logr.LogSink] that writes lines for users.
 type notices struct {
-	lines *distinct
-	with  []any // key-value pairs of the logger
+	line func(text string)
+	with []any // key-value pairs of the logger
 }
 
-// distinct writes lines, except for a line that repeats the previous one.
-type distinct struct {
-	mu   sync.Mutex
-	w    io.Writer
-	last string
+// newNotices returns a sink that omits a line that repeats the previous one.
+func newNotices(w io.Writer) *notices {
+	var mu sync.Mutex
+	var last string
+	return &notices{line: func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text != last {
+			last = text
+			_, _ = fmt.Fprintln(w, text) // errors are ignored, as in a log
+		}
+	}}
 }
-
-func newNotices(w io.Writer) *notices { return &notices{lines: &distinct{w: w}} }
 
 // Init implements [logr.LogSink].
 func (n *notices) Init(logr.RuntimeInfo) {}
@@ -63,7 +69,7 @@ func (n *notices) Error(err error, message string, pairs ...any) {
 
 // WithValues implements [logr.LogSink].
 func (n *notices) WithValues(pairs ...any) logr.LogSink {
-	return &notices{lines: n.lines, with: append(n.with[:len(n.with):len(n.with)], pairs...)}
+	return &notices{line: n.line, with: slices.Concat(n.with, pairs)}
 }
 
 // WithName implements [logr.LogSink].
@@ -71,15 +77,16 @@ func (n *notices) WithName(string) logr.LogSink { return n }
 
 // write writes the message, with the key-value pairs in brackets.
 func (n *notices) write(message string, pairs []any) {
-	pairs = append(n.with[:len(n.with):len(n.with)], pairs...)
 	var details []string
-	for i := 0; i+1 < len(pairs); i += 2 {
-		details = append(details, fmt.Sprintf("%v: %v", pairs[i], pairs[i+1]))
+	for pair := range slices.Chunk(slices.Concat(n.with, pairs), 2) {
+		if len(pair) == 2 {
+			details = append(details, fmt.Sprintf("%v: %v", pair[0], pair[1]))
+		}
 	}
 	if len(details) > 0 {
 		message += " (" + strings.Join(details, ", ") + ")"
 	}
-	n.lines.write(strings.Map(printable, message))
+	n.line(strings.Map(printable, message))
 }
 
 // printable replaces control characters, since other programs choose values such as topics.
@@ -88,13 +95,4 @@ func printable(r rune) rune {
 		return ' '
 	}
 	return r
-}
-
-func (d *distinct) write(line string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if line != d.last {
-		d.last = line
-		_, _ = fmt.Fprintln(d.w, line) // errors are ignored, as in a log
-	}
 }

@@ -50,33 +50,39 @@ func Refuses[O any](t *testing.T, parse func([]string) (O, error), lines map[str
 	}
 }
 
-// line is a command line with the expected exit status and error.
-type line struct {
-	reason string
-	args   []string
-	status int
-	want   string
-}
+// runner is the function that runs a program, and returns its exit status.
+type runner = func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
 // NeedsCluster checks the errors of a program that needs a cluster: without a kubeconfig, and if no
 // server listens at the address. The error must start with the name of the program, and be on
 // standard error only. For the address, it must contain what, the failed action.
-func NeedsCluster(
-	t *testing.T, program, what string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int,
-) {
+func NeedsCluster(t *testing.T, program, what string, run runner) {
 	t.Helper()
+	NeedsKubeconfig(t, program, run)
 	closed := Kubeconfig(t, "https://127.0.0.1:1")
-	needs(t, program, run, line{"a closed port", []string{"--kubeconfig", closed}, command.Failed, what +
-		" on https://127.0.0.1:1: "})
+	fails(t, program, run, []string{"--kubeconfig", closed}, command.Failed, what+" on https://127.0.0.1:1: ")
 }
 
 // NeedsKubeconfig is [NeedsCluster] for a program that waits for the cluster if no server listens
 // at the address.
-func NeedsKubeconfig(
-	t *testing.T, program string, run func(ctx context.Context, args []string, stdout, stderr io.Writer) int,
-) {
+func NeedsKubeconfig(t *testing.T, program string, run runner) {
 	t.Helper()
-	needs(t, program, run)
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", t.TempDir())
+	fails(t, program, run, []string{"--now"}, command.Misuse, "-now\nRun with --help")
+	fails(t, program, run, nil, command.Failed, "no kubeconfig found: set --kubeconfig")
+}
+
+// fails checks the exit status and the error of a command line.
+func fails(t *testing.T, program string, run runner, args []string, status int, want string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	if got := run(t.Context(), args, &stdout, &stderr); got != status {
+		t.Errorf("%q: exit status %d, want %d", args, got, status)
+	}
+	if got := stderr.String(); !strings.HasPrefix(got, program+": ") || !strings.Contains(got, want) || stdout.Len() > 0 {
+		t.Errorf("%q: %q, %q; want %q", args, stdout.String(), got, want)
+	}
 }
 
 // Kubeconfig writes a kubeconfig for an API server, and returns the name of the file.
@@ -90,27 +96,4 @@ func Kubeconfig(t *testing.T, server string) string {
 		t.Fatal(err)
 	}
 	return file
-}
-
-func needs(t *testing.T, program string, run func(
-	ctx context.Context, args []string, stdout, stderr io.Writer,
-) int, more ...line) {
-	t.Helper()
-	t.Setenv("KUBECONFIG", "")
-	t.Setenv("HOME", t.TempDir())
-	for _, tt := range append([]line{
-		{"an unknown flag", []string{"--now"}, command.Misuse, "-now\nRun with --help"},
-		{"no kubeconfig", nil, command.Failed, "no kubeconfig found: set --kubeconfig"},
-	}, more...) {
-		t.Run(tt.reason, func(t *testing.T) {
-			var stdout, stderr strings.Builder
-			if status := run(t.Context(), tt.args, &stdout, &stderr); status != tt.status {
-				t.Errorf("exit status %d, want %d", status, tt.status)
-			}
-			if got := stderr.String(); !strings.HasPrefix(got, program+": ") || !strings.Contains(got, tt.want) ||
-				stdout.Len() > 0 {
-				t.Errorf("%q, %q; want %q", stdout.String(), got, tt.want)
-			}
-		})
-	}
 }
