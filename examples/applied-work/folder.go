@@ -4,24 +4,50 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"path"
+	"reflect"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
+// follow applies a folder at the start and after each change.
+func (e *example) follow(ctx context.Context, files fs.FS) {
+	var last any // the objects of the last apply
+	for ctx.Err() == nil {
+		if objects, err := readManifests(files); !reflect.DeepEqual(last, objects) {
+			last = objects
+			if err := e.apply(ctx, objects, err); err != nil && ctx.Err() == nil {
+				_, _ = fmt.Fprintln(e.stdout, err)
+			}
+		}
+		_ = wait.Sleep(ctx, clock.RealClock{}, time.Second)
+	}
+}
+
 // readManifests returns the objects of all .yaml, .yml and .json files, in the order of their names. An
 // element is nil if it cannot be read or decoded. The error describes these elements.
-func readManifests(files fs.FS) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
+func readManifests(files fs.FS) (objects []*unstructured.Unstructured, err error) {
 	var errs []error
-	err := eachManifest(files, func(name string, content []byte) {
+	failed := func(err error) { objects, errs = append(objects, nil), append(errs, err) }
+	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name)) {
+			return err
+		}
+		content, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
 		n := 0
 		for document, err := range yamldoc.Split(content) {
 			n++
@@ -30,19 +56,19 @@ func readManifests(files fs.FS) ([]*unstructured.Unstructured, error) {
 				err = decode(document, &obj.Object)
 			}
 			if err != nil {
-				objects = append(objects, nil)
-				errs = append(errs, fmt.Errorf("%s, document %d: %w", name, n, err))
-				return
+				failed(fmt.Errorf("%s, document %d: %w", name, n, err))
+				return nil
 			}
 			if len(obj.Object) > 0 {
 				objects = append(objects, obj)
 			}
 		}
+		return nil
 	})
 	if err != nil {
-		objects = append(objects, nil) // for the files that were not read
+		failed(err) // for the files that were not read
 	}
-	return objects, errors.Join(append(errs, err)...)
+	return objects, errors.Join(errs...)
 }
 
 func decode(document yamldoc.Document, into *map[string]any) error {
@@ -51,29 +77,4 @@ func decode(document yamldoc.Document, into *map[string]any) error {
 		return err
 	}
 	return utiljson.Unmarshal(text, into)
-}
-
-// fingerprint returns a hash of the manifest files, which changes with their names and contents.
-func fingerprint(files fs.FS) string {
-	h := fnv.New64a()
-	err := eachManifest(files,
-		func(name string, content []byte) { fmt.Fprintf(h, "%s %d ", name, len(content)); h.Write(content) })
-	return fmt.Sprint(h.Sum64(), err)
-}
-
-func eachManifest(files fs.FS, visit func(name string, content []byte)) error {
-	return fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		switch path.Ext(name) {
-		case ".yaml", ".yml", ".json":
-			content, err := fs.ReadFile(files, name)
-			if err != nil {
-				return err
-			}
-			visit(name, content)
-		}
-		return nil
-	})
 }

@@ -17,18 +17,16 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
-	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 //go:embed manifests
@@ -94,31 +92,19 @@ func setUp(ctx context.Context, file string, stdout io.Writer) (*example, error)
 func (e *example) twoVersions(ctx context.Context) error {
 	for _, version := range []string{"manifests/v1", "manifests/v2"} {
 		files, err := fs.Sub(manifests, version)
-		if err == nil {
-			err = e.apply(ctx, files)
-		}
 		if err != nil {
+			return err
+		}
+		objects, err := readManifests(files)
+		if err := e.apply(ctx, objects, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// follow applies a folder after each change.
-func (e *example) follow(ctx context.Context, files fs.FS) {
-	for last := ""; ctx.Err() == nil; {
-		if now := fingerprint(files); now != last {
-			last = now
-			if err := e.apply(ctx, files); err != nil && ctx.Err() == nil {
-				_, _ = fmt.Fprintln(e.stdout, err)
-			}
-		}
-		_ = wait.Sleep(ctx, clock.RealClock{}, time.Second)
-	}
-}
-
-func (e *example) apply(ctx context.Context, files fs.FS) error {
-	objects, readErr := readManifests(files) // nil if a manifest cannot be decoded: then nothing is pruned for it
+// apply applies the objects of manifests that were read with readErr. A nil object prevents pruning.
+func (e *example) apply(ctx context.Context, objects []*unstructured.Unstructured, readErr error) error {
 	applied, applyErr := e.applier.Apply(ctx, e.work, objects, appliedwork.ApplyOptions{})
 	pruned, pruneErr := e.pruner.Prune(ctx, e.work, objects, appliedwork.PruneOptions{})
 	_, writeErr := fmt.Fprintf(e.stdout, "applied: %s\npruned:  %s\n", applied, pruned)
