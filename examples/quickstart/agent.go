@@ -41,7 +41,7 @@ func (a *agent) run(ctx context.Context) error {
 			continue // an event of the agent's own last change
 		}
 		// After a conflict, another event has the newer work.
-		if err := a.reconcile(ctx, w); err != nil && !apierrors.IsConflict(err) {
+		if err := a.reconcile(ctx, w); err != nil && !apierrors.IsConflict(err) && ctx.Err() == nil {
 			return fmt.Errorf("work %s on %s: %w", w.Name, a.name, err)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 )
 
 // greeting is the work of each cluster, for a text.
-const greeting = `{"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork", "metadata": {"name": "greeting"},
-	"spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap",
+const greeting = `{"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
+	"metadata": {"name": "greeting"}, "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": {"namespace": "default", "name": "greeting"}, "data": {"text": %q}}]}}}`
 
 // hub has a work on each cluster.
@@ -51,7 +51,7 @@ func (h *hub) apply(ctx context.Context, text string) error {
 			return err
 		}
 	}
-	// All works are created: agents may delete other works of this source.
+	// All works are created: from now on, agents may delete other works of this source.
 	if err := h.source.InventoryComplete(ctx); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (h *hub) await(ctx context.Context, what string, done func(*workv1.Manifest
 		if err != nil {
 			return fmt.Errorf("work greeting is not %s on %s: %w", what, cluster, context.Cause(ctx))
 		}
-		h.out.Printf("hub: work greeting is %s on %s", what, cluster)
+		h.out.Printf("hub: %s reports that work greeting is %s", cluster, what)
 	}
 	return nil
 }

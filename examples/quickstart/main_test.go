@@ -65,13 +65,13 @@ func TestQuickstart(t *testing.T) {
 				expect(t, stdout.text.String(),
 					`^hub: send work greeting to `+cluster+`, with text "hello"$`,
 					`^`+cluster+`: apply ConfigMap greeting: map\[text:hello\]$`,
-					`^hub: work greeting is applied on `+cluster+`$`,
+					`^hub: `+cluster+` reports that work greeting is applied$`,
 					`^hub: send work greeting to `+cluster+`, with text "good evening"$`,
 					`^`+cluster+`: apply ConfigMap greeting: map\[text:good evening\]$`,
-					`^hub: work greeting is applied on `+cluster+`$`,
+					`^hub: `+cluster+` reports that work greeting is applied$`,
 					`^hub: delete work greeting on `+cluster+`$`,
 					`^`+cluster+`: delete ConfigMap greeting$`,
-					`^hub: work greeting is deleted on `+cluster+`$`,
+					`^hub: `+cluster+` reports that work greeting is deleted$`,
 					`^Done: all works and their objects are deleted\.$`,
 				)
 			}
