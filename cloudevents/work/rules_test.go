@@ -99,7 +99,7 @@ var rules = []ruletest.Rule{
 
 	// Source.
 	{Name: "works go above a shown version once a minute", Test: "TestRivalsWithoutPresence", Edits: edits{
-		{"internal/source/inventory.go", "case w.raises >= quickRaises && since < raiseInterval:", "case false:"}}},
+		{"internal/source/version.go", "case w.raises >= quickRaises && since < raiseInterval:", "case false:"}}},
 	{Name: "gone counts for its incarnation only", Test: "TestLateGoneDoesNotEndNewDeletion", Edits: edits{
 		{sourceTable, "case e.Gone && w.Phase.IsDeleting() && e.UID == w.UID:", "case e.Gone && w.Phase.IsDeleting():"}}},
 	{Name: "gone counts for its deletion or a later one only", Test: "TestGoneOlderThanDeletion", Edits: edits{
@@ -111,8 +111,8 @@ var rules = []ruletest.Rule{
 	{Name: "versions rise above what agents show", Edits: edits{
 		{"internal/protocol/version.go", "return peer.V > own.V || peer.V == own.V && peer.UID != own.UID", "return false"}}},
 	{Name: "versions rise with labels", Edits: edits{
-		{"internal/source/writes.go", "\t\ts.raiseLocked(w, next)\n\t}",
-			"\t\tif next.Generation != current.Generation {\n\t\t\ts.raiseLocked(w, next)\n\t\t}\n\t}"}}},
+		{"internal/source/writes.go", "\t\tw.raiseLocked(next)\n\t}",
+			"\t\tif next.Generation != current.Generation {\n\t\t\tw.raiseLocked(next)\n\t\t}\n\t}"}}},
 	{Name: "no unknown work is deleted before the inventory is complete", Edits: edits{
 		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: !e.Gone}"},
 		{sourceTable, "DeleteUnknown: complete && !e.NoSource && e.V > 0,", "DeleteUnknown: !e.NoSource && e.V > 0,"}}},
@@ -127,46 +127,44 @@ var rules = []ruletest.Rule{
 			{"internal/protocol/inventory.go", "&& !i.Replaced ", ""}}},
 	{Name: "no unknown work is deleted before other processes could answer",
 		Test: "TestProcessesDetectEachOtherAfterOutage", Edits: edits{
-			{"internal/source/inventory.go", "s.inventoryLocked(c).Whole() && s.clearsLocked(c, id)",
-				"s.inventoryLocked(c).Whole()"}}},
+			{"internal/source/inventory.go", "c.inventoryLocked().Whole() && c.suspects.clearsLocked(id)",
+				"c.inventoryLocked().Whole()"}}},
 	{Name: "a check counts for what was seen before it", Test: "TestOldProcessDetectsNewerProcess", Edits: edits{
-		{"internal/source/inventory.go", "	c.suspects[id] = suspect{check: s.presence.NextLocked()}\n\treturn false",
-			"	c.suspects[id] = suspect{check: s.presence.NextLocked()}\n\treturn s.presence.EndedLocked() > 0"}}},
+		{"internal/source/inventory.go", "	u.byID[id] = suspect{check: c.presence.NextLocked()}\n\treturn false",
+			"	u.byID[id] = suspect{check: c.presence.NextLocked()}\n\treturn c.presence.EndedLocked() > 0"}}},
 	{Name: "no deletion is raised before other processes could answer", Test: "TestOlderProcessKeepsWorkOfNewerProcess",
 		Edits: edits{
-			{"internal/source/inventory.go", "return s.clearsLocked(w.cluster, w.id)", "return true"}}},
+			{"internal/source/version.go", "return w.cluster.suspects.clearsLocked(w.id)", "return true"}}},
 	{Name: "forgotten clusters keep their versions", Test: "TestRestartIsNoRestoredBackup", Edits: edits{
-		{"internal/source/forget.go", "c.highest, c.outdated, c.gap = f.highest, f.outdated, f.gap", ""}}},
+		{"internal/source/records.go", "c.highest, c.outdated, c.gap = f.Highest, f.Outdated, f.Gap", ""}}},
 	{Name: "forgotten clusters keep that their store was outdated", Test: "TestForgetAfterRestoredBackup", Edits: edits{
-		{"internal/source/forget.go", "highest: c.highest, outdated: c.outdated}\n\t\tif c.gap != nil {",
-			"highest: c.highest}\n\t\tif false {"}}},
+		{"internal/source/removal.go", "Outdated: c.outdated, Forgotten: true}\n\tif c.gap != nil {",
+			"Forgotten: true}\n\tif false {"}}},
 	{Name: "the older of two processes does not write", Test: "TestRollingUpdate", Edits: edits{
-		{"internal/source/inventory.go", "s.outranked, s.replaced = true, true", "s.replaced = true"}}},
+		{"internal/source/inventory.go", "v.outranked, v.replaced = true, true", "v.replaced = true"}}},
 	{Name: "unknown works are deleted when it is", Edits: edits{
 		{sourceTable, "DeleteUnknown: complete && !e.Gone}", "DeleteUnknown: false}"},
 		{sourceTable, "DeleteUnknown: complete && !e.NoSource && e.V > 0,", "DeleteUnknown: false,"}}},
 	{Name: "works of other sources are left alone", Edits: edits{
-		{"internal/source/resync.go", "foreign := e.Source != \"\" && e.Source != s.options.SourceID", "foreign := false"}}},
+		{"internal/source/lists.go", "foreign := e.Source != \"\" && e.Source != c.options.SourceID", "foreign := false"}}},
 	{Name: "a part of a list is not the whole", Edits: edits{
-		{"internal/source/resync.go", "if m.Scope != codec.ScopeAll || len(l.received) < l.count {",
+		{"internal/source/lists.go", "if m.Scope != codec.ScopeAll || len(l.received) < l.count {",
 			"if m.Scope != codec.ScopeAll {"}}},
 	{Name: "a deleted work is remembered until it is gone", Edits: edits{
 		{"internal/source/problem.go", "\tcase err == nil:\n",
-			"\tcase err == nil:\n\t\tw.source.cache.Lock()\n" +
-				"\t\tif w.phase.IsDeleting() {\n\t\t\tw.source.finishLocked(w)\n\t\t}\n\t\tw.source.cache.Unlock()\n"}}},
+			"\tcase err == nil:\n\t\tw.cluster.mu.Lock()\n" +
+				"\t\tif w.phase.IsDeleting() {\n\t\t\tw.finishLocked()\n\t\t}\n\t\tw.cluster.mu.Unlock()\n"}}},
 	{Name: "deletions are sent again", Edits: edits{
-		{"internal/source/resync.go", "!ok && w.phase != protocol.SourceGone && peer.InPart",
+		{"internal/source/lists.go", "!ok && w.phase != protocol.SourceGone && peer.InPart",
 			"!ok && !w.phase.IsDeleting() && peer.InPart"},
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      e.V < w.V && !w.Phase.IsDeleting(),"},
 		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := false"}}},
 	{Name: "a request for statuses on each connection", Edits: edits{
-		{"internal/source/resync.go", "\tscope := codec.ScopeLists\n",
-			"\tif !s.traits.Bundle {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
+		{"internal/source/exchange.go", "\tscope := codec.ScopeLists\n",
+			"\tif !x.traits.Bundle {\n\t\treturn\n\t}\n\tscope := codec.ScopeLists\n"}}},
 	{Name: "a request for lists on each connection", Test: "TestRestoredBackupIsDetectedOnConnect", Edits: edits{
-		{"internal/source/resync.go", "\tid := uuid.NewString()\n\ts.request(&codec.StatusResync{",
-			"\tid := uuid.NewString()\n\tif scope == codec.ScopeAll {\n\t\ts.request(&codec.StatusResync{"},
-		{"internal/source/resync.go", "\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})",
-			"\t\tScope:     scope,\n\t\tBroadcast: true,\n\t})\n\t}"}}},
+		{"internal/source/exchange.go", "\tx.engine.Enqueue(engine.LaneControl, x.requirement(scope, id))\n",
+			"\tif scope == codec.ScopeAll {\n\t\tx.engine.Enqueue(engine.LaneControl, x.requirement(scope, id))\n\t}\n"}}},
 	{Name: "only what differs is sent", Test: "TestBundleResyncSendsNoEqualWorks", Edits: edits{
 		{sourceTable, "Send:      e.V < w.V || again,", "Send:      true,"},
 		{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)", "again := false"}}},
@@ -176,9 +174,9 @@ var rules = []ruletest.Rule{
 		{"internal/source/digest.go", "silentAfter = 75 * time.Second", "silentAfter = time.Hour"}}},
 	{Name: "a digest that differs is followed up", Test: "TestSilentLoss", Edits: edits{
 		{"internal/source/digest.go",
-			"\td.askAt = s.options.Clock.Now().Add(digestDelay)\n\ts.wakeClusterLocked(c, d.askAt)\n", ""}}},
+			"\td.askAt = d.cluster.now().Add(digestDelay)\n\td.cluster.wakeLocked(d.askAt)\n", ""}}},
 	{Name: "unconfirmed works are sent again", Test: "TestBundleSilentLoss", Edits: edits{
-		{"internal/source/delivery.go", "\t\tnext = peer.Earliest(next, s.redeliverLocked(c, now))\n", ""}}},
+		{"internal/source/cluster.go", "\t\tnext = peer.Earliest(next, c.redeliverLocked(now))\n", ""}}},
 	{Name: "only what had the time to be confirmed counts as lost", Test: "TestMassLossIsRepaired", Edits: edits{
 		{"internal/source/delivery.go",
 			"w != nil && peer.IsDue(time.Unix(0, w.sent).Add(resendAfter), now, resendAfter); w = w.next",
@@ -191,33 +189,33 @@ var rules = []ruletest.Rule{
 		Edits: edits{
 			{"internal/agent/sync.go", "due = a.askAgainLocked(name, answer, now)", "due = now.Add(slowestTry)"}}},
 	{Name: "a part's absence counts only in its buckets", Test: "TestSilentLossWhileBusy", Edits: edits{
-		{"internal/source/resync.go", "w.phase != protocol.SourceGone && peer.InPart(w.id, l.part)",
+		{"internal/source/lists.go", "w.phase != protocol.SourceGone && peer.InPart(w.id, l.part)",
 			"w.phase != protocol.SourceGone"}}},
 	{Name: "a list shows what is not confirmed any more", Test: "TestNewAgentProcessConfirmsAgain", Edits: edits{
 		{"internal/source/answer.go", "if w.confirmed { // the list", "if false { // the list"}}},
 	{Name: "a list answers only the hashes that it was asked with", Test: "TestBundleSilentLoss", Edits: edits{
-		{"internal/source/resync.go", " &&\n\t\t\t(w.named || !answersHashes)", ""}}},
+		{"internal/source/lists.go", " &&\n\t\t\t(w.named || !answersHashes)", ""}}},
 	{Name: "a named source's end marker is waited for", Test: "TestInitialSync", Edits: edits{
 		{"internal/agent/sync.go", "must := held && named && a.serves(name)",
 			"must := false && held && named && a.serves(name)"}}},
 	{Name: "few lists in a row are compared", Test: "TestContinuousListsAreComparedRarely", Edits: edits{
-		{"internal/source/digest.go", "return c.compares.Allow()", "return true"}}},
+		{"internal/source/cluster.go", "return c.compares.Allow()", "return true"}}},
 	{Name: "a clock that is set back does not stop comparisons", Test: "TestListAfterClockIsSetBack", Edits: edits{
-		{"internal/source/digest.go", "return c.compares.Allow()",
-			"return c.compares.AllowN(c.source.options.Clock.Now(), 1)"}}},
+		{"internal/source/cluster.go", "return c.compares.Allow()",
+			"return c.compares.AllowN(c.now(), 1)"}}},
 	{Name: "another list is asked for when one was not compared", Test: "TestContinuousListsAreComparedRarely",
 		Edits: edits{
-			{"internal/source/resync.go",
-				"\t\ts.droppedLocked(c)\n\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists",
+			{"internal/source/lists.go",
+				"\t\tc.droppedLocked()\n\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists",
 				"\t\treturn peer.Unusable(peer.RefusedBudget, \"cluster %q lists"}}},
 
 	// Peers without UIDs.
 	{Name: "versions go on after a work that is gone, also in the next process", Test: "TestBundleLateDeletion",
 		Edits: edits{
-			{"internal/source/bundle.go", "past: true}", "past: false}"}}},
+			{"internal/source/removal.go", "past: true}", "past: false}"}}},
 	{Name: "the status of a bundle work that was never reported is asked for", Test: "TestBundleUnreportedWork",
 		Edits: edits{
-			{"internal/source/resync.go", " || w.source.traits.Bundle && !w.bundle.reported", ""}}},
+			{"internal/source/statuses.go", " || w.cluster.traits.Bundle && !w.bundle.Reported", ""}}},
 	{Name: "a bundle work that was never reported is sent when its agent lists it", Test: "TestBundleUnreportedWork",
 		Edits: edits{
 			{sourceTable, "again := e.Bundle && (w.Phase.IsDeleting() || !w.Reported)",

@@ -35,84 +35,91 @@ type answer struct {
 // when the previous event has its turn. So clusters take turns, and a superseded answer can be
 // dropped. The source's mutex guards them.
 type answers struct {
-	source  *Source
+	cluster *sourceCluster
 	open    []*answer // with events to queue
 	size    int64     // bytes charged to the cluster, at least the size of open
-	account *peer.Account
-	queued  *answer // has an event in the outbox
+	queued  *answer   // has an event in the outbox
 }
 
-// reply adds a work to an answer. If the list has only a part of the works, it skips a work that
-// may be on its way to the agent.
-func (s *Source) reply(l *agentList, w *sourceWork) {
-	if !l.answer.part || !w.underWay() {
-		s.replyNew(l, w)
+// replyLocked adds a work to an answer. If the list has only a part of the works, it skips a work
+// that may be on its way to the agent.
+func (a *answers) replyLocked(l *agentList, w *sourceWork) {
+	if !l.answer.part || !w.underWayLocked() {
+		a.replyNewLocked(l, w)
 	}
 }
 
-// replyNew is reply for a version that was never sent.
-func (s *Source) replyNew(l *agentList, w *sourceWork) {
+// replyNewLocked is replyLocked for a version that was never sent.
+func (a *answers) replyNewLocked(l *agentList, w *sourceWork) {
+	c := a.cluster
 	if l.given() {
 		return
 	}
-	size := l.size(1)
-	if !w.cluster.account.Charge(size - l.size(0)) {
+	size := l.size(1) - l.size(0)
+	if !c.account.Charge(size) {
 		l.lost.Store(true) // its end marker must not be sent
-		s.droppedLocked(w.cluster)
-		s.refuseEntryLocked(peer.Unusable(peer.RefusedBudget, "send an answer to cluster %q: %w",
-			w.cluster.name, w.cluster.account.ErrFull()))
+		c.droppedLocked()
+		c.refuseEntryLocked(peer.Unusable(peer.RefusedBudget, "send an answer to cluster %q: %w",
+			c.name, c.account.ErrFull()))
 		return
 	}
-	w.cluster.answers.size += size - l.size(0)
+	a.size += size
 	if w.confirmed { // the list shows that the agent does not have it
-		s.unconfirmLocked(w)
+		c.delivery.unconfirmLocked(w)
 	}
-	w.cluster.answers.open = w.cluster.answers.with(&l.answer)
+	a.addLocked(&l.answer)
 	l.works = append(l.works, w)
-	w.cluster.answers.advance()
+	a.advanceLocked()
 }
 
-// end adds the end of an answer.
-func (a *answers) end(e *endMarker) {
+// endLocked adds the end of an answer.
+func (a *answers) endLocked(e *endMarker) {
 	if e.given() {
 		return
 	}
-	a.open = a.with(e.answer)
+	a.addLocked(e.answer)
 	e.last = e
-	a.advance()
+	a.advanceLocked()
 }
 
-func (a *answers) with(one *answer) []*answer {
-	if len(one.works) > 0 || one.last != nil { // the answer is in open already
-		return a.open
+// addLocked adds an answer to open, unless it is in open already.
+func (a *answers) addLocked(one *answer) {
+	if len(one.works) == 0 && one.last == nil {
+		a.open = append(a.open, one)
 	}
-	return append(a.open, one)
+}
+
+// Settled implements [engine.Item] for the end marker.
+func (a *answer) Settled(err error) {
+	if errors.Is(err, cloudevents.ErrConnectionLost) {
+		a.lost.Store(true)
+	}
 }
 
 // given reports whether the answer was given up.
 func (a *answer) given() bool { return a.over || a.lost.Load() }
 
-// advance queues the next event, unless an event is queued already.
-func (a *answers) advance() {
+// advanceLocked queues the next event, unless an event is queued already.
+func (a *answers) advanceLocked() {
 	if a.queued != nil && !a.queued.lost.Load() {
 		return
 	}
 	a.queued = nil
-	a.giveUp()
+	a.giveUpLocked()
 	if len(a.open) == 0 {
 		return
 	}
 	one := a.open[0]
-	for one.part && len(one.works) > 1 && one.works[0].sentSince() {
+	for one.part && len(one.works) > 1 && one.works[0].sentSinceLocked() {
 		one.works[0] = nil
 		one.works = one.works[1:]
 	}
 	var it engine.Item = one.last
-	if len(one.works) > 0 {
-		if !one.works[0].cluster.opens() { // wait until the agent confirms more, or events count as lost
+	if d := &a.cluster.delivery; len(one.works) > 0 {
+		if !d.opensLocked() { // wait until the agent confirms more, or events count as lost
 			return
 		}
-		one.works[0].answeredLocked()
+		d.answeredLocked(one.works[0])
 		it = &specAnswer{answer: one, work: one.works[0]}
 		one.works[0] = nil
 		one.works = one.works[1:]
@@ -121,27 +128,27 @@ func (a *answers) advance() {
 	}
 	if len(one.works) == 0 && one.last == nil {
 		a.open = slices.Delete(a.open, 0, 1)
-		a.recount()
+		a.recountLocked()
 	}
 	a.queued = one
-	a.source.engine.Enqueue(engine.LaneBulk, it)
+	a.cluster.engine.Enqueue(engine.LaneBulk, it)
 }
 
-// giveUp drops the answers that were given up.
-func (a *answers) giveUp() {
+// giveUpLocked drops the answers that were given up.
+func (a *answers) giveUpLocked() {
 	n := len(a.open)
 	if a.open = slices.DeleteFunc(a.open, (*answer).given); len(a.open) != n {
-		a.recount()
+		a.recountLocked()
 	}
 }
 
-// recount charges the cluster for the remaining answers.
-func (a *answers) recount() {
+// recountLocked charges the cluster for the remaining answers.
+func (a *answers) recountLocked() {
 	size := int64(0)
 	for _, one := range a.open {
 		size += one.size(0)
 	}
-	a.size = a.account.Set(a.size, size)
+	a.size = a.cluster.account.Set(a.size, size)
 }
 
 // size returns the estimated bytes of an answer with n more works.
@@ -152,18 +159,24 @@ func (a *answer) size(n int) int64 {
 	return peer.ListCost + peer.ReplyCost*int64(n)
 }
 
-// begun is called when the queued event has its turn.
-func (a *answers) begun() {
+// begunLocked is called when the queued event has its turn.
+func (a *answers) begunLocked() {
 	a.queued = nil
-	a.advance()
+	a.advanceLocked()
 }
 
-// supersede drops earlier answers to an agent that has now listed all its works. Two processes of
-// an agent may run at a time: works that remain in dropped answers to the other process are added
-// to this answer.
-func (s *Source) supersede(c *sourceCluster, l *agentList) {
+// dropAllLocked drops all answers.
+func (a *answers) dropAllLocked() {
+	a.open, a.queued = nil, nil
+	a.recountLocked()
+}
+
+// supersedeLocked drops earlier answers to an agent that has now listed all its works. Two
+// processes of an agent may run at a time: works that remain in dropped answers to the other
+// process are added to this answer.
+func (a *answers) supersedeLocked(l *agentList) {
 	var rest []*sourceWork
-	for _, old := range c.answers.open {
+	for _, old := range a.open {
 		if old == &l.answer || old.session == l.session && !old.whole {
 			continue
 		}
@@ -172,7 +185,7 @@ func (s *Source) supersede(c *sourceCluster, l *agentList) {
 		}
 		old.over, old.works, old.last = true, nil, nil
 	}
-	c.answers.giveUp()
+	a.giveUpLocked()
 	if len(rest) == 0 {
 		return
 	}
@@ -183,7 +196,7 @@ func (s *Source) supersede(c *sourceCluster, l *agentList) {
 	for _, w := range rest {
 		if _, ok := has[w]; !ok {
 			has[w] = struct{}{}
-			s.reply(l, w)
+			a.replyLocked(l, w)
 		}
 	}
 }
@@ -202,7 +215,7 @@ func (a *specAnswer) Message() (cloudevents.Message, error) {
 	if m.Event != nil && !a.counted {
 		a.counted = true
 		a.sent.Add(1)
-		a.work.source.metrics.CountAnswer(peer.Sent)
+		a.work.cluster.metrics.CountAnswer(peer.Sent)
 	}
 	return m, err
 }
@@ -211,9 +224,7 @@ func (a *specAnswer) Settled(err error) {
 	if err != nil && a.counted {
 		a.sent.Add(-1) // the agent must not wait for it
 	}
-	if errors.Is(err, cloudevents.ErrConnectionLost) {
-		a.lost.Store(true)
-	}
+	a.answer.Settled(err)
 	a.work.Settled(err)
 }
 
@@ -224,19 +235,19 @@ func (a *specAnswer) parkLocked() {
 	a.next, a.work.parked = a.work.parked, a
 }
 
-// resume queues the events that were parked at the work. The work is stored now, or it was removed
-// and its events send nothing.
-func (w *sourceWork) resume() {
-	s := w.source
+// resumeLocked queues the events that were parked at the work. The work is stored now, or it was
+// removed and its events send nothing.
+func (w *sourceWork) resumeLocked() {
+	c := w.cluster
 	for a := w.parked; a != nil; a = w.parked {
 		w.parked, a.next = a.next, nil
 		a.answer.parked--
-		if a.round != s.round {
+		if a.round != c.records.round {
 			continue // its connection has ended; the next one begins a new resync
 		}
-		s.engine.Enqueue(engine.LaneBulk, a)
+		c.engine.Enqueue(engine.LaneBulk, a)
 		if a.answer.parked == 0 && a.end != nil {
-			s.engine.Enqueue(engine.LaneBulk, a.end)
+			c.engine.Enqueue(engine.LaneBulk, a.end)
 			a.end = nil
 		}
 	}
@@ -245,44 +256,35 @@ func (w *sourceWork) resume() {
 // endMarker is the event that marks the end of an answer.
 type endMarker struct {
 	*answer
-	source  *Source
 	cluster *sourceCluster
 	begun   bool // it had its turn
 }
 
 func (e *endMarker) Message() (cloudevents.Message, error) {
-	s := e.source
 	if !e.due() {
 		return cloudevents.Message{}, nil
 	}
-	r := &codec.StatusResync{
-		Header: s.header(e.cluster.name), Scope: codec.ScopeListed, Chunk: codec.Chunk{Count: int(e.sent.Load())},
-	}
-	r.ResyncID = e.resyncID
-	return peer.Encode(s.options.Profile, r)
+	c := e.cluster
+	return peer.Encode(c.options.Profile, &codec.StatusResync{
+		Header: c.header(c.name, e.resyncID), Scope: codec.ScopeListed, Chunk: codec.Chunk{Count: int(e.sent.Load())},
+	})
 }
 
 // due reports whether the end marker must be sent now. It waits for parked events. A source that
 // may lack works sends no end marker: after InventoryComplete, the agents send their lists again. A
 // Store has all works that agents can have, unless it is new and empty.
 func (e *endMarker) due() bool {
-	s := e.source
-	s.cache.Lock()
-	defer s.cache.Unlock()
+	c, r := e.cluster, e.cluster.records
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !e.begun {
 		e.begun = true
-		e.cluster.answers.begun()
+		c.answers.begunLocked()
 	}
 	if e.parked > 0 {
 		e.end = e
 		return false
 	}
-	stored := s.options.Store != nil && (s.restored || s.cache.Has(e.cluster.name))
-	return e.round == s.round && !e.lost.Load() && (s.complete || stored) && s.inventoryLocked(e.cluster).Reliable()
-}
-
-func (e *endMarker) Settled(err error) {
-	if errors.Is(err, cloudevents.ErrConnectionLost) {
-		e.lost.Store(true)
-	}
+	stored := c.options.Store != nil && (r.restored || r.cache.Has(c.name))
+	return e.round == r.round && !e.lost.Load() && (r.complete || stored) && c.inventoryLocked().Reliable()
 }

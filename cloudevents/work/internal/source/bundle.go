@@ -9,7 +9,6 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -20,29 +19,28 @@ import (
 
 // bundleWork has the fields of a record that only the profile ManifestBundle needs.
 type bundleWork struct {
-	// floor is the highest version that was reported, or may have been. The next version is above
-	// it and above the current version.
-	floor int64
-	// unversioned is whether the user requested that the work is sent without versions.
-	unversioned bool
-	// created is whether the work is unchanged since Create, reported whether an agent has reported
-	// a status.
-	created, reported bool
+	storedBundleWork
 	// otherSent is whether the work was sent because the agent reported another creation time.
 	otherSent bool
 }
 
-// keepLastVersion records the version and sequence ID of a removed work. A later work of this name
-// needs higher ones.
-func (w *sourceWork) keepLastVersion() {
-	r := report{version: max(w.version, w.bundle.floor), seq: w.seq}
-	w.cluster.reported.saw(w.id, datedReport{report: r, at: w.source.options.Clock.Now(), past: true})
+// storedBundleWork has those fields that the Store has too.
+type storedBundleWork struct {
+	// Floor is the highest version that was reported, or may have been. The next version is above
+	// it and above the current version.
+	Floor int64 `json:"floor,omitempty"`
+	// Unversioned is whether the user requested that the work is sent without versions.
+	Unversioned bool `json:"unversioned,omitempty"`
+	// Created is whether the work is unchanged since Create, Reported whether an agent has reported
+	// a status.
+	Created  bool `json:"created,omitempty"`
+	Reported bool `json:"reported,omitempty"`
 }
 
-// isOther reports whether a status is about a work with another creation time, which an earlier
-// process of this source created. Agents send metadata back. It returns true only once for each
-// work, because some agents keep the first creation time that they received.
-func (w *sourceWork) isOther(m *codec.Status) bool {
+// isOtherLocked reports whether a status is about a work with another creation time, which an
+// earlier process of this source created. Agents send metadata back. It returns true only once for
+// each work, because some agents keep the first creation time that they received.
+func (w *sourceWork) isOtherLocked(m *codec.Status) bool {
 	if w == nil || w.Object == nil || w.bundle.otherSent || m.Metadata == nil || m.Metadata.CreationTimestamp.IsZero() {
 		return false
 	}
@@ -53,14 +51,14 @@ func (w *sourceWork) isOther(m *codec.Status) bool {
 // bundleSpecLocked changes a spec for the profile ManifestBundle. It sends only the finalizer of
 // the agent's clean-up: a user's own finalizers would stay on the cluster.
 func (w *sourceWork) bundleSpecLocked(spec *codec.Spec) {
-	if w.bundle.created {
+	if w.bundle.Created {
 		spec.Action = codec.ActionCreate
 	}
 	if w.Object == nil {
 		return
 	}
 	obj := *w.Object
-	held := w.bundle.reported || slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer)
+	held := w.bundle.Reported || slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer)
 	obj.Finalizers = nil
 	if held {
 		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
@@ -68,41 +66,21 @@ func (w *sourceWork) bundleSpecLocked(spec *codec.Spec) {
 	spec.Work = &obj
 }
 
-// resyncBundleLocked requests the statuses of all works from all agents, unless it has done so
-// before. It sends each cluster the hashes of its statuses and the unconfirmed works.
-func (s *Source) resyncBundleLocked() {
-	if !s.asked || len(s.works) == 0 {
-		s.askAll()
-	}
-	for _, c := range s.clusters {
-		works := s.currentOf(c)
-		s.sendHashes(c, works, codec.ScopeAll, "")
-		s.sendUnconfirmed(works)
-	}
-}
-
-// askAll requests the statuses of all works from all agents.
-func (s *Source) askAll() {
-	r := &codec.StatusResync{Header: s.header(""), Broadcast: true}
-	s.engine.Enqueue(engine.LaneControl,
-		&askedAll{peer.NewRequirement(peer.Item{Profile: s.options.Profile, Content: r}, &s.asks), s})
-}
-
 // askedAll is a requirement that notes when the broker has the request. If the request is lost with
 // its connection, it is made again.
 type askedAll struct {
 	*peer.Requirement
-	source *Source
+	records *records
 }
 
 func (a *askedAll) Settled(err error) {
 	if err != nil || a.Replaced() {
 		return
 	}
-	a.source.cache.Lock()
-	defer a.source.cache.Unlock()
-	a.source.asked = true
-	a.source.keepMeta()
+	a.records.mu.Lock()
+	defer a.records.mu.Unlock()
+	a.records.asked = true
+	a.records.keepMetaLocked()
 }
 
 // report has the version and sequence ID that the next ones of a work must exceed.
@@ -114,11 +92,9 @@ type reports struct {
 	byID map[string]datedReport
 	// sweepAt is the number of reports at which old reports are dropped.
 	sweepAt int
-	// keep is called when the report of a removed work has changed. The Store has these reports,
-	// because late events of the work may arrive at the agent even after a restart.
-	keep func(id string)
-	// account is charged for each report.
-	account *peer.Account
+	// cluster is charged for each report. The Store has the reports of removed works, because late
+	// events of such a work may arrive at the agent even after a restart.
+	cluster *sourceCluster
 }
 
 type datedReport struct {
@@ -131,7 +107,7 @@ type datedReport struct {
 // reportTTL is how long a report is kept. An agent with the work reports it again within this time.
 const reportTTL = 24 * time.Hour
 
-func (l *reports) saw(id string, r datedReport) {
+func (l *reports) sawLocked(id string, r datedReport) {
 	if l.byID == nil {
 		l.byID, l.sweepAt = map[string]datedReport{}, 1024
 	}
@@ -140,44 +116,44 @@ func (l *reports) saw(id string, r datedReport) {
 	switch {
 	case known:
 	case r.past: // a work of this source: charged even beyond the bounds
-		l.account.Set(0, size)
-	case !l.account.Charge(size):
+		l.cluster.account.Set(0, size)
+	case !l.cluster.account.Charge(size):
 		return
 	}
 	now, past := r.at, r.past || old.past
 	l.byID[id] = datedReport{report{max(old.version, r.version), max(old.seq, r.seq)}, now, past}
 	if past {
-		l.keep(id)
+		l.cluster.keepPastLocked(id)
 	}
 	if len(l.byID) >= l.sweepAt {
-		l.sweep(now)
+		l.sweepLocked(now)
 	}
 }
 
-func (l *reports) sweep(now time.Time) {
+func (l *reports) sweepLocked(now time.Time) {
 	for id, r := range l.byID {
 		if now.Sub(r.at) > reportTTL {
-			l.take(id)
+			l.takeLocked(id)
 		}
 	}
 	l.sweepAt = max(1024, 2*len(l.byID))
 }
 
-// take removes the report of a work and returns it.
-func (l *reports) take(id string) (report, bool) {
+// takeLocked removes the report of a work and returns it.
+func (l *reports) takeLocked(id string) (report, bool) {
 	r, ok := l.byID[id]
 	delete(l.byID, id)
 	if ok {
-		l.account.Set(int64(peer.ReportCost+len(id)), 0)
+		l.cluster.account.Set(int64(peer.ReportCost+len(id)), 0)
 	}
 	if r.past {
-		l.keep(id)
+		l.cluster.keepPastLocked(id)
 	}
 	return r.report, ok
 }
 
-func (l *reports) clear() {
+func (l *reports) clearLocked() {
 	for id := range l.byID {
-		l.take(id)
+		l.takeLocked(id)
 	}
 }

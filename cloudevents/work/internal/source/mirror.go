@@ -33,11 +33,11 @@ type mirroredWork struct {
 
 // mirrorLocked applies changes that another replica has stored. whole is whether changes are the
 // whole content of the store: then works that are not in it are removed.
-func (s *Source) mirrorLocked(changes []journal.Change, whole bool) error {
+func (r *replica) mirrorLocked(changes []journal.Change, whole bool) error {
 	if whole {
-		s.replica.clearInbox()
+		r.inbox.clearLocked()
 	}
-	batch, err := s.readBatch(changes)
+	batch, err := r.readBatchLocked(changes)
 	if err != nil {
 		return err
 	}
@@ -46,37 +46,37 @@ func (s *Source) mirrorLocked(changes []journal.Change, whole bool) error {
 		for _, m := range batch.works {
 			listed[m.work] = struct{}{}
 		}
-		for _, w := range s.works {
+		for _, w := range r.works {
 			if _, ok := listed[w]; !ok {
 				batch.gone = append(batch.gone, w)
 			}
 		}
 	}
 	for _, w := range batch.gone {
-		s.drop(w)
+		w.dropLocked(nil)
 	}
 	// Watches deliver versions in ascending order.
 	slices.SortFunc(batch.works, func(a, b mirroredWork) int { return cmp.Compare(a.version, b.version) })
 	for _, m := range batch.works {
-		s.mirrorWork(m.work, m.stored)
+		r.mirrorWorkLocked(m.work, m.stored)
 	}
 	for _, c := range batch.clusters {
-		if err := s.mirrorOther(c); err != nil {
+		if err := r.mirrorOtherLocked(c); err != nil {
 			return err
 		}
 	}
 	if batch.meta != nil { // its resourceVersion is that of the last work
-		if err := s.mirrorOther(*batch.meta); err != nil {
+		if err := r.mirrorOtherLocked(*batch.meta); err != nil {
 			return err
 		}
 	}
-	s.journal.DiscardLocked(isEvent) // the store has these changes already
+	r.journal.DiscardLocked(isEvent) // the store has these changes already
 	return nil
 }
 
-// readBatch returns the changes of works, clusters and the meta record in a batch, and applies all
-// other changes.
-func (s *Source) readBatch(changes []journal.Change) (mirrored, error) {
+// readBatchLocked returns the changes of works, clusters and the meta record in a batch, and
+// applies all other changes.
+func (r *replica) readBatchLocked(changes []journal.Change) (mirrored, error) {
 	var batch mirrored
 	for i, c := range changes {
 		cluster, id, isWork := journal.ParseKey(journal.PrefixWork, c.Key)
@@ -88,12 +88,12 @@ func (s *Source) readBatch(changes []journal.Change) (mirrored, error) {
 			batch.clusters = append(batch.clusters, c)
 			continue
 		case !isWork:
-			if err := s.mirrorOther(c); err != nil {
+			if err := r.mirrorOtherLocked(c); err != nil {
 				return batch, err
 			}
 			continue
 		}
-		w := s.works[workID{cluster, id}]
+		w := r.works[workID{cluster, id}]
 		if c.Value == nil {
 			if w != nil {
 				batch.gone = append(batch.gone, w)
@@ -105,7 +105,7 @@ func (s *Source) readBatch(changes []journal.Change) (mirrored, error) {
 			return batch, fmt.Errorf("read record %q of the Store: %w", c.Key, err)
 		}
 		if w == nil {
-			w = &sourceWork{source: s, cluster: s.clusterLocked(cluster), id: id}
+			w = &sourceWork{cluster: r.clusterLocked(cluster), id: id}
 		}
 		batch.works = append(batch.works, mirroredWork{w, &stored, stored.resourceVersion()})
 	}
@@ -123,23 +123,23 @@ func (m *storedSourceWork) resourceVersion() uint64 {
 	return version
 }
 
-// mirrorWork replaces the state of a work by its stored record.
-func (s *Source) mirrorWork(w *sourceWork, stored *storedSourceWork) {
+// mirrorWorkLocked replaces the state of a work by its stored record.
+func (r *replica) mirrorWorkLocked(w *sourceWork, stored *storedSourceWork) {
 	old := w.Object
 	again := old != nil && (stored.Object == nil || old.UID != stored.Object.UID)
 	if again {
-		s.cache.Remove(w, nil)
+		r.cache.Remove(w, nil)
 	}
-	w.load(stored)
-	s.works[workID{w.cluster.name, w.id}] = w
+	w.loadLocked(stored)
+	r.works[workID{w.cluster.name, w.id}] = w
 	defer w.accountLocked()
 	if stored.Object == nil {
-		s.addTombstoneLocked(w)
+		r.tombstones.addLocked(w)
 		return
 	}
-	s.removeTombstoneLocked(w)
+	r.tombstones.removeLocked(w)
 	if again || old == nil || !sameObject(old, stored.Object) {
-		s.cache.PutAs(w, stored.Object)
+		r.cache.PutAs(w, stored.Object)
 	}
 }
 
@@ -151,29 +151,29 @@ func sameObject(a, b *workv1.ManifestWork) bool {
 	return apiequality.Semantic.DeepEqual(a, &other)
 }
 
-// mirrorOther applies a change of a record that is not the record of a work.
-func (s *Source) mirrorOther(c journal.Change) error {
+// mirrorOtherLocked applies a change of a record that is not the record of a work.
+func (r *replica) mirrorOtherLocked(c journal.Change) error {
 	name, isCluster := strings.CutPrefix(c.Key, journal.PrefixCluster)
 	cluster, id, isPast := journal.ParseKey(journal.PrefixPast, c.Key)
 	switch {
 	case strings.HasPrefix(c.Key, journal.PrefixInbox):
 		if c.Value != nil {
-			s.replica.remember(c.Key, c.Value)
+			r.inbox.addLocked(c.Key, c.Value)
 		} else {
-			s.replica.forget(c.Key)
+			r.inbox.removeLocked(c.Key)
 		}
 	case c.Value == nil && isCluster:
-		if c := s.clusters[name]; c != nil && len(s.worksOf(c)) == 0 {
-			s.removeCluster(c)
+		if c := r.clusters[name]; c != nil && len(c.worksLocked()) == 0 {
+			r.removeClusterLocked(c)
 		}
-		s.forgotten.take(name)
+		r.forgotten.takeLocked(name)
 	case c.Value == nil && isPast:
-		if c := s.clusters[cluster]; c != nil {
-			c.reported.take(id)
+		if c := r.clusters[cluster]; c != nil {
+			c.reported.takeLocked(id)
 		}
 	case c.Value == nil || c.Key == journal.KeyLeader:
 	default:
-		if err := s.loadOther(c.Key, c.Value); err != nil {
+		if err := r.loadOtherLocked(c.Key, c.Value); err != nil {
 			return fmt.Errorf("read record %q of the Store: %w", c.Key, err)
 		}
 	}

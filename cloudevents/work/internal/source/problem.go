@@ -41,26 +41,26 @@ func (p *problem) late() bool { return p != nil && p.Type == conditionDelivered 
 // unsent reports whether the problem is that the work is not published.
 func (p *problem) unsent() bool { return p != nil && !p.ofStatus() && !p.late() }
 
-// showProblem replaces the problem of a work and shows it in the status.
-func (w *sourceWork) showProblem(c metav1.Condition) {
+// showProblemLocked replaces the problem of a work and shows it in the status.
+func (w *sourceWork) showProblemLocked(c metav1.Condition) {
 	obj := *w.Object
 	if w.problem != nil {
 		obj.Status = w.problem.uncover(obj.Status)
 	}
 	c.Message, c.ObservedGeneration = peer.Clip(c.Message), w.Object.Generation
-	c.LastTransitionTime = metav1.NewTime(w.source.options.Clock.Now()).Rfc3339Copy()
+	c.LastTransitionTime = metav1.NewTime(w.cluster.now()).Rfc3339Copy()
 	var covering *problem
 	obj.Status, covering = problem{Condition: c}.cover(obj.Status)
-	w.setProblem(covering)
-	w.source.putLocked(w, &obj)
+	w.setProblemLocked(covering)
+	w.putLocked(&obj)
 }
 
-// hideProblem removes the problem from the work and its status.
-func (w *sourceWork) hideProblem() {
+// hideProblemLocked removes the problem from the work and its status.
+func (w *sourceWork) hideProblemLocked() {
 	obj := *w.Object
 	obj.Status = w.problem.uncover(obj.Status)
-	w.setProblem(nil)
-	w.source.putLocked(w, &obj)
+	w.setProblemLocked(nil)
+	w.putLocked(&obj)
 }
 
 // refuseStatusLocked shows that the agent's last status was refused. A problem with the spec has
@@ -69,18 +69,18 @@ func (w *sourceWork) refuseStatusLocked(err error) {
 	if w.Object == nil || w.problem.unsent() || w.problem.ofStatus() && w.problem.Message == peer.Clip(err.Error()) {
 		return
 	}
-	w.showProblem(metav1.Condition{
+	w.showProblemLocked(metav1.Condition{
 		Type: workv1.WorkDegraded, Status: metav1.ConditionTrue, Reason: statusRefused, Message: err.Error(),
 	})
 }
 
-// showLate shows that the agent has not confirmed a version for lateAfter.
-func (w *sourceWork) showLate() {
+// showLateLocked shows that the agent has not confirmed a version for lateAfter.
+func (w *sourceWork) showLateLocked() {
 	last := "never"
-	if at := w.cluster.delivery.lastReport; !at.IsZero() {
+	if at := w.cluster.lastReport; !at.IsZero() {
 		last = at.UTC().Format(time.RFC3339)
 	}
-	w.showProblem(metav1.Condition{
+	w.showProblemLocked(metav1.Condition{
 		Type: conditionDelivered, Status: metav1.ConditionFalse, Reason: "NotConfirmed",
 		Message: fmt.Sprintf("the agent of cluster %s has not confirmed this version since %s; last message from it: %s",
 			w.cluster.name, time.Unix(0, w.since).UTC().Format(time.RFC3339), last),
@@ -121,8 +121,8 @@ func (p *problem) uncover(status workv1.ManifestWorkStatus) workv1.ManifestWorkS
 	return status
 }
 
-// setProblem sets the problem of a work. The source's mutex must be locked.
-func (w *sourceWork) setProblem(p *problem) {
+// setProblemLocked sets the problem of a work. The source's mutex must be locked.
+func (w *sourceWork) setProblemLocked(p *problem) {
 	w.problem = p
 	w.troubled.Store(p.unsent())
 }
@@ -136,22 +136,19 @@ func (w *sourceWork) Settled(err error) {
 	case err == nil:
 		w.published()
 	case !errors.Is(err, cloudevents.ErrConnectionLost):
-		w.unpublished(err)
+		w.Refused(err)
 	}
 }
 
-// Refused shows on the work that it waits for another connection.
-func (w *sourceWork) Refused(err error) { w.unpublished(err) }
-
-func (w *sourceWork) unpublished(err error) {
-	s := w.source
-	s.cache.Lock()
-	defer s.cache.Unlock()
+// Refused shows on the work that it is not sent, or waits for another connection.
+func (w *sourceWork) Refused(err error) {
+	w.cluster.mu.Lock()
+	defer w.cluster.mu.Unlock()
 	w.offered = false
 	if w.Object == nil || w.problem.unsent() {
 		return
 	}
-	w.showProblem(metav1.Condition{
+	w.showProblemLocked(metav1.Condition{
 		Type: workv1.WorkDegraded, Status: metav1.ConditionTrue, Reason: peer.UnsentReason(err), Message: err.Error(),
 	})
 }
@@ -162,11 +159,9 @@ func (w *sourceWork) published() {
 	if !w.troubled.Load() {
 		return
 	}
-	s := w.source
-	s.cache.Lock()
-	defer s.cache.Unlock()
-	if w.Object == nil || !w.problem.unsent() || !w.offered {
-		return
+	w.cluster.mu.Lock()
+	defer w.cluster.mu.Unlock()
+	if w.Object != nil && w.problem.unsent() && w.offered {
+		w.hideProblemLocked()
 	}
-	w.hideProblem()
 }

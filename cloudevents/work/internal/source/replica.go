@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/internal/wait"
 )
@@ -28,146 +28,99 @@ import (
 // one replica. The leader handles every message and writes the result to the Store. The others
 // mirror the Store, and store the messages that they receive for the leader.
 
-const (
-	// maxInbox bounds the events of one replica that wait for the leader, in bytes. Further events
-	// are dropped: a replica that becomes the leader begins a resync.
-	maxInbox = 16 << 20
-	// inboxCost is the estimated size of an event in the inbox without its record, in bytes.
-	inboxCost = 256
-	// followRetry is how long a replica waits before it follows the store again after an error.
-	followRetry = time.Second
-)
+// followRetry is how long a replica waits before it follows the store again after an error.
+const followRetry = time.Second
 
-// replica is the state of a source that is one of several replicas. The source's mutex guards it.
+// replica is a source that is one of several replicas: it acquires and loses leadership, and
+// mirrors the Store. The source's mutex guards it. It is nil without a SharedGroup.
 type replica struct {
-	id      string
-	store   journal.SharedStore
-	claim   []byte        // this replica's last record for journal.KeyLeader
-	claims  uint64        // number of its claims
-	turn    chan struct{} // has a token during a claim
-	term    uint64        // counts the changes of writes: a change that is not durable in its term is lost
-	writes  bool
-	follows bool           // has read the whole content of the store
-	changed wait.Broadcast // writes or follows has changed
-	ended   chan struct{}  // closed when it stops following the store; then it cannot become the leader
-	lost    error          // why it cannot follow the store; nil while it can
-	since   time.Time      // when lost was first set
-
-	inbox   map[string][]byte // events that wait for the leader, by key
-	sent    uint64            // number of its own last event
-	waiting int               // bytes of its own events in inbox, or not stored yet
-	most    int               // limit of waiting
-	dropped int               // number of its own events that were dropped in a row
+	*records
+	exchange *exchange
+	id       string
+	store    journal.SharedStore
+	claimed  []byte         // this replica's last record for journal.KeyLeader
+	claims   uint64         // number of its claims
+	turn     chan struct{}  // has a token during a claim
+	follows  bool           // has read the whole content of the store
+	changed  wait.Broadcast // leads or follows has changed
+	ended    chan struct{}  // closed when it stops following the store; then it cannot become the leader
+	lost     error          // why it cannot follow the store; nil while it can
+	since    time.Time      // when lost was first set
+	inbox    inbox
 }
 
-// storedWriter is the record under journal.KeyLeader.
-type storedWriter struct {
+// newReplica returns nil if the options have no SharedGroup.
+func newReplica(r *records, x *exchange) *replica {
+	store, ok := r.options.Store.(journal.SharedStore)
+	if !ok || r.options.SharedGroup == "" {
+		return nil
+	}
+	r.leads = false
+	id := uuid.NewString()
+	return &replica{
+		records: r, exchange: x, id: id, store: store,
+		turn:  make(chan struct{}, 1),
+		ended: make(chan struct{}),
+		inbox: newInbox(id),
+	}
+}
+
+// leaderLocked returns the record under journal.KeyLeader, or nil if this replica is not the
+// leader.
+func (r *replica) leaderLocked() []byte {
+	if !r.leads {
+		return nil
+	}
+	return r.claimed
+}
+
+// storedLeader is the record under journal.KeyLeader.
+type storedLeader struct {
 	Replica string `json:"replica"`
 	Claim   uint64 `json:"claim"`
 }
 
-// storedEvent is the record of an event that waits for the leader. A record without a topic reports
-// that events may be lost, because a connection of the replica broke.
-type storedEvent struct {
-	Topic string          `json:"topic"`
-	Event json.RawMessage `json:"event"`
-
-	replica *replica // counts it in waiting: first as unsaved, then as a part of the inbox
-}
-
-func (e *storedEvent) Content() any { return e }
-func (e *storedEvent) Saved()       { e.replica.waiting -= e.size() }
-func (e *storedEvent) size() int    { return inboxCost + len(e.Topic) + len(e.Event) }
-
-// removed is a record that was deleted.
-type removed struct{}
-
-func (removed) Content() any { return nil }
-func (removed) Saved()       {}
-
-// errNotWriting ends a call of Follow when this replica has lost leadership. Its memory may then
+// errNotLeading ends a call of Follow when this replica has lost leadership. Its memory may then
 // have changes that the store does not have.
-var errNotWriting = errors.New("another replica is the leader")
+var errNotLeading = errors.New("another replica is the leader")
 
-func newReplica(s journal.SharedStore) *replica {
-	return &replica{
-		id: uuid.NewString(), store: s,
-		turn:  make(chan struct{}, 1),
-		ended: make(chan struct{}),
-		inbox: map[string][]byte{},
-		most:  maxInbox,
-	}
-}
-
-// journalOptions returns the options of the journal. With a SharedGroup, the source becomes a
-// replica, and the store rejects its batches after another replica has become the leader.
-func (s *Source) journalOptions() journal.Options {
-	options := journal.Options{
-		Store: s.options.Store, Lock: s.cache, Meta: (*sourceMeta)(s), Clock: s.options.Clock,
-		DrainTimeout: s.options.DrainTimeout, Wrote: func(began time.Time, err error) { s.metrics.StoreWrote(began, err) },
-	}
-	shared, ok := s.options.Store.(journal.SharedStore)
-	if !ok || s.options.SharedGroup == "" {
-		return options
-	}
-	r := newReplica(shared)
-	s.replica = r
-	options.Leader = func() []byte {
-		if !r.writes {
-			return nil
-		}
-		return r.claim
-	}
-	options.Replaced = s.stopWriting
-	return options
-}
-
-// writingLocked reports whether this source handles events: it is the leader, and no newer process
-// has its ID.
-func (s *Source) writingLocked() bool { return s.leadingLocked() && !s.outranked }
-
-// leadingLocked reports whether this source writes to the store: it is the leader, or has no other
-// replicas.
-func (s *Source) leadingLocked() bool { return s.replica == nil || s.replica.writes }
-
-// Lead implements the method of work.Source.
-func (s *Source) Lead(ctx context.Context) error {
-	if err := s.lead(ctx); err != nil || s.replica == nil {
+// confirmLead acquires leadership, and checks in the store that this replica still has it.
+func (r *replica) confirmLead(ctx context.Context) error {
+	if err := r.lead(ctx); err != nil || r == nil {
 		return err
 	}
-	s.cache.Lock()
-	term := s.replica.term
-	s.keepMeta() // changes nothing, but the store rejects it if another replica is the leader
-	s.cache.Unlock()
-	if err := s.stored(ctx, term); !errors.Is(err, peer.ErrReplaced) {
+	r.mu.Lock()
+	term := r.term
+	r.keepMetaLocked() // changes nothing, but the store rejects it if another replica is the leader
+	r.mu.Unlock()
+	if err := r.stored(ctx, term); !errors.Is(err, peer.ErrReplaced) {
 		return err
 	}
-	return s.lead(ctx)
+	return r.lead(ctx)
 }
 
 // refresh makes a replica read the changes of the other replicas. It reports whether there may be
 // new changes.
-func (s *Source) refresh(ctx context.Context) (bool, error) {
-	if s.replica == nil {
+func (r *replica) refresh(ctx context.Context) (bool, error) {
+	if r == nil {
 		return false, nil
 	}
-	return true, s.Lead(ctx)
+	return true, r.confirmLead(ctx)
 }
 
 // lead acquires leadership before a write. A write of a replica that has lost it meanwhile fails
 // with ErrReplaced.
-func (s *Source) lead(ctx context.Context) error {
-	r := s.replica
+func (r *replica) lead(ctx context.Context) error {
 	if r == nil {
 		return ctx.Err()
 	}
-	s.cache.Lock()
-	writes, started, sealed := r.writes, s.started, s.cache.Sealed()
-	s.cache.Unlock()
+	r.mu.Lock()
+	leads, started, sealed := r.leads, r.started, r.cache.Sealed()
+	r.mu.Unlock()
 	switch {
-	case sealed || !writes && r.hasEnded():
+	case sealed || !leads && r.hasEnded():
 		return peer.ErrStopped
-	case writes:
+	case leads:
 		return ctx.Err()
 	case !started:
 		return apierrors.NewServiceUnavailable("the replica is not started: it has not read the changes of other replicas")
@@ -180,7 +133,7 @@ func (s *Source) lead(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer func() { <-r.turn }()
-	return s.claim(ctx)
+	return r.claim(ctx)
 }
 
 func (r *replica) hasEnded() bool {
@@ -194,23 +147,22 @@ func (r *replica) hasEnded() bool {
 
 // claim claims leadership in the store. It waits until this replica has read its claim back, and
 // with it all changes that were stored before.
-func (s *Source) claim(ctx context.Context) error {
-	r := s.replica
+func (r *replica) claim(ctx context.Context) error {
 	for {
-		s.cache.Lock()
-		writes, follows, changed := r.writes, r.follows, r.changed.Next()
+		r.mu.Lock()
+		leads, follows, changed := r.leads, r.follows, r.changed.Next()
 		var claim []byte
 		var err error
-		if !writes && follows && !r.hasEnded() {
+		if !leads && follows && !r.hasEnded() {
 			r.claims++
-			claim, err = journal.Encode(&storedWriter{Replica: r.id, Claim: r.claims})
-			r.claim = claim
+			claim, err = journal.Encode(&storedLeader{Replica: r.id, Claim: r.claims})
+			r.claimed = claim
 		}
-		s.cache.Unlock()
+		r.mu.Unlock()
 		switch {
 		case err != nil:
 			return err
-		case writes:
+		case leads:
 			return nil
 		case claim != nil:
 			if err := r.store.Apply(ctx, []journal.Change{{Key: journal.KeyLeader, Value: claim}}); err != nil {
@@ -228,45 +180,44 @@ func (s *Source) claim(ctx context.Context) error {
 }
 
 // follow mirrors the store until ctx ends.
-func (s *Source) follow(ctx context.Context) {
-	if s.replica == nil {
+func (r *replica) follow(ctx context.Context) {
+	if r == nil {
 		return
 	}
-	defer close(s.replica.ended)
+	defer close(r.ended)
 	for ctx.Err() == nil {
 		whole := true
-		err := s.replica.store.Follow(ctx, func(changes []journal.Change) error {
+		err := r.store.Follow(ctx, func(changes []journal.Change) error {
 			defer func() { whole = false }()
-			return s.followed(changes, whole)
+			return r.followed(changes, whole)
 		})
-		if ctx.Err() != nil || errors.Is(err, errNotWriting) {
+		if ctx.Err() != nil || errors.Is(err, errNotLeading) {
 			continue // the content is read again, and replaces the unsaved changes of this replica
 		}
-		s.lose(err)
-		_ = wait.Sleep(ctx, s.options.Clock, followRetry)
+		r.lose(err)
+		_ = wait.Sleep(ctx, r.options.Clock, followRetry)
 	}
 }
 
 // lose records why the store cannot be followed.
-func (s *Source) lose(err error) {
-	s.cache.Lock()
-	defer s.cache.Unlock()
-	r := s.replica
+func (r *replica) lose(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.lost == nil {
-		r.since = s.options.Clock.Now()
-		s.logger.Error(err, "Failed to follow the Store, retrying")
+		r.since = r.now()
+		r.logger.Error(err, "Failed to follow the Store, retrying")
 	}
 	r.lost = err
 }
 
 // following returns an error while this replica cannot follow the store.
-func (s *Source) following() error {
-	if s.replica == nil {
+func (r *replica) following() error {
+	if r == nil {
 		return nil
 	}
-	s.cache.Lock()
-	defer s.cache.Unlock()
-	if r := s.replica; r.lost != nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost != nil {
 		return fmt.Errorf("follow the Store: failing since %s, works may be stale: %w", r.since.UTC().Format(time.RFC3339),
 			r.lost)
 	}
@@ -275,72 +226,70 @@ func (s *Source) following() error {
 
 // followed handles a batch that a replica has applied. whole is whether it is the whole content of
 // the store.
-func (s *Source) followed(changes []journal.Change, whole bool) error {
-	s.cache.Lock()
-	defer s.cache.Unlock()
-	r := s.replica
-	wrote, writes := r.writes, r.writes
+func (r *replica) followed(changes []journal.Change, whole bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	led, leads := r.leads, r.leads
 	for _, c := range changes {
 		if c.Key == journal.KeyLeader {
-			writes = r.claim != nil && bytes.Equal(c.Value, r.claim)
+			leads = r.claimed != nil && bytes.Equal(c.Value, r.claimed)
 		}
 	}
 	switch {
-	case wrote && !writes:
-		s.stopWriting()
-		return errNotWriting
+	case led && !leads:
+		r.stopLeadingLocked()
+		return errNotLeading
 	case !r.follows && !whole: // it has changes that the store rejected
-		r.writes = false
-		return errNotWriting
+		r.leads = false
+		return errNotLeading
 	}
-	r.writes = writes
-	if wrote {
+	r.leads = leads
+	if led {
 		r.lost = nil
-		if gap := s.workOff(eventsOf(changes)); gap {
-			s.askAnew()
+		if gap := r.workOffLocked(eventsOf(changes)); gap {
+			r.askAnewLocked()
 		}
 		return nil
 	}
-	if err := s.mirrorLocked(changes, whole); err != nil {
+	if err := r.mirrorLocked(changes, whole); err != nil {
 		return err
 	}
 	first := !r.follows
 	r.follows, r.lost = true, nil
-	if r.writes {
-		s.logger.Info("Became the leader")
+	if r.leads {
+		r.logger.Info("Became the leader")
 		r.term++
-		s.workOff(r.inbox)
-		s.askAnew()
+		r.workOffLocked(r.inbox.events)
+		r.askAnewLocked()
 	}
-	if r.writes || first {
+	if r.leads || first {
 		r.changed.Wake()
 	}
 	return nil
 }
 
-// stopWriting drops the answers and the unsaved changes of this replica, because another replica is
-// the leader now.
-func (s *Source) stopWriting() {
-	if s.replica.writes {
-		s.logger.Info("Lost the leadership to another replica")
+// stopLeadingLocked drops the answers and the unsaved changes of this replica, because another
+// replica is the leader now.
+func (r *replica) stopLeadingLocked() {
+	if r.leads {
+		r.logger.Info("Lost the leadership to another replica")
 	}
-	s.replica.writes = false
-	s.replica.term++
-	s.giveUpAnswersLocked()
-	unsaved := s.journal.UnsavedLocked()
-	s.journal.DiscardLocked(isEvent)
-	if s.journal.UnsavedLocked() < unsaved {
-		s.leave(&storedEvent{}) // acknowledged events may have been dropped: the leader must resync
+	r.leads = false
+	r.term++
+	r.exchange.giveUpLocked()
+	unsaved := r.journal.UnsavedLocked()
+	r.journal.DiscardLocked(isEvent)
+	if r.journal.UnsavedLocked() < unsaved {
+		r.inbox.leaveLocked(r.journal, &storedEvent{}) // acknowledged events may have been dropped: the leader must resync
 	}
-	s.replica.follows = false
-	s.replica.changed.Wake()
+	r.follows = false
+	r.changed.Wake()
 }
 
-// beforeAck returns a function that stores received events before they are acknowledged. If another
-// replica becomes the leader meanwhile, the function leaves the events to it.
-func (s *Source) beforeAck() func(context.Context) error {
-	flush := s.journal.Commit()
-	if s.replica == nil {
+// beforeAck returns a function that stores received events before they are acknowledged, by flush.
+// If another replica becomes the leader meanwhile, the function leaves the events to it.
+func (r *replica) beforeAck(flush func(context.Context) error) func(context.Context) error {
+	if r == nil {
 		return flush
 	}
 	return func(ctx context.Context) error {
@@ -352,73 +301,31 @@ func (s *Source) beforeAck() func(context.Context) error {
 	}
 }
 
-// isEvent reports whether a record is an event for the leader. The journal of a replica that is not
-// the leader writes no other records.
-func isEvent(k journal.Record) bool {
-	_, ok := k.(*storedEvent)
-	return ok
-}
-
-// remember adds an event that waits for the leader to the inbox.
-func (r *replica) remember(key string, value []byte) {
-	r.forget(key)
-	if r.owns(key) {
-		r.waiting += inboxCost + len(value)
-	}
-	r.inbox[key] = value
-}
-
-func (r *replica) forget(key string) {
-	if value, ok := r.inbox[key]; ok && r.owns(key) {
-		r.waiting -= inboxCost + len(value)
-	}
-	delete(r.inbox, key)
-}
-
-func (r *replica) clearInbox() {
-	for key := range r.inbox {
-		r.forget(key)
+// askAnewLocked begins a resync if there is a connection. Otherwise the next connection begins one.
+func (r *replica) askAnewLocked() {
+	if r.engine.Connected() {
+		r.exchange.beginLocked()
 	}
 }
 
-func (r *replica) owns(key string) bool { return strings.HasPrefix(key, journal.PrefixInbox+r.id+"/") }
-
-// askAnew begins a resync if there is a connection. Otherwise the next connection begins one.
-func (s *Source) askAnew() {
-	if s.engine.Connected() {
-		s.resyncLocked()
-	}
-}
-
-// eventsOf returns the events in a batch that wait for the leader.
-func eventsOf(changes []journal.Change) map[string][]byte {
-	events := map[string][]byte{}
-	for _, c := range changes {
-		if strings.HasPrefix(c.Key, journal.PrefixInbox) && c.Value != nil {
-			events[c.Key] = c.Value
-		}
-	}
-	return events
-}
-
-// workOff handles stored events as if this replica had received them. They leave the store together
-// with their effects. It reports whether other events may be lost.
-func (s *Source) workOff(events map[string][]byte) (gap bool) {
+// workOffLocked handles stored events as if this replica had received them. They leave the store
+// together with their effects. It reports whether other events may be lost.
+func (r *replica) workOffLocked(events map[string][]byte) (gap bool) {
 	for _, key := range slices.Sorted(maps.Keys(events)) { // by replica, in the order of arrival
-		topic, err := s.workOffOne(events[key])
+		topic, err := r.workOffOneLocked(events[key])
 		switch {
 		case err != nil:
-			s.refuseLocked(topic, err, peer.RefusalReason(err), 1)
+			r.refuseLocked(topic, err, peer.RefusalReason(err), 1)
 		case topic == "":
 			gap = true
 		}
-		s.journal.MarkLocked(key, removed{})
-		s.replica.forget(key)
+		r.journal.MarkLocked(key, removed{})
+		r.inbox.removeLocked(key)
 	}
 	return gap
 }
 
-func (s *Source) workOffOne(value []byte) (topic string, err error) {
+func (r *replica) workOffOneLocked(value []byte) (topic string, err error) {
 	var stored storedEvent
 	if err := json.Unmarshal(value, &stored); err != nil || stored.Topic == "" {
 		return "", err
@@ -427,55 +334,63 @@ func (s *Source) workOffOne(value []byte) (topic string, err error) {
 	if err != nil {
 		return stored.Topic, err
 	}
-	msg, err := s.options.Profile.Decode(stored.Topic, event)
+	msg, err := r.options.Profile.Decode(stored.Topic, event)
 	if err != nil {
 		return stored.Topic, err
 	}
-	s.metrics.CountEvent(event)
-	return stored.Topic, s.receiveLocked(msg)
+	r.metrics.CountEvent(event)
+	return stored.Topic, r.exchange.receiveLocked(msg)
 }
 
 // tellOfGapLocked makes the leader resync, because this replica may have missed events while it was
 // not connected.
-func (s *Source) tellOfGapLocked() {
-	if r := s.replica; r != nil && !r.writes && r.waiting < r.most {
-		s.leave(&storedEvent{})
+func (r *replica) tellOfGapLocked() {
+	if r != nil && !r.leads && !r.inbox.fullLocked() {
+		r.inbox.leaveLocked(r.journal, &storedEvent{})
 	}
-}
-
-// leave stores an event for the leader.
-func (s *Source) leave(e *storedEvent) {
-	r := s.replica
-	r.sent++
-	e.replica = r
-	r.waiting += e.size()
-	s.journal.MarkLocked(fmt.Sprintf("%s%s/%020d", journal.PrefixInbox, r.id, r.sent), e)
 }
 
 // handOver stores an event for the leader. It returns false if this replica is the leader, or has
 // no other replicas.
-func (s *Source) handOver(m cloudevents.Message) bool {
-	if s.replica == nil {
+func (r *replica) handOver(m cloudevents.Message) bool {
+	if r == nil {
 		return false
 	}
 	event, err := codec.AppendStructured(nil, m.Event)
-	s.cache.Lock()
-	defer s.cache.Unlock()
-	r := s.replica
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case r.writes:
+	case r.leads:
 		return false
-	case s.agreesLocked(m): // most digests do: the leader need not see them
+	case r.agreesLocked(m): // most digests do: the leader need not see them
 	case err != nil:
-		s.refuseLocked(m.Topic, err, peer.RefusedNoEvent, 1)
-	case r.waiting >= r.most:
-		if r.dropped++; r.dropped == 1 {
-			s.logger.Info("Dropped events: no replica is the leader; the next leader requests the current state", "bytes",
-				r.waiting)
+		r.refuseLocked(m.Topic, err, peer.RefusedNoEvent, 1)
+	case r.inbox.fullLocked():
+		if r.inbox.dropped++; r.inbox.dropped == 1 {
+			r.logger.Info("Dropped events: no replica is the leader; the next leader requests the current state", "bytes",
+				r.inbox.waiting)
 		}
 	default:
-		r.dropped = 0
-		s.leave(&storedEvent{Topic: m.Topic, Event: event})
+		r.inbox.dropped = 0
+		r.inbox.leaveLocked(r.journal, &storedEvent{Topic: m.Topic, Event: event})
 	}
 	return true
+}
+
+// agreesLocked reports whether a message is a heartbeat that needs no action: the digests are
+// equal, or the cluster sends too many.
+func (r *replica) agreesLocked(m cloudevents.Message) bool {
+	if !codec.IsDigest(m.Event) {
+		return false
+	}
+	msg, err := r.options.Profile.Decode(m.Topic, m.Event)
+	digest, ok := msg.(*codec.Digest)
+	if err != nil || !ok || len(digest.Sums) != 1 {
+		return false
+	}
+	c := r.clusters[digest.Cluster]
+	if c == nil {
+		return false
+	}
+	return !c.mayCompare() || c.digests.ownLocked(1).Equal(protocol.Digest{Works: digest.Works, Sums: digest.Sums})
 }

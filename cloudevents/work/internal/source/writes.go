@@ -6,7 +6,6 @@ package source
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 
 	"github.com/google/uuid"
@@ -25,8 +24,6 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-var _ clientset.Backend = &sourceBackend{}
-
 // sourceBackend is the backend of the clientset of a source.
 type sourceBackend struct {
 	*Source
@@ -44,57 +41,21 @@ func (s *sourceBackend) Supports(verb string, sub clientset.Subresource) error {
 // replicas.
 func (s *sourceBackend) WaitSynced(context.Context) error { return nil }
 
-// stored waits until the changes of a term are durable. It returns ErrReplaced if the term has
-// ended.
-func (s *Source) stored(ctx context.Context, term uint64) error {
-	if err := peer.Durable(ctx, s.journal); err != nil {
-		return err
-	}
-	s.cache.Lock()
-	defer s.cache.Unlock()
-	if s.replica != nil && s.replica.term != term {
-		return peer.ErrReplaced
-	}
-	return nil
-}
-
-func (s *sourceBackend) Refresh(ctx context.Context) (bool, error) { return s.refresh(ctx) }
+func (s *sourceBackend) Refresh(ctx context.Context) (bool, error) { return s.replica.refresh(ctx) }
 
 func (s *sourceBackend) WaitDurable(ctx context.Context) error { return peer.Durable(ctx, s.journal) }
-
-// termLocked returns the number of the current term of this replica. It is 0 without replicas.
-func (s *Source) termLocked() uint64 {
-	if s.replica == nil {
-		return 0
-	}
-	return s.replica.term
-}
-
-// writableLocked returns an error if the source has stopped. If the write is no dry run, it also
-// returns an error if this process may not write.
-func (s *Source) writableLocked(dryRun bool) error {
-	switch {
-	case s.cache.Sealed():
-		return peer.ErrStopped
-	case !dryRun && s.outranked:
-		return s.errOutrankedLocked()
-	case !dryRun && !s.writingLocked():
-		return peer.ErrReplaced
-	}
-	return nil
-}
 
 // Create adds an object.
 func (s *sourceBackend) Create(
 	ctx context.Context, obj *workv1.ManifestWork, dryRun bool,
 ) (*workv1.ManifestWork, error) {
 	if !dryRun {
-		if err := s.lead(ctx); err != nil {
+		if err := s.replica.lead(ctx); err != nil {
 			return nil, err
 		}
 	}
 	generated := obj.Name == "" && obj.GenerateName != ""
-	refresher := clientset.NewRefresher(s.refresh, dryRun)
+	refresher := clientset.NewRefresher(s.replica.refresh, dryRun)
 	for attempt := 1; ; attempt++ {
 		if generated {
 			obj.Name = generateName(obj.GenerateName)
@@ -140,7 +101,7 @@ func (s *Source) createOne(
 	if err := clientset.Normalize(obj); err != nil {
 		return nil, 0, err
 	}
-	now := s.options.Clock.Now()
+	now := s.now()
 	obj.TypeMeta = metav1.TypeMeta{}
 	obj.UID = types.UID(uuid.NewString())
 	obj.CreationTimestamp = metav1.NewTime(now).Rfc3339Copy()
@@ -161,8 +122,8 @@ func (s *Source) createOne(
 		return nil, 0, err
 	}
 
-	s.cache.Lock()
-	defer s.cache.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if err := s.writableLocked(dryRun); err != nil {
 		return nil, 0, err
 	}
@@ -171,26 +132,26 @@ func (s *Source) createOne(
 	}
 	c := s.clusterLocked(obj.Namespace)
 	w := &sourceWork{
-		source: s, cluster: c, id: id, name: obj.Name, phase: protocol.SourceActive, trace: trace, uid: obj.UID,
+		cluster: c, id: id, name: obj.Name, phase: protocol.SourceActive, trace: trace, uid: obj.UID,
 		session: c.session,
 	}
 	if err := s.roomLocked(w); err != nil {
 		return nil, 0, err
 	}
 	if dryRun {
-		return obj, s.termLocked(), nil
+		return obj, s.term, nil
 	}
 	if old := s.works[key]; old != nil {
-		s.drop(old)
+		old.dropLocked(nil)
 	}
-	s.numberLocked(w, obj)
-	w.createV, w.bundle.created = w.version, true
+	w.numberLocked(obj)
+	w.createV, w.bundle.Created = w.version, true
 	s.works[key] = w
-	s.unconfirmLocked(w)
-	s.putLocked(w, obj)
+	w.cluster.delivery.unconfirmLocked(w)
+	w.putLocked(obj)
 	w.accountLocked()
-	s.sendLocked(w)
-	return obj, s.termLocked(), nil
+	w.sendLocked()
+	return obj, s.term, nil
 }
 
 // exists returns the error for a name that is in use. With a generateName, another attempt may find
@@ -204,11 +165,6 @@ func exists(w *sourceWork, generates bool) error {
 		err.ErrStatus.Message = "object is being deleted: " + err.ErrStatus.Message
 	}
 	return err
-}
-
-// roomLocked returns an error if the outbox has no room for one more work.
-func (s *Source) roomLocked(w *sourceWork) error {
-	return s.metrics.CountWrite(peer.CheckRoom(s.engine, w, s.options.Outbox))
 }
 
 // Admit completes and validates an update. It keeps the status, which belongs to the agent. It
@@ -237,7 +193,7 @@ func (s *sourceBackend) Admit(
 func (s *sourceBackend) Commit(
 	ctx context.Context, current, next *workv1.ManifestWork,
 ) (*workv1.ManifestWork, bool, error) {
-	if err := s.lead(ctx); err != nil {
+	if err := s.replica.lead(ctx); err != nil {
 		return nil, false, err
 	}
 	out, term, err := s.commitOne(current, next, peer.TraceOf(ctx, s.options.TraceParent))
@@ -252,8 +208,8 @@ func (s *sourceBackend) Commit(
 func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, uint64, error) {
 	published := current.DeletionTimestamp == nil &&
 		(next.Generation != current.Generation || !clientset.SameMetadata(current, next))
-	s.cache.Lock()
-	defer s.cache.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	w := s.cache.Get(next.Namespace, next.Name)
 	if w == nil || w.Object != current {
 		return nil, 0, nil
@@ -266,17 +222,17 @@ func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*w
 			return nil, 0, err
 		}
 		w.trace = trace
-		s.raiseLocked(w, next)
+		w.raiseLocked(next)
 	}
 	if next.DeletionTimestamp != nil && len(next.Finalizers) == 0 {
-		s.dropAs(w, next)
-		return next, s.termLocked(), nil
+		w.dropLocked(next)
+		return next, s.term, nil
 	}
-	s.putLocked(w, next)
+	w.putLocked(next)
 	if published {
-		s.sendLocked(w)
+		w.sendLocked()
 	}
-	return next, s.termLocked(), nil
+	return next, s.term, nil
 }
 
 // Remove begins the deletion of an object.
@@ -284,7 +240,7 @@ func (s *sourceBackend) Remove(
 	ctx context.Context, current *workv1.ManifestWork, dryRun bool,
 ) (*workv1.ManifestWork, bool, error) {
 	if !dryRun {
-		if err := s.lead(ctx); err != nil {
+		if err := s.replica.lead(ctx); err != nil {
 			return nil, false, err
 		}
 	}
@@ -300,8 +256,8 @@ func (s *sourceBackend) Remove(
 func (s *Source) removeOne(
 	current *workv1.ManifestWork, dryRun bool, trace string,
 ) (*workv1.ManifestWork, uint64, error) {
-	s.cache.Lock()
-	defer s.cache.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	w := s.cache.Get(current.Namespace, current.Name)
 	if w == nil || w.Object != current {
 		return nil, 0, nil
@@ -310,13 +266,13 @@ func (s *Source) removeOne(
 		return nil, 0, err
 	}
 	if w.phase.IsDeleting() || dryRun {
-		return current, s.termLocked(), nil
+		return current, s.term, nil
 	}
 	if err := s.roomLocked(w); err != nil {
 		return nil, 0, err
 	}
 	obj := *current
-	obj.DeletionTimestamp = ptr.To(metav1.NewTime(s.options.Clock.Now()).Rfc3339Copy())
+	obj.DeletionTimestamp = ptr.To(metav1.NewTime(s.now()).Rfc3339Copy())
 	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
 	obj.Generation++
 	obj.Finalizers = slices.DeleteFunc(slices.Clone(obj.Finalizers), forCollector)
@@ -324,56 +280,16 @@ func (s *Source) removeOne(
 		obj.Finalizers = append(obj.Finalizers, workv1.ManifestWorkFinalizer)
 	}
 	w.phase, w.deleted, w.trace = protocol.SourceDeleting, *obj.DeletionTimestamp, trace
-	s.raiseLocked(w, &obj)
-	s.putLocked(w, &obj)
-	s.sendLocked(w)
-	return &obj, s.termLocked(), nil
+	w.raiseLocked(&obj)
+	w.putLocked(&obj)
+	w.sendLocked()
+	return &obj, s.term, nil
 }
 
 // forCollector reports whether a finalizer waits for the garbage collector. The objects of a source
 // have no dependents here.
 func forCollector(finalizer string) bool {
 	return finalizer == metav1.FinalizerDeleteDependents || finalizer == metav1.FinalizerOrphanDependents
-}
-
-// fits returns an error if the broker would refuse the event of an object. It encodes the event
-// only if the object is near the limit.
-func (s *Source) fits(id string, obj *workv1.ManifestWork) error {
-	limit := s.engine.MaxPacketSize()
-	if (limit == 0 || 2*peer.RoughSize(obj)+4096 < limit) && !s.largeAttributes(&obj.ObjectMeta) {
-		return nil
-	}
-	header := s.header(obj.Namespace)
-	header.ResyncID = uuid.Nil.String()
-	m, err := peer.Encode(s.options.Profile, &codec.Spec{
-		Header:       header,
-		WorkRef:      codec.WorkRef{ResourceID: id, Version: s.traits.MaxVersion, UID: obj.UID, Name: obj.Name},
-		AgentSession: uuid.Nil.String(),
-		StatusSeq:    math.MaxInt64,
-		Work:         obj,
-	})
-	if err != nil {
-		return s.metrics.CountWrite(cannotSend(err))
-	}
-	if limit == 0 {
-		return nil
-	}
-	return s.metrics.CountWrite(peer.CheckSize(m, limit))
-}
-
-// largeAttributes reports whether the metadata is near 64 KiB, the limit of an attribute. In a
-// profile ManifestBundle, the metadata is sent in an attribute.
-func (s *Source) largeAttributes(m *metav1.ObjectMeta) bool {
-	if !s.traits.Bundle {
-		return false
-	}
-	size := 256 * len(m.OwnerReferences)
-	for _, pairs := range []map[string]string{m.Labels, m.Annotations} {
-		for k, v := range pairs {
-			size += len(k) + len(v) + 8
-		}
-	}
-	return size > 8<<10 // escapes may turn each byte into six
 }
 
 // cannotSend converts a codec's error to an error of the API server.
@@ -383,4 +299,18 @@ func cannotSend(err error) error {
 		return apierrors.NewRequestEntityTooLargeError(err.Error())
 	}
 	return apierrors.NewBadRequest(err.Error())
+}
+
+// writableLocked returns an error if the source has stopped. If the write is no dry run, it also
+// returns an error if this process may not write.
+func (s *Source) writableLocked(dryRun bool) error {
+	switch {
+	case s.cache.Sealed():
+		return peer.ErrStopped
+	case !dryRun && s.outranked:
+		return apierrors.NewServiceUnavailable(s.rivals.describeLocked().Error())
+	case !dryRun && !s.writingLocked():
+		return peer.ErrReplaced
+	}
+	return nil
 }

@@ -1,0 +1,300 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/internal/quietlog"
+)
+
+// records are the works and clusters of a source, in memory and in its Store. The source's mutex
+// guards the fields below it.
+type records struct {
+	*link
+	cache        *cache.Cache[*sourceWork]
+	journal      *journal.Journal // nil without a Store
+	unknownWorks *quietlog.Log    // works that agents have and this source does not
+
+	works      map[workID]*sourceWork // tombstones included
+	clusters   map[string]*sourceCluster
+	unknown    peer.Account // charged for the records of clusters
+	tombstones tombstones
+	forgotten  forgottenClusters
+	alarms     alarms
+
+	complete  bool // the inventory is complete: unknown works may be deleted
+	restored  bool // the Store was used by an earlier process
+	inherited bool // the inventory was complete in the Store when it was loaded
+	replaced  bool // outranked was true at some time since the inventory was declared complete
+	asked     bool // ManifestBundle: all statuses were requested since the inventory was declared complete
+
+	leads     bool   // this process writes to the Store: it is the leader, or has no other replicas
+	outranked bool   // a newer process with this ID is connected
+	term      uint64 // counts the changes of leads: a change that is not durable in its term is lost
+	round     uint64 // counts disconnects and losses of leadership: answers of earlier rounds are dropped
+}
+
+// workID identifies a work at a source. A resource ID alone would let a cluster name works of
+// others.
+type workID struct{ cluster, id string }
+
+// alarms queues clusters until the times that were passed to wakeLocked. It is nil while Start does
+// not run.
+type alarms = workqueue.TypedDelayingInterface[*sourceCluster]
+
+// clusterLocked returns the record of a cluster, and makes a new one if needed.
+func (r *records) clusterLocked(name string) *sourceCluster {
+	c := r.clusters[name]
+	if c == nil {
+		c = newCluster(r, name)
+		r.unknown.Set(0, peer.ClusterCost+int64(len(name)))
+		r.clusters[name] = c
+		if f := r.forgotten.takeLocked(name); f != nil { // it has returned
+			c.highest, c.outdated, c.gap = f.Highest, f.Outdated, f.Gap
+			c.keepLocked()
+		}
+		if r.inherited && c.gap == nil { // the inventory is complete only by the record in the Store
+			c.gap = c.gap.Next(c.highest)
+		}
+	}
+	return c
+}
+
+// clusterOfLocked is clusterLocked for an event of an agent. The cluster may have no works, so a
+// new record must fit the budget.
+func (r *records) clusterOfLocked(name string) (*sourceCluster, error) {
+	if r.clusters[name] == nil {
+		size := peer.ClusterCost + int64(len(name))
+		if !r.unknown.Charge(size) {
+			return nil, peer.Unusable(peer.RefusedBudget, "record cluster %q, which has no works: %w",
+				name, r.unknown.ErrFull())
+		}
+		r.unknown.Set(size, 0) // clusterLocked charges it
+	}
+	c := r.clusterLocked(name)
+	c.lastReport = r.now()
+	return c, nil
+}
+
+// markLocked notes that a record has changed.
+func (r *records) markLocked(key string, record journal.Record) {
+	if r.leads {
+		r.journal.MarkLocked(key, record)
+	}
+}
+
+func (r *records) keepMetaLocked() { r.markLocked(journal.KeyMeta, (*sourceMeta)(r)) }
+
+// writingLocked reports whether this source handles events: it is the leader, and no newer process
+// has its ID.
+func (r *records) writingLocked() bool { return r.leads && !r.outranked }
+
+// stored waits until the changes of a term are durable. It returns ErrReplaced if the term has
+// ended.
+func (r *records) stored(ctx context.Context, term uint64) error {
+	if err := peer.Durable(ctx, r.journal); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.term != term {
+		return peer.ErrReplaced
+	}
+	return nil
+}
+
+// storedSourceWork is the record of a work, or of a tombstone, which has no object.
+type storedSourceWork struct {
+	Name       string               `json:"name,omitempty"`
+	UID        types.UID            `json:"uid"`
+	Session    string               `json:"agentSession,omitempty"`
+	Version    int64                `json:"version"`
+	CreateV    int64                `json:"createVersion"`
+	DeleteV    int64                `json:"deleteVersion,omitempty"`
+	Seq        int64                `json:"sequence,omitempty"`
+	StatusTime time.Time            `json:"statusTime,omitzero"`
+	Hash       string               `json:"statusHash,omitempty"`
+	Deleting   bool                 `json:"deleting,omitempty"`
+	Deleted    *metav1.Time         `json:"deleted,omitempty"`
+	Gone       bool                 `json:"gone,omitempty"`
+	Confirmed  bool                 `json:"confirmed,omitempty"`
+	Problem    *problem             `json:"problem,omitempty"`
+	Bundle     *storedBundleWork    `json:"strict,omitempty"`
+	Object     *workv1.ManifestWork `json:"object,omitempty"`
+}
+
+// storedPast is the record of a removed work, in the profile ManifestBundle.
+type storedPast struct {
+	Version int64     `json:"version"`
+	Seq     int64     `json:"sequence,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// storedCluster is the record of a cluster.
+type storedCluster struct {
+	Highest     int64         `json:"highest"`
+	Extended    bool          `json:"modern,omitempty"`
+	Enhancement bool          `json:"strict,omitempty"`
+	Outdated    bool          `json:"doubted,omitempty"`
+	Gap         *protocol.Gap `json:"gap,omitempty"`
+	// Forgotten is whether [Source.Forget] was called after the last message of the cluster.
+	Forgotten bool `json:"forgotten,omitempty"`
+}
+
+// pastWork is a removed work as a record for the Store.
+type pastWork struct {
+	cluster *sourceCluster
+	id      string
+}
+
+func (p pastWork) Content() any {
+	r := p.cluster.reported.byID[p.id]
+	if !r.past {
+		return nil
+	}
+	return &storedPast{Version: r.version, Seq: r.seq, At: r.at.UTC()}
+}
+
+func (p pastWork) Saved() {}
+
+// sourceMeta is the record for the Store besides those of works and clusters.
+type sourceMeta records
+
+func (m *sourceMeta) Content() any {
+	out := (*records)(m).ownMeta()
+	out.ResourceVersion, out.Complete, out.Asked = m.cache.LastVersion(), m.complete, m.asked
+	return &out
+}
+
+func (m *sourceMeta) Saved() {}
+
+func (r *records) ownMeta() journal.Meta {
+	return journal.Meta{
+		Format: journal.Format, Kind: "source", Name: r.options.SourceID, Profile: r.options.Profile.Name(),
+	}
+}
+
+// load loads the records of an earlier process from the Store.
+func (r *records) load(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.options.Store.Load(ctx, func(key string, value []byte) error {
+		if err := r.loadRecordLocked(key, value); err != nil {
+			return fmt.Errorf("record %q: %w", key, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var tombstones []*sourceWork
+	for _, c := range r.clusters {
+		tombstones = slices.AppendSeq(tombstones, maps.Values(c.tombstones))
+	}
+	slices.SortFunc(tombstones, func(a, b *sourceWork) int { return a.deleted.Compare(b.deleted.Time) })
+	for _, w := range tombstones {
+		r.tombstones.addLocked(w)
+	}
+	r.openGapsLocked()
+	return nil
+}
+
+func (r *records) loadRecordLocked(key string, value []byte) error {
+	cluster, id, ok := journal.ParseKey(journal.PrefixWork, key)
+	if !ok {
+		return r.loadOtherLocked(key, value)
+	}
+	var stored storedSourceWork
+	if err := json.Unmarshal(value, &stored); err != nil {
+		return err
+	}
+	c := r.clusterLocked(cluster)
+	w := &sourceWork{cluster: c, id: id}
+	w.loadLocked(&stored)
+	r.works[workID{cluster, id}] = w
+	defer w.accountLocked()
+	if stored.Object != nil {
+		r.cache.Restore(w, stored.Object)
+		return nil
+	}
+	c.tombstones[id] = w // load sorts the tombstones
+	return nil
+}
+
+// loadOtherLocked loads a record that is not the record of a work.
+func (r *records) loadOtherLocked(key string, value []byte) error {
+	name, isCluster := strings.CutPrefix(key, journal.PrefixCluster)
+	cluster, id, isPast := journal.ParseKey(journal.PrefixPast, key)
+	switch {
+	case key == journal.KeyMeta:
+		var m journal.Meta
+		if err := json.Unmarshal(value, &m); err != nil {
+			return err
+		}
+		if err := m.Check(r.ownMeta()); err != nil {
+			return err
+		}
+		r.complete, r.asked, r.restored = m.Complete, m.Asked, true
+		r.cache.Begin(m.ResourceVersion)
+	case isCluster:
+		var stored storedCluster
+		if err := json.Unmarshal(value, &stored); err != nil {
+			return err
+		}
+		if stored.Forgotten {
+			r.loadForgottenLocked(name, &stored)
+			return nil
+		}
+		c := r.clusterLocked(name)
+		if stored.Highest > c.highest { // otherwise this process has the gap already
+			c.gap = stored.Gap
+		}
+		c.outdated = stored.Outdated
+		c.highest, c.dialect = max(c.highest, stored.Highest), peer.DialectUnknown
+		if stored.Extended || stored.Enhancement {
+			c.dialect = peer.DialectOf(stored.Extended)
+		}
+	case isPast:
+		var stored storedPast
+		if err := json.Unmarshal(value, &stored); err != nil {
+			return err
+		}
+		past := report{stored.Version, stored.Seq}
+		r.clusterLocked(cluster).reported.sawLocked(id, datedReport{report: past, at: stored.At, past: true})
+	case key == journal.KeyLeader, strings.HasPrefix(key, journal.PrefixInbox): // of replicas, which read them in Follow
+	default:
+		return journal.ErrUnknownRecord
+	}
+	return nil
+}
+
+func (c *sourceCluster) Content() any {
+	out := &storedCluster{Highest: c.highest, Extended: c.dialect == peer.DialectExtended,
+		Enhancement: c.dialect == peer.DialectEnhancement, Outdated: c.outdated}
+	if c.gap.Kept() {
+		out.Gap = c.gap
+	}
+	if c.records.clusters[c.name] != c || *out == (storedCluster{}) {
+		return nil
+	}
+	return out
+}
+
+func (c *sourceCluster) Saved() {}
