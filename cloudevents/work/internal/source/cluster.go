@@ -68,7 +68,7 @@ func newCluster(r *records, name string) *sourceCluster {
 	return c
 }
 
-func (c *sourceCluster) keepLocked() { c.records.markLocked(journal.PrefixCluster+c.name, c) }
+func (c *sourceCluster) keepLocked() { c.records.markLocked(c, journal.PrefixCluster, c.name) }
 
 // worksLocked returns the records of a cluster, tombstones included.
 func (c *sourceCluster) worksLocked() []*sourceWork {
@@ -181,7 +181,9 @@ func (c *sourceCluster) showLateLocked(now time.Time) time.Time {
 }
 
 func (c *sourceCluster) keepPastLocked(id string) {
-	c.records.markLocked(journal.PastKey(c.name, id), pastWork{c, id})
+	if r := c.records; r.journal != nil && r.leads {
+		r.journal.MarkLocked(journal.PastKey(c.name, id), pastWork{c, id})
+	}
 }
 
 // droppedLocked notes that a list of the cluster, or an answer to it, was dropped. The list is

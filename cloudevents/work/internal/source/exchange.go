@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 
-	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
@@ -168,74 +167,7 @@ func (x *exchange) wakeAllLocked() {
 	}
 }
 
-// Connected begins a resync with all agents. A replica that is not the leader makes the leader
-// resync.
-func (s *Source) Connected(context.Context) {
-	s.presence.Connected()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.writingLocked() {
-		s.exchange.beginLocked()
-	}
-	s.replica.tellOfGapLocked()
-}
-
-// Disconnected drops incomplete lists and answers: the next connection begins a new resync.
-func (s *Source) Disconnected() {
-	s.requests.Drop()
-	s.presence.Disconnected()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.round++
-	for _, c := range s.clusters {
-		c.resetLocked()
-	}
-}
-
-// Received queues a list, and handles any other message at once.
-func (s *Source) Received(m cloudevents.Message) {
-	if codec.IsResync(m.Event) {
-		s.requests.Add(m)
-	} else {
-		s.take(m)
-	}
-}
-
-// dropped refuses a request that does not fit the budget. Its agent must then send another list.
-func (s *Source) dropped(m cloudevents.Message, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refuseLocked(m.Topic, err, peer.RefusalReason(err), 1)
-	name, _ := m.Event.Extensions()["clustername"].(string)
-	if c := s.clusters[name]; c != nil {
-		c.droppedLocked()
-	}
-}
-
-func (s *Source) take(m cloudevents.Message) {
-	if s.replica.handOver(m) {
-		return
-	}
-	msg, err := s.options.Profile.Decode(m.Topic, m.Event)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		s.metrics.CountEvent(m.Event)
-		err = s.exchange.receiveLocked(msg)
-	}
-	if err != nil {
-		s.refuseLocked(m.Topic, err, peer.RefusalReason(err), 1)
-	}
-}
-
-// Refused reports a message that is not a CloudEvent.
-func (s *Source) Refused(topic string, err error) {
-	reason, n := peer.RefusedMessages(err)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.refuseLocked(topic, err, reason, n)
-}
-
+// receiveLocked handles an event of an agent, or of another process with the ID of this source.
 func (x *exchange) receiveLocked(m codec.Message) error {
 	head := m.Head()
 	if head.Source != "" && head.Source != x.options.SourceID {

@@ -93,14 +93,14 @@ func (r *records) clusterOfLocked(name string) (*sourceCluster, error) {
 	return c, nil
 }
 
-// markLocked notes that a record has changed.
-func (r *records) markLocked(key string, record journal.Record) {
-	if r.leads {
-		r.journal.MarkLocked(key, record)
+// markLocked notes that a record has changed. key has the parts of its key.
+func (r *records) markLocked(record journal.Record, key ...string) {
+	if r.journal != nil && r.leads {
+		r.journal.MarkLocked(strings.Join(key, ""), record)
 	}
 }
 
-func (r *records) keepMetaLocked() { r.markLocked(journal.KeyMeta, (*sourceMeta)(r)) }
+func (r *records) keepMetaLocked() { r.markLocked((*sourceMeta)(r), journal.KeyMeta) }
 
 // writingLocked reports whether this source handles events: it is the leader, and no newer process
 // has its ID.

@@ -113,7 +113,7 @@ func (f *forgottenCluster) Content() any {
 
 func (f *forgottenCluster) Saved() {}
 
-func (f *forgottenCluster) keepLocked() { f.records.markLocked(journal.PrefixCluster+f.name, f) }
+func (f *forgottenCluster) keepLocked() { f.records.markLocked(f, journal.PrefixCluster, f.name) }
 
 func (f *forgottenCluster) size() int { return forgottenCost + len(f.name) }
 
@@ -261,8 +261,8 @@ func (w *sourceWork) dropLocked(last *workv1.ManifestWork) {
 		w.resumeLocked() // if a later work has this key, its record is saved instead
 	}
 	if c.traits.Bundle { // a later work of this name needs higher numbers
-		last := report{version: max(w.version, w.bundle.Floor), seq: w.seq}
-		c.reported.sawLocked(w.id, datedReport{report: last, at: c.now(), past: true})
+		past := report{version: max(w.version, w.bundle.Floor), seq: w.seq}
+		c.reported.sawLocked(w.id, datedReport{report: past, at: c.now(), past: true})
 	}
 	r.tombstones.removeLocked(w)
 }

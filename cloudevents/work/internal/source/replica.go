@@ -44,7 +44,7 @@ type replica struct {
 	follows  bool           // has read the whole content of the store
 	changed  wait.Broadcast // leads or follows has changed
 	ended    chan struct{}  // closed when it stops following the store; then it cannot become the leader
-	lost     error          // why it cannot follow the store; nil while it can
+	lost     error          // why it cannot follow the store, for Healthy; nil while it can
 	since    time.Time      // when lost was first set
 	inbox    inbox
 }
@@ -207,7 +207,8 @@ func (r *replica) lose(err error) {
 		r.since = r.now()
 		r.logger.Error(err, "Failed to follow the Store, retrying")
 	}
-	r.lost = err
+	r.lost = fmt.Errorf("follow the Store: failing since %s, works may be stale: %w",
+		r.since.UTC().Format(time.RFC3339), err)
 }
 
 // following returns an error while this replica cannot follow the store.
@@ -217,11 +218,7 @@ func (r *replica) following() error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.lost != nil {
-		return fmt.Errorf("follow the Store: failing since %s, works may be stale: %w", r.since.UTC().Format(time.RFC3339),
-			r.lost)
-	}
-	return nil
+	return r.lost
 }
 
 // followed handles a batch that a replica has applied. whole is whether it is the whole content of

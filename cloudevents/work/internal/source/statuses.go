@@ -84,19 +84,6 @@ func (q *statusRequests) queuedLocked() bool {
 	return q.hashes != nil && !q.hashes.begun && !q.hashes.lost.Load()
 }
 
-// hashList is one chunk of the hashes of a cluster's statuses.
-type hashList struct {
-	cluster  *sourceCluster
-	works    []*sourceWork
-	scope    codec.Scope
-	chunk    codec.Chunk
-	resyncID string
-	next     *hashList   // nil once it is queued
-	charged  int64       // to the cluster, for this chunk and the next ones
-	begun    bool        // it had its turn
-	lost     atomic.Bool // it was not published
-}
-
 // askUnknownLocked adds works to the request that waits in the outbox.
 func (q *statusRequests) askUnknownLocked(ids []string) {
 	c := q.cluster
@@ -214,6 +201,81 @@ func (q *statusRequests) resetLocked() {
 	q.asks, q.awaited, q.asked, q.hashes, q.unknown = nil, nil, 0, nil, nil
 }
 
+// hashList is one chunk of the hashes of a cluster's statuses.
+type hashList struct {
+	cluster  *sourceCluster
+	works    []*sourceWork
+	scope    codec.Scope
+	chunk    codec.Chunk
+	resyncID string
+	next     *hashList   // nil once it is queued
+	charged  int64       // to the cluster, for this chunk and the next ones
+	begun    bool        // it had its turn
+	lost     atomic.Bool // it was not published
+}
+
+func (l *hashList) Message() (cloudevents.Message, error) {
+	c := l.cluster
+	c.mu.Lock()
+	if c.records.outranked {
+		c.mu.Unlock()
+		return cloudevents.Message{}, nil
+	}
+	l.begun = true
+	if l.next != nil {
+		l.next.charged, l.charged = l.charged, 0
+		c.engine.Enqueue(engine.LaneBulk, l.next)
+		l.next = nil
+	}
+	r := &codec.StatusResync{
+		Header: c.header(c.name, l.resyncID), Scope: l.scope, Chunk: l.chunk,
+		// An agent without our extensions reads the directed topic only in the profile
+		// ManifestBundle.
+		Broadcast: c.dialect == peer.DialectEnhancement && !c.traits.Bundle,
+		Entries:   make([]codec.StatusEntry, 0, len(l.works)),
+	}
+	bounds := peer.BoundsOf(c.traits, c.options.Clock)
+	for _, w := range l.works {
+		w.healLocked(bounds)
+		hash, err := w.statusHashLocked()
+		if err != nil {
+			c.logger.Error(err, "Failed to hash a status", "work", w.name, "cluster", c.name)
+			continue
+		}
+		w.named = c.traits.Bundle
+		r.Entries = append(r.Entries, codec.StatusEntry{ResourceID: w.id, Hash: hash, UID: w.uid, StatusSeq: w.seq})
+	}
+	c.mu.Unlock()
+	c.metrics.CountListed(peer.Sent, len(r.Entries))
+	return peer.Encode(c.options.Profile, r)
+}
+
+func (l *hashList) Settled(err error) {
+	l.charged = l.cluster.account.Set(l.charged, 0)
+	if err != nil {
+		l.lost.Store(true)
+	}
+}
+
+// statusHashLocked returns the hash of the status that the agent reported, or an empty string
+// without one. An agent of the profile ManifestBundle answers an empty hash, and so confirms the
+// work.
+func (w *sourceWork) statusHashLocked() (string, error) {
+	if w.hash != "" || w.Object == nil || w.cluster.traits.Bundle && !w.bundle.Reported {
+		return w.hash, nil
+	}
+	status := w.Object.Status
+	if w.problem != nil {
+		status = w.problem.uncover(status)
+	}
+	if peer.EmptyStatus(&status) && !w.cluster.traits.Bundle {
+		return "", nil
+	}
+	hash, err := w.cluster.options.Profile.StatusHash(&status)
+	w.hash = hash
+	return hash, err
+}
+
 // unknownAsk requests the statuses of unknown works that an agent without our extensions has.
 // Agents send a status to the source of the work, so an answer shows that the work belongs to this
 // source. The source's mutex guards it until it has its turn.
@@ -268,64 +330,3 @@ func (a *unknownAsk) Message() (cloudevents.Message, error) {
 }
 
 func (a *unknownAsk) Settled(error) { a.charged = a.cluster.account.Set(a.charged, 0) }
-
-func (l *hashList) Message() (cloudevents.Message, error) {
-	l.cluster.mu.Lock()
-	if l.cluster.records.outranked {
-		l.cluster.mu.Unlock()
-		return cloudevents.Message{}, nil
-	}
-	l.begun = true
-	if l.next != nil {
-		l.next.charged, l.charged = l.charged, 0
-		l.cluster.engine.Enqueue(engine.LaneBulk, l.next)
-		l.next = nil
-	}
-	r := &codec.StatusResync{
-		Header: l.cluster.header(l.cluster.name, l.resyncID), Scope: l.scope, Chunk: l.chunk,
-		// An agent without our extensions reads the directed topic only in the profile
-		// ManifestBundle.
-		Broadcast: l.cluster.dialect == peer.DialectEnhancement && !l.cluster.traits.Bundle,
-		Entries:   make([]codec.StatusEntry, 0, len(l.works)),
-	}
-	bounds := peer.BoundsOf(l.cluster.traits, l.cluster.options.Clock)
-	for _, w := range l.works {
-		w.healLocked(bounds)
-		hash, err := w.statusHashLocked()
-		if err != nil {
-			l.cluster.logger.Error(err, "Failed to hash a status", "work", w.name, "cluster", w.cluster.name)
-			continue
-		}
-		w.named = l.cluster.traits.Bundle
-		r.Entries = append(r.Entries, codec.StatusEntry{ResourceID: w.id, Hash: hash, UID: w.uid, StatusSeq: w.seq})
-	}
-	l.cluster.mu.Unlock()
-	l.cluster.metrics.CountListed(peer.Sent, len(r.Entries))
-	return peer.Encode(l.cluster.options.Profile, r)
-}
-
-func (l *hashList) Settled(err error) {
-	l.charged = l.cluster.account.Set(l.charged, 0)
-	if err != nil {
-		l.lost.Store(true)
-	}
-}
-
-// statusHashLocked returns the hash of the status that the agent reported, or an empty string
-// without one. An agent of the profile ManifestBundle answers an empty hash, and so confirms the
-// work.
-func (w *sourceWork) statusHashLocked() (string, error) {
-	if w.hash != "" || w.Object == nil || w.cluster.traits.Bundle && !w.bundle.Reported {
-		return w.hash, nil
-	}
-	status := w.Object.Status
-	if w.problem != nil {
-		status = w.problem.uncover(status)
-	}
-	if peer.EmptyStatus(&status) && !w.cluster.traits.Bundle {
-		return "", nil
-	}
-	hash, err := w.cluster.options.Profile.StatusHash(&status)
-	w.hash = hash
-	return hash, err
-}
