@@ -126,7 +126,7 @@ var rules = []ruletest.Rule{
 		Edits: edits{
 			{"internal/protocol/inventory.go", "&& !i.Replaced ", ""}}},
 	{Name: "no unknown work is deleted before other processes could answer",
-		Test: "TestProcessesDetectEachOtherAfterOutage", Edits: edits{
+		Test: "TestLateOrLostPresence", Edits: edits{
 			{"internal/source/inventory.go", "c.inventoryLocked().Whole() && c.suspects.clearsLocked(id)",
 				"c.inventoryLocked().Whole()"}}},
 	{Name: "a check counts for what was seen before it", Test: "TestOldProcessDetectsNewerProcess", Edits: edits{
