@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
-	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
+	"github.com/spokewire/sdk-go/internal/testing/fakeapi"
 )
 
 // TestConsolidateWithoutAccessToNamespace checks that single watches still work for a user without

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
-	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
+	"github.com/spokewire/sdk-go/internal/testing/fakeapi"
 )
 
 // consolidateEarly consolidates from four objects, so tests can easily have more.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
-	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
+	"github.com/spokewire/sdk-go/internal/testing/fakeapi"
 )
 
 func TestInvalidIdentifiersAreRejected(t *testing.T) {

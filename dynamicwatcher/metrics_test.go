@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
-	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
+	"github.com/spokewire/sdk-go/internal/testing/fakeapi"
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 

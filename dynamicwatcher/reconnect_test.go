@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
-	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
+	"github.com/spokewire/sdk-go/internal/testing/fakeapi"
 )
 
 func TestReconnectReportsOnlyChangedObjects(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
-	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
+	"github.com/spokewire/sdk-go/internal/testing/fakeapi"
 )
 
 // trigger returns the trigger, and fails unless there is exactly one call with one trigger.

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
-	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 	"github.com/spokewire/sdk-go/dynamicwatcher/source"
+	"github.com/spokewire/sdk-go/internal/testing/fakeapi"
 )
 
 // A policy depends on a secret. With a real manager, the queue of this example is not needed:

@@ -71,7 +71,6 @@ var rules = []rule{
 	{packages: "dynamicwatcher/internal/consolidate", may: []string{}},
 	{packages: "dynamicwatcher/internal/stream", may: []string{apimachinery, clientGo + "metadata", clientGo + "dynamic",
 		clientGo + "rest"}},
-	{packages: "dynamicwatcher/internal/fakeapi", may: []string{apimachinery, clientGo + "rest"}},
 	{packages: "dynamicwatcher/source", leaf: true, may: []string{"dynamicwatcher", apimachinery, clientGo + "...",
 		"sigs.k8s.io/controller-runtime/..."}},
 
@@ -176,6 +175,7 @@ var rules = []rule{
 		apimachinery, ocmClient, ocmWork, clientGo + "tools/cache", clientGo + "util/workqueue",
 	}},
 	{packages: "internal/testing/conformance", may: []string{apimachinery, ocmClient, ocmWork}},
+	{packages: "internal/testing/fakeapi", may: []string{apimachinery, clientGo + "rest"}},
 	{packages: "internal/testing/worktest", may: []string{apimachinery, ocmWork}},
 	{packages: "internal/archtest/sourcebinary", leaf: true, may: []string{anything}},
 }
@@ -202,7 +202,6 @@ var mayParseYAML = map[string]string{
 var testHelpers = []string{
 	"cloudevents/transporttest",
 	"cloudevents/work/storetest",
-	"dynamicwatcher/internal/fakeapi",
 	"examples/internal/command/commandtest",
 	"interpreter/interpretertest",
 	"rsync/connector/connectortest",

@@ -16,8 +16,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
-	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+	"github.com/spokewire/sdk-go/internal/testing/fakeapi"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

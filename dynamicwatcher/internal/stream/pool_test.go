@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/spokewire/sdk-go/dynamicwatcher/internal/fakeapi"
 	"github.com/spokewire/sdk-go/dynamicwatcher/internal/stream"
+	"github.com/spokewire/sdk-go/internal/testing/fakeapi"
 )
 
 // counting is a listener that counts connections and can end them.
