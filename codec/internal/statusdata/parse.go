@@ -5,6 +5,7 @@ package statusdata
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,47 +41,13 @@ const reasonOdd = "something unusual"
 
 func (p *statusParser) odd() { p.Fail(reasonOdd) }
 
-// memberSet is the set of members that an object has had so far: one bit for each.
-type memberSet uint16
-
-// first makes the parser give up if an object has a member twice.
-func (p *statusParser) first(seen *memberSet, bit int) {
-	if *seen&(1<<bit) != 0 {
-		p.odd()
-	}
-	*seen |= 1 << bit
-}
-
 // parseStatus reads data of the enhancement or of a bundle. It returns false if reflection must
 // decode it.
-func parseStatus(data []byte, l Limits, bundle bool) (*workv1.ManifestWorkStatus, bool) {
+func parseStatus(data []byte, l Limits, of object[workv1.ManifestWorkStatus]) (*workv1.ManifestWorkStatus, bool) {
 	p := statusParser{Reader: l.reader(data)}
 	p.blocks(data, l.Elements)
 	s := &workv1.ManifestWorkStatus{}
-	var seen, seenInner memberSet
-	for p.Open('{'); p.Member(); {
-		switch key := string(p.Key); {
-		case key == "conditions":
-			p.first(&seen, 0)
-			s.Conditions = p.conditionList()
-		case key == "resourceStatus" && bundle:
-			p.first(&seen, 1)
-			s.ResourceStatus.Manifests = p.manifestList()
-		case key == "resourceStatus":
-			p.first(&seen, 1)
-			for p.Open('{'); p.Member(); {
-				switch string(p.Key) {
-				case "manifestConditions", "manifests": // only one of both: reflection decides which one counts
-					p.first(&seenInner, 0)
-					s.ResourceStatus.Manifests = p.manifestList()
-				default:
-					p.odd()
-				}
-			}
-		default:
-			p.odd()
-		}
-	}
+	readObject(&p, s, of)
 	return s, p.finish()
 }
 
@@ -129,166 +96,75 @@ func tail[T any](block []T, from int) []T {
 	return block[from:len(block):len(block)]
 }
 
-func (p *statusParser) conditionList() []metav1.Condition {
-	from := len(p.conditions)
+func readList[T any](p *statusParser, block *[]T, of object[T]) []T {
+	from := len(*block)
 	for p.Open('['); p.Element(); {
-		if c := grow(p, &p.conditions); c != nil {
-			p.condition(c)
+		if entry := grow(p, block); entry != nil {
+			readObject(p, entry, of)
 		}
 	}
-	return tail(p.conditions, from)
+	return tail(*block, from)
 }
 
-func (p *statusParser) condition(c *metav1.Condition) {
-	var seen memberSet
+// readObject gives up at an unknown member, and if a member is there twice.
+func readObject[T any](p *statusParser, to *T, of object[T]) {
+	seen := 0 // a bit for each member
 	for p.Open('{'); p.Member(); {
-		switch string(p.Key) {
-		case "type":
-			p.first(&seen, 0)
-			p.text(&c.Type)
-		case "status":
-			p.first(&seen, 1)
-			p.text((*string)(&c.Status))
-		case "observedGeneration":
-			p.first(&seen, 2)
-			c.ObservedGeneration = p.integer(64)
-		case "lastTransitionTime":
-			p.first(&seen, 3)
-			c.LastTransitionTime = p.timestamp()
-		case "reason":
-			p.first(&seen, 4)
-			p.text(&c.Reason)
-		case "message":
-			p.first(&seen, 5)
-			p.text(&c.Message)
-		default:
+		i := slices.IndexFunc(of.members, func(m member[T]) bool { return m.name == string(p.Key) })
+		if i < 0 || seen&(1<<i) != 0 {
 			p.odd()
+			return
 		}
+		seen |= 1 << i
+		p.member(of.members[i].at(to))
 	}
 }
 
-func (p *statusParser) manifestList() []workv1.ManifestCondition {
-	from := len(p.manifests)
-	for p.Open('['); p.Element(); {
-		if m := grow(p, &p.manifests); m != nil {
-			p.manifest(m)
-		}
+func (p *statusParser) member(at any) {
+	switch to := at.(type) {
+	case *string:
+		p.text(to)
+	case *int32:
+		*to = int32(p.integer(32))
+	case *int64:
+		*to = p.integer(64)
+	case *metav1.Time:
+		*to = p.timestamp()
+	case **string:
+		*to = new(string)
+		p.text(*to)
+	case **int64:
+		*to = new(p.integer(64))
+	case **bool:
+		*to = new(p.boolean())
+	case *[]metav1.Condition:
+		*to = readList(p, &p.conditions, condition)
+	case *[]workv1.ManifestCondition:
+		*to = readList(p, &p.manifests, manifest)
+	case *[]workv1.FeedbackValue:
+		*to = readList(p, &p.values, value)
+	case *workv1.ManifestResourceStatus:
+		p.resources(to)
+	case *workv1.ManifestResourceMeta:
+		readObject(p, to, resource)
+	case *workv1.StatusFeedbackResult:
+		readObject(p, to, feedback)
+	case *workv1.FieldValue:
+		readObject(p, to, fieldValue)
 	}
-	return tail(p.manifests, from)
 }
 
-func (p *statusParser) manifest(m *workv1.ManifestCondition) {
-	var seen memberSet
+// resources reads the list of manifests under the name of the enhancement or of the API. Reflection
+// decides which one counts.
+func (p *statusParser) resources(to *workv1.ManifestResourceStatus) {
+	names := 0
 	for p.Open('{'); p.Member(); {
-		switch string(p.Key) {
-		case "resourceMeta":
-			p.first(&seen, 0)
-			p.resource(&m.ResourceMeta)
-		case "statusFeedback":
-			p.first(&seen, 1)
-			m.StatusFeedbacks.Values = p.feedback()
-		case "conditions":
-			p.first(&seen, 2)
-			m.Conditions = p.conditionList()
-		default:
+		if name := string(p.Key); names > 0 || name != "manifestConditions" && name != "manifests" {
 			p.odd()
+			return
 		}
-	}
-}
-
-func (p *statusParser) resource(r *workv1.ManifestResourceMeta) {
-	var seen memberSet
-	for p.Open('{'); p.Member(); {
-		switch string(p.Key) {
-		case "ordinal":
-			p.first(&seen, 0)
-			r.Ordinal = int32(p.integer(32))
-		case "group":
-			p.first(&seen, 1)
-			p.text(&r.Group)
-		case "version":
-			p.first(&seen, 2)
-			p.text(&r.Version)
-		case "kind":
-			p.first(&seen, 3)
-			p.text(&r.Kind)
-		case "resource":
-			p.first(&seen, 4)
-			p.text(&r.Resource)
-		case "name":
-			p.first(&seen, 5)
-			p.text(&r.Name)
-		case "namespace":
-			p.first(&seen, 6)
-			p.text(&r.Namespace)
-		default:
-			p.odd()
-		}
-	}
-}
-
-// feedback reads {"values":[…]}.
-func (p *statusParser) feedback() (values []workv1.FeedbackValue) {
-	var seen memberSet
-	for p.Open('{'); p.Member(); {
-		if string(p.Key) != "values" {
-			p.odd()
-			break
-		}
-		p.first(&seen, 0)
-		from := len(p.values)
-		for p.Open('['); p.Element(); {
-			if v := grow(p, &p.values); v != nil {
-				p.feedbackValue(v)
-			}
-		}
-		values = tail(p.values, from)
-	}
-	return values
-}
-
-func (p *statusParser) feedbackValue(v *workv1.FeedbackValue) {
-	var seen memberSet
-	for p.Open('{'); p.Member(); {
-		switch string(p.Key) {
-		case "name":
-			p.first(&seen, 0)
-			p.text(&v.Name)
-		case "fieldValue":
-			p.first(&seen, 1)
-			p.fieldValue(&v.Value)
-		default:
-			p.odd()
-		}
-	}
-}
-
-func (p *statusParser) fieldValue(v *workv1.FieldValue) {
-	var seen memberSet
-	for p.Open('{'); p.Member(); {
-		switch string(p.Key) {
-		case "type":
-			p.first(&seen, 0)
-			p.text((*string)(&v.Type))
-		case "integer":
-			p.first(&seen, 1)
-			v.Integer = new(int64)
-			*v.Integer = p.integer(64)
-		case "string":
-			p.first(&seen, 2)
-			v.String = new(string)
-			p.text(v.String)
-		case "boolean":
-			p.first(&seen, 3)
-			v.Boolean = new(bool)
-			*v.Boolean = p.boolean()
-		case "jsonRaw":
-			p.first(&seen, 4)
-			v.JsonRaw = new(string)
-			p.text(v.JsonRaw)
-		default:
-			p.odd()
-		}
+		names++
+		to.Manifests = readList(p, &p.manifests, manifest)
 	}
 }
 

@@ -46,17 +46,17 @@ type bundleStatus struct {
 
 // Marshal writes the data of the enhancement.
 func Marshal(s *workv1.ManifestWorkStatus) ([]byte, error) {
-	if !writesAll() {
+	if !known() {
 		return marshalLater(s)
 	}
 	w := statusWriter{data: make([]byte, 0, statusSize(s))}
-	w.status(s)
+	writeObject(&w, s, status)
 	return w.data, nil
 }
 
 // Canonical writes the same data in the form of RFC 8785.
 func Canonical(s *workv1.ManifestWorkStatus) ([]byte, error) {
-	if !writesAll() {
+	if !known() {
 		data, err := marshalLater(s)
 		if err != nil {
 			return nil, err
@@ -65,11 +65,11 @@ func Canonical(s *workv1.ManifestWorkStatus) ([]byte, error) {
 		return r.AppendCanonical(nil)
 	}
 	w := statusWriter{data: make([]byte, 0, statusSize(s)), canonical: true}
-	w.status(s)
+	writeObject(&w, s, status)
 	return w.data, nil
 }
 
-// marshalLater writes a status of a later API that statusWriter does not support.
+// marshalLater writes a status of a later API with unknown fields.
 func marshalLater(s *workv1.ManifestWorkStatus) ([]byte, error) {
 	data := statusData{ManifestWorkStatus: *s, Conditions: s.Conditions}
 	data.ResourceStatus.ManifestResourceStatus = s.ResourceStatus
@@ -102,7 +102,7 @@ func presentConditions(list []workv1.ManifestCondition) []workv1.ManifestConditi
 
 // Unmarshal reads the data of the enhancement. It accepts the API's own names as well.
 func Unmarshal(data []byte, l Limits) (*workv1.ManifestWorkStatus, error) {
-	if s, ok := parseStatus(data, l, false); ok {
+	if s, ok := parseStatus(data, l, status); ok {
 		return s, nil
 	}
 	return reflectStatus(data, l)
@@ -129,7 +129,7 @@ func MarshalBundle(s *workv1.ManifestWorkStatus) ([]byte, error) {
 
 // UnmarshalBundle reads the data of a bundle.
 func UnmarshalBundle(data []byte, l Limits) (*workv1.ManifestWorkStatus, error) {
-	if s, ok := parseStatus(data, l, true); ok {
+	if s, ok := parseStatus(data, l, bundle); ok {
 		return s, nil
 	}
 	return reflectBundleStatus(data, l)
