@@ -23,6 +23,7 @@ import (
 // Caller calls the webhook that is configured for an object and an operation. It is an
 // [interpreter.Interpreter]. All methods may be called from any goroutine.
 type Caller struct {
+	interpreter.Ask
 	options Options
 	metrics *metrics
 	index   atomic.Pointer[index]
@@ -45,6 +46,7 @@ func New(options Options) (*Caller, error) {
 		return nil, err
 	}
 	c := &Caller{options: options.withDefaults(), ready: make(chan struct{}), clients: map[clientKey]*http.Client{}}
+	c.Ask = interpreter.Ask{Interpreter: c}
 	c.metrics = newMetrics(c)
 	if err := c.metrics.register(options.MetricsRegisterer); err != nil {
 		return nil, err
