@@ -7,13 +7,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 // Reasons of conditions and events.
@@ -108,13 +108,7 @@ func outcome(changes *ChangeSet) (done bool, reason, message string) {
 	return false, reason, ""
 }
 
-func messageOf(err error) string {
-	text := err.Error()
-	if len(text) > maxConditionMessage { // without half a character at the end
-		text = strings.ToValidUTF8(text[:maxConditionMessage], "")
-	}
-	return text
-}
+func messageOf(err error) string { return cut.Within(err.Error(), maxConditionMessage) }
 
 // setCondition sets a condition, and marks the AppliedWork as changed if the CRD keeps conditions.
 func (t *Tracker) setCondition(inv *inventory, kind string, is bool, reason, message string) {

@@ -5,9 +5,10 @@ package codec
 
 import (
 	"fmt"
-	"strings"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
+
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 // Code is the class of an [Error]; its text is the value of a metric label.
@@ -44,29 +45,22 @@ type Error struct {
 func (e *Error) Error() string {
 	s := e.Reason
 	if e.Field != "" {
-		s = cut(e.Field) + ": " + s
+		s = cut.Text(e.Field, maxQuote) + ": " + s
 	}
 	if e.Err != nil {
-		s += ": " + cut(e.Err.Error())
+		s += ": " + cut.Text(e.Err.Error(), maxQuote)
 	}
 	if e.EventID != "" {
-		s = fmt.Sprintf("event %q: %s", cut(e.EventID), s)
+		s = fmt.Sprintf("event %q: %s", cut.Text(e.EventID, maxQuote), s)
 	}
 	if e.Topic != "" {
-		s = fmt.Sprintf("topic %q: %s", cut(e.Topic), s)
+		s = fmt.Sprintf("topic %q: %s", cut.Text(e.Topic, maxQuote), s)
 	}
 	return s
 }
 
 // maxQuote is the largest length of a part in an error's text, in bytes.
 const maxQuote = 256
-
-func cut(s string) string {
-	if len(s) <= maxQuote {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxQuote], "") + "…"
-}
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

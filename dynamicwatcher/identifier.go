@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 // These constants limit the parts of an identifier, in bytes. API servers accept requests of 1 MiB.
@@ -136,11 +138,7 @@ type IdentifierError struct {
 // Error returns the field, the reason and the identifier.
 func (e *IdentifierError) Error() string {
 	const most = 1024 // bytes of an identifier that is too long
-	object := e.Object.String()
-	if len(object) > most {
-		object = strings.ToValidUTF8(object[:most], "") + "…"
-	}
-	s := fmt.Sprintf("invalid %s of %s: %s", e.Field, object, e.Reason)
+	s := fmt.Sprintf("invalid %s of %s: %s", e.Field, cut.Text(e.Object.String(), most), e.Reason)
 	if e.Err != nil {
 		s += ": " + e.Err.Error()
 	}

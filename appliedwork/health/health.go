@@ -5,13 +5,13 @@ package health
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 // Status is the state of an object. The values are those of kstatus.
@@ -61,7 +61,7 @@ func Of(obj *unstructured.Unstructured) (Result, error) {
 		err = fmt.Errorf("compute the status of %s: %w", key, err)
 		return unknown(err), err
 	}
-	result := Result{Status(computed.Status), limit(computed.Message)}
+	result := Result{Status(computed.Status), cut.Within(computed.Message, maxMessage)}
 	if result.Status != StatusCurrent {
 		return result, nil
 	}
@@ -98,12 +98,4 @@ func isComplete(job *unstructured.Unstructured) bool {
 	return false
 }
 
-func unknown(err error) Result { return Result{StatusUnknown, limit(err.Error())} }
-
-// limit truncates a message to maxMessage, without half a character at its end.
-func limit(message string) string {
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "")
-	}
-	return message
-}
+func unknown(err error) Result { return Result{StatusUnknown, cut.Within(err.Error(), maxMessage)} }

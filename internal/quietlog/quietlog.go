@@ -7,12 +7,13 @@
 package quietlog
 
 import (
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 const (
@@ -99,17 +100,10 @@ func (l *Log) removeLocked(logger klog.Logger, which func(*state) bool) {
 // maxSubject is the maximum length of a subject in a line, in bytes. MQTT allows topics of 64 KiB.
 const maxSubject = 256
 
-func cut(s string) string {
-	if len(s) <= maxSubject {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxSubject], "") + "…"
-}
-
 func (l *Log) line(logger klog.Logger, err error, k kind, more int) {
 	kv := []any{"reason", k.reason}
 	if k.subject != "" {
-		kv = append(kv, l.subject, cut(k.subject))
+		kv = append(kv, l.subject, cut.Text(k.subject, maxSubject))
 	}
 	if more > 0 {
 		kv = append(kv, "notLogged", more)

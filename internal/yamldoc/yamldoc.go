@@ -26,6 +26,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	"sigs.k8s.io/yaml"
 
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/internal/turns"
 )
 
@@ -250,10 +251,7 @@ func withoutValues(err error) error {
 		}
 		return "(value omitted)"
 	})
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "…"
-	}
-	return errors.New(text)
+	return errors.New(cut.Text(text, longest))
 }
 
 // Document is a document of a file.

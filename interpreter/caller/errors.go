@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
@@ -60,10 +60,7 @@ type CallError struct {
 // Error returns webhook, operation, reason and the first 1,024 bytes of the cause.
 func (e *CallError) Error() string {
 	const longest = 1024 // servers choose the text, and it is logged
-	cause := fmt.Sprint(e.Err)
-	if len(cause) > longest {
-		cause = strings.ToValidUTF8(cause[:longest], "") + "…"
-	}
+	cause := cut.Text(fmt.Sprint(e.Err), longest)
 	return fmt.Sprintf("webhook %s, %s: %s: %s", e.Webhook, e.Operation, e.Reason, cause)
 }
 

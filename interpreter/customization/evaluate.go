@@ -14,6 +14,7 @@ import (
 
 	"github.com/spokewire/sdk-go/internal/bound"
 	"github.com/spokewire/sdk-go/internal/celbound"
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
@@ -46,7 +47,7 @@ func (e *expression) failed(err error) *Error {
 		}
 	}
 	if text := err.Error(); len(text) > longestMistake {
-		err = errors.New(strings.ToValidUTF8(text[:longestMistake], "") + "…")
+		err = errors.New(cut.Text(text, longestMistake))
 	}
 	return &Error{File: e.file, Line: at.Line, Column: at.Column, Name: e.name, Field: "spec." + e.field.name, Err: err}
 }

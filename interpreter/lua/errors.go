@@ -12,6 +12,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
@@ -101,10 +102,4 @@ func (s *script) runError(m *meter, err error) *Error {
 }
 
 // shorten limits the length of a message that a script has made.
-func shorten(message string) string {
-	const longest = 1000
-	if len(message) <= longest {
-		return message
-	}
-	return strings.ToValidUTF8(message[:longest], "") + "…"
-}
+func shorten(message string) string { return cut.Text(message, 1000) }

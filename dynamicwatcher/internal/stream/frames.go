@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 // maxFrame limits one event, in bytes. etcd accepts requests of 1.5 MiB.
@@ -206,12 +208,8 @@ func readStatus(resp *http.Response, t Target, body []byte) error {
 }
 
 func excerpt(body []byte) string {
-	const most = 256
 	if !utf8.Valid(body) {
 		return "the server's answer is not text"
 	}
-	if len(body) > most {
-		return string(body[:most]) + "…"
-	}
-	return string(body)
+	return cut.Text(string(body), 256)
 }

@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 // Rule is the way to combine the conditions of clusters.
@@ -169,10 +171,7 @@ func message(reports []Report) string {
 	var said []string
 	who := map[string][]string{}
 	for _, r := range reports[:min(len(reports), clustersInMessage)] {
-		text := r.Message
-		if len(text) > bytesOfEach {
-			text = strings.ToValidUTF8(text[:bytesOfEach], "") + "…"
-		}
+		text := cut.Text(r.Message, bytesOfEach)
 		if who[text] == nil {
 			said = append(said, text)
 		}
