@@ -11,11 +11,6 @@ import (
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
-func canonical(data []byte) ([]byte, error) {
-	r := jsontext.NewReader(data, 10_000, math.MaxInt)
-	return r.AppendCanonical(nil)
-}
-
 // TestCanonical checks the examples of RFC 8785, sections 3.2.2 to 3.2.4.
 func TestCanonical(t *testing.T) {
 	for _, tc := range []struct{ name, reason, data, want string }{
@@ -37,14 +32,14 @@ func TestCanonical(t *testing.T) {
 		{"strings that look like brackets", "no comma is lost", `["[","["]`, `["[","["]`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := canonical([]byte(tc.data))
+			got, err := jsontext.Canonical([]byte(tc.data))
 			if err != nil || string(got) != tc.want {
 				t.Errorf("%s:\n got %s, %v\nwant %s", tc.reason, got, err, tc.want)
 			}
 		})
 	}
 	for _, bad := range []string{"", "{", "1e400", `[-1e400]`, `{"a":1e999}`} {
-		if got, err := canonical([]byte(bad)); err == nil {
+		if got, err := jsontext.Canonical([]byte(bad)); err == nil {
 			t.Errorf("%q has no canonical form, got %s", bad, got)
 		}
 	}
@@ -82,7 +77,7 @@ func TestCanonicalNumbers(t *testing.T) {
 		{0x43143ff3c1cb0959, "1424953923781206.2"},
 	} {
 		text := strconv.FormatFloat(math.Float64frombits(tc.bits), 'e', 17, 64)
-		got, err := canonical([]byte(text))
+		got, err := jsontext.Canonical([]byte(text))
 		if err != nil || string(got) != tc.want {
 			t.Errorf("%016x: got %s, %v; want %s", tc.bits, got, err, tc.want)
 		}

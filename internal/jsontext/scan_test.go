@@ -76,7 +76,7 @@ func FuzzScan(f *testing.F) {
 		if s, ok := want.(string); ok {
 			checkString(t, data, s)
 		}
-		out, err := canonical(data)
+		out, err := jsontext.Canonical(data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func FuzzScan(f *testing.F) {
 		if !reflect.DeepEqual(want, got) { // cmp.Diff takes minutes for deep values
 			t.Fatalf("the canonical form means something else:\n got %v\nwant %v", got, want)
 		}
-		again, err := canonical(out)
+		again, err := jsontext.Canonical(out)
 		if err != nil || string(again) != string(out) {
 			t.Fatalf("the canonical form of %s is %s, %v", out, again, err)
 		}

@@ -7,7 +7,6 @@ package statusdata
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,8 +60,7 @@ func Canonical(s *workv1.ManifestWorkStatus) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		r := jsontext.NewReader(data, math.MaxInt, math.MaxInt)
-		return r.AppendCanonical(nil)
+		return jsontext.Canonical(data)
 	}
 	w := statusWriter{data: make([]byte, 0, statusSize(s)), canonical: true}
 	writeObject(&w, s, status)
