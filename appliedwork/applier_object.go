@@ -43,7 +43,7 @@ func (r *applyRun) applyOne(ctx context.Context, item *applyItem) {
 				return
 			}
 		}
-		f := r.get(ctx, target{item.mapping, item.id.Namespace, item.id.Name})
+		f := r.get(ctx, item.target())
 		switch {
 		case moved:
 		case f.err != nil:
@@ -169,14 +169,11 @@ func (r *applyRun) own(ctx context.Context, item *applyItem, action Action) erro
 	}
 	annotations := removedTraces(item.gone...)
 	annotations[adoptedAnnotation(r.work.UID)], annotations[keptAnnotation(r.work.UID)] = mark(item.adopted), mark(kept)
-	metadata := map[string]any{
-		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
-		"ownerReferences": owned.GetOwnerReferences(), "annotations": annotations,
-	}
+	metadata := map[string]any{"ownerReferences": owned.GetOwnerReferences(), "annotations": annotations}
 	if len(item.gone) > 0 {
 		metadata["managedFields"] = fieldset.OrNone(live.GetManagedFields())
 	}
-	written, err := r.patchMetadata(ctx, item.mapping, live, metadata, item.manager, r.dryRun()...)
+	written, err := patchMetadata(ctx, r.clientOf(item), live, metadata, item.manager, r.dryRun()...)
 	if err != nil {
 		return r.explain(ctx, item, err)
 	}
@@ -199,7 +196,7 @@ func (r *applyRun) mayRecreate(item *applyItem) bool {
 
 // remove deletes the object that was read if it can be created again, and returns errMoved.
 func (r *applyRun) remove(ctx context.Context, item *applyItem, manifest *unstructured.Unstructured) error {
-	client := r.resource(item.mapping, item.id.Namespace)
+	client := r.clientOf(item)
 	trial := metav1.CreateOptions{
 		FieldManager: item.manager, FieldValidation: metav1.FieldValidationStrict, DryRun: []string{metav1.DryRunAll},
 	}
@@ -262,7 +259,7 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 		}
 		item.isNew = true
 	}
-	client := r.resource(item.mapping, item.id.Namespace)
+	client := r.clientOf(item)
 	if fieldset.MayRepeatKeys(manifest.Object) {
 		options := metav1.ApplyOptions{FieldManager: item.manager, DryRun: []string{metav1.DryRunAll}}
 		_, err := client.Apply(ctx, item.id.Name, manifest, options)
@@ -297,7 +294,7 @@ func (r *applyRun) create(ctx context.Context, item *applyItem, manifest *unstru
 func (r *applyRun) patch(
 	ctx context.Context, item *applyItem, manifest *unstructured.Unstructured, action Action,
 ) error {
-	client, live := r.resource(item.mapping, item.id.Namespace), item.live
+	client, live := r.clientOf(item), item.live
 	rv := live.GetResourceVersion()
 	managed := fieldset.AsApplied(live.GetManagedFields(), item.manager, r.isOurs(item))
 	if managed == nil && len(item.gone) > 0 {
@@ -373,11 +370,8 @@ func (r *applyRun) takeFields(
 	if item.adopted { // in the same request, because the field manager makes the object ours
 		annotations[adoptedAnnotation(r.work.UID)] = "true"
 	}
-	metadata := map[string]any{
-		"uid": item.live.GetUID(), "resourceVersion": item.live.GetResourceVersion(),
-		"managedFields": managed, "annotations": annotations,
-	}
-	upgraded, err := r.patchMetadata(ctx, item.mapping, item.live, metadata, item.manager)
+	metadata := map[string]any{"managedFields": managed, "annotations": annotations}
+	upgraded, err := patchMetadata(ctx, r.clientOf(item), item.live, metadata, item.manager)
 	if err != nil {
 		return "", r.explain(ctx, item, err)
 	}
@@ -408,10 +402,8 @@ func (r *applyRun) removeSurplus(
 	if r.disown(item, rest); r.dry {
 		return rest, nil
 	}
-	return r.patchMetadata(ctx, item.mapping, applied, map[string]any{
-		"uid": applied.GetUID(), "resourceVersion": applied.GetResourceVersion(),
-		"ownerReferences": rest.GetOwnerReferences(),
-	}, item.manager)
+	metadata := map[string]any{"ownerReferences": rest.GetOwnerReferences()}
+	return patchMetadata(ctx, r.clientOf(item), applied, metadata, item.manager)
 }
 
 // mayTake fails an item if the apply after takeFields would be refused.

@@ -53,7 +53,7 @@ func (r *applyRun) reduced(
 	if err != nil {
 		return nil, err
 	}
-	return r.resource(item.mapping, item.id.Namespace).Patch(ctx, item.id.Name, types.MergePatchType, patch,
+	return r.clientOf(item).Patch(ctx, item.id.Name, types.MergePatchType, patch,
 		metav1.PatchOptions{FieldManager: item.manager, DryRun: r.dryRun()})
 }
 

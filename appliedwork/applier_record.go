@@ -127,7 +127,7 @@ func (r *applyRun) read(ctx context.Context, all []*applyItem) {
 	var items []*applyItem
 	for _, item := range all {
 		if !item.isFinished() && item.mapped {
-			targets = append(targets, target{item.mapping, item.id.Namespace, item.id.Name})
+			targets = append(targets, item.target())
 			items = append(items, item)
 		}
 	}

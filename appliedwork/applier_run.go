@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/spokewire/sdk-go/appliedwork/internal/discovery"
 	"github.com/spokewire/sdk-go/appliedwork/internal/fieldset"
@@ -68,6 +69,13 @@ func (i *applyItem) finish(action Action, err error) {
 	case ActionCreated, ActionConfigured, ActionUnchanged, ActionAdopted:
 		i.written = writeDone
 	}
+}
+
+func (i *applyItem) target() target { return target{i.mapping, i.id.Namespace, i.id.Name} }
+
+// clientOf returns the client for the object of an item.
+func (r *applyRun) clientOf(item *applyItem) dynamic.ResourceInterface {
+	return r.resource(item.mapping, item.id.Namespace)
 }
 
 func (i *applyItem) isFinished() bool { return i.change.Action != "" }

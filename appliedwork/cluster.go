@@ -110,18 +110,19 @@ func servedKey(m discovery.Mapping, id v1alpha1.ResourceIdentifier) Key {
 	return key
 }
 
-// patchMetadata changes the metadata of the object that was read. A merge patch replaces whole
-// lists.
-func (c *cluster) patchMetadata(
-	ctx context.Context, m discovery.Mapping, live *unstructured.Unstructured, metadata map[string]any,
+// patchMetadata changes the metadata of the object that was read, and no other. A merge patch
+// replaces whole lists.
+func patchMetadata(
+	ctx context.Context, client dynamic.ResourceInterface, live *unstructured.Unstructured, metadata map[string]any,
 	manager string, dryRun ...string,
 ) (*unstructured.Unstructured, error) {
+	metadata["uid"], metadata["resourceVersion"] = live.GetUID(), live.GetResourceVersion()
 	body, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err
 	}
 	options := metav1.PatchOptions{FieldManager: manager, DryRun: dryRun}
-	patched, err := c.resource(m, live.GetNamespace()).Patch(ctx, live.GetName(), types.MergePatchType, body, options)
+	patched, err := client.Patch(ctx, live.GetName(), types.MergePatchType, body, options)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
 		return nil, errMoved
 	}

@@ -281,7 +281,6 @@ func (c *cluster) detach(
 		annotations[v1alpha1.AnnotationPrune] = "disabled"
 	}
 	metadata := map[string]any{
-		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(),
 		"ownerReferences": rest.GetOwnerReferences(), "annotations": annotations,
 	}
 	if live.GetLabels()[labelPartOf] == ApplySetID(work.Name) {
@@ -290,7 +289,7 @@ func (c *cluster) detach(
 	if managed := live.GetManagedFields(); len(managed) > 0 {
 		metadata["managedFields"] = withoutUs(managed, uid)
 	}
-	_, err := c.patchMetadata(ctx, m, live, metadata, inventoryManager)
+	_, err := patchMetadata(ctx, c.resource(m, live.GetNamespace()), live, metadata, inventoryManager)
 	return err
 }
 

@@ -5,7 +5,6 @@ package appliedwork
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -211,15 +209,9 @@ func (t *Tracker) annotate(ctx context.Context, s *shard, name string, value any
 
 // patchMain merges metadata into the AppliedWork that was read.
 func (t *Tracker) patchMain(ctx context.Context, s *shard, metadata map[string]any) error {
-	metadata["uid"], metadata["resourceVersion"] = s.work.UID, s.raw.GetResourceVersion()
-	patch, err := json.Marshal(map[string]any{"metadata": metadata})
-	if err != nil {
+	raw, err := patchMetadata(ctx, t.works(), s.raw, metadata, inventoryManager)
+	if errors.Is(err, errMoved) {
 		return err
-	}
-	options := metav1.PatchOptions{FieldManager: inventoryManager}
-	raw, err := t.works().Patch(ctx, s.work.Name, types.MergePatchType, patch, options)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) && !IsTypeNotServed(err) {
-		return errMoved
 	}
 	if err != nil {
 		return fmt.Errorf("patch the metadata of AppliedWork %s: %w", s.work.Name, err)
