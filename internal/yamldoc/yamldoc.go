@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"iter"
 	"regexp"
+	"strconv"
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -252,6 +253,23 @@ func withoutValues(err error) error {
 		return "(value omitted)"
 	})
 	return errors.New(cut.Text(text, longest))
+}
+
+// line matches the line number in an error of the parser.
+var line = regexp.MustCompile(`(?s)^.*?line (\d+): `)
+
+// Problem returns the line of an error of [Document.StrictJSON] in the file, and the error with the
+// text of the parser. A [*LimitError] is unchanged.
+func (d Document) Problem(err error) (int, error) {
+	if _, limited := errors.AsType[*LimitError](err); limited {
+		return d.Line, err
+	}
+	at, message := d.Line, strings.TrimPrefix(err.Error(), "yaml: ")
+	if found := line.FindStringSubmatch(message); found != nil {
+		n, _ := strconv.Atoi(found[1])
+		at, message = d.Start+n-1, strings.TrimPrefix(message, found[0])
+	}
+	return at, errors.New("invalid YAML: " + message)
 }
 
 // Document is a document of a file.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -115,7 +114,8 @@ func (l *loader) read(text yamldoc.Document) error {
 	}
 	raw, err := text.StrictJSON()
 	if err != nil {
-		return l.invalid(text, err)
+		at, err := text.Problem(err)
+		return &Error{File: l.file, Line: at, Err: err}
 	}
 	l.places = text.Places()
 	if err := l.kind(raw); err != nil {
@@ -154,25 +154,6 @@ func (l *loader) kind(raw []byte) error {
 }
 
 func validName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
-
-// line matches the line number in an error of the YAML parser.
-var line = regexp.MustCompile(`(?s)^.*?line (\d+): `)
-
-// invalid returns an error for invalid YAML.
-func (l *loader) invalid(text yamldoc.Document, err error) error {
-	e := &Error{File: l.file, Line: text.Line, Err: err}
-	var limit *yamldoc.LimitError
-	if errors.As(err, &limit) {
-		return e
-	}
-	message := err.Error()
-	if found := line.FindStringSubmatch(message); found != nil {
-		n, _ := strconv.Atoi(found[1])
-		e.Line, message = text.Start+n-1, strings.TrimPrefix(message, found[0])
-	}
-	e.Err = errors.New("invalid YAML: " + strings.TrimPrefix(message, "yaml: "))
-	return e
-}
 
 // mistyped returns an error for a value of a wrong type in a document.
 func (l *loader) mistyped(err error) error {

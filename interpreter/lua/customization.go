@@ -10,9 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,23 +84,12 @@ func (r *reader) fail(name, field string, err error) *Error {
 	return e
 }
 
-// yamlLine matches the line number in an error of the YAML parser.
-var yamlLine = regexp.MustCompile(`(?s)^.*?line (\d+): `)
-
 // document reads a customization, or a list of them.
 func (r *reader) document(text yamldoc.Document) error {
 	raw, err := text.StrictJSON()
-	var limit *yamldoc.LimitError
-	switch {
-	case errors.As(err, &limit):
+	if err != nil {
+		r.line, err = text.Problem(err)
 		return r.fail("", "", err)
-	case err != nil:
-		message := strings.TrimPrefix(err.Error(), "yaml: ")
-		if found := yamlLine.FindStringSubmatch(message); found != nil {
-			n, _ := strconv.Atoi(found[1])
-			r.line, message = text.Start+n-1, strings.TrimPrefix(message, found[0])
-		}
-		return r.fail("", "", errors.New("invalid YAML: "+message))
 	}
 	var l list
 	if err := json.Unmarshal(raw, &l); err == nil && (l.Kind == "List" || l.Kind == kind+"List") {
