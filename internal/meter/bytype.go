@@ -28,8 +28,8 @@ type Traffic struct{ events, bytes prometheus.Counter }
 // ByType adds the metrics <name>_total and <name>_bytes_total.
 func (s *Set) ByType(name, help, bytesHelp string) *ByType {
 	return &ByType{
-		events: s.vec(name+"_total", help, "type"),
-		bytes:  s.vec(name+"_bytes_total", bytesHelp, "type"),
+		events: s.CounterVec(name+"_total", help, "type"),
+		bytes:  s.CounterVec(name+"_bytes_total", bytesHelp, "type"),
 		types:  map[string]*Traffic{},
 	}
 }

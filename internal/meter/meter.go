@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package meter creates the Prometheus metrics of a client. It sets names and constant labels in
-// one place, and registers the metrics together, so a conflict registers no metric.
+// Package meter creates the Prometheus metrics of a part of the SDK. It sets names and constant
+// labels in one place, and registers the metrics together, so a conflict registers no metric.
 package meter
 
 import (
@@ -12,37 +12,37 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-const (
-	namespace = "spokewire"
-	subsystem = "cloudevents"
-)
+const namespace = "spokewire"
 
-// Set is a collector of several metrics. They have the constant labels kind and client. Add metrics
-// before Register. After that, all methods of the set and of its metrics may be called from any
-// goroutine.
+// Set is a collector of several metrics with constant labels. Add metrics before it is registered.
+// After that, all methods of the set and of its metrics may be called from any goroutine.
 type Set struct {
-	kind, client string
-	collectors   []prometheus.Collector
-	descs        []*prometheus.Desc
-	scrape       func(chan<- prometheus.Metric)
+	subsystem  string
+	labels     prometheus.Labels
+	collectors []prometheus.Collector
+	descs      []*prometheus.Desc
+	scrape     func(chan<- prometheus.Metric)
 }
 
-// New returns an empty set for a client with a kind and an ID.
-func New(kind, client string) *Set { return &Set{kind: kind, client: client} }
+// New returns an empty set for a client of package cloudevents with a kind and an ID.
+func New(kind, client string) *Set {
+	return NewSet("cloudevents", prometheus.Labels{"kind": kind, "client": client})
+}
 
-func (s *Set) labels() prometheus.Labels {
-	return prometheus.Labels{"kind": s.kind, "client": s.client}
+// NewSet returns an empty set. The names of its metrics begin with spokewire and the subsystem.
+func NewSet(subsystem string, labels prometheus.Labels) *Set {
+	return &Set{subsystem: subsystem, labels: labels}
 }
 
 // Counter adds a counter.
 func (s *Set) Counter(name, help string) prometheus.Counter {
-	return s.vec(name, help).WithLabelValues()
+	return s.CounterVec(name, help).WithLabelValues()
 }
 
 // Counters adds a counter for each value of a label. All counters exist from the start, so a rate
 // includes the first event.
 func (s *Set) Counters(name, help, label string, values ...string) map[string]prometheus.Counter {
-	vec := s.vec(name, help, label)
+	vec := s.CounterVec(name, help, label)
 	out := make(map[string]prometheus.Counter, len(values))
 	for _, v := range values {
 		out[v] = vec.WithLabelValues(v)
@@ -50,26 +50,41 @@ func (s *Set) Counters(name, help, label string, values ...string) map[string]pr
 	return out
 }
 
-func (s *Set) vec(name, help string, labels ...string) *prometheus.CounterVec {
+// CounterVec adds counters with labels.
+func (s *Set) CounterVec(name, help string, labels ...string) *prometheus.CounterVec {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: s.labels(),
+		Namespace: namespace, Subsystem: s.subsystem, Name: name, Help: help, ConstLabels: s.labels,
 	}, labels)
 	s.collectors = append(s.collectors, vec)
 	return vec
 }
 
+// Gauge adds a gauge.
+func (s *Set) Gauge(name, help string) prometheus.Gauge {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: s.subsystem, Name: name, Help: help, ConstLabels: s.labels,
+	})
+	s.collectors = append(s.collectors, g)
+	return g
+}
+
 // Histogram adds a histogram.
 func (s *Set) Histogram(name, help string, buckets ...float64) prometheus.Histogram {
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: namespace, Subsystem: subsystem, Name: name, Help: help, ConstLabels: s.labels(), Buckets: buckets,
-	})
-	s.collectors = append(s.collectors, h)
-	return h
+	return s.HistogramVec(name, help, nil, buckets...).WithLabelValues().(prometheus.Histogram)
+}
+
+// HistogramVec adds histograms with labels.
+func (s *Set) HistogramVec(name, help string, labels []string, buckets ...float64) *prometheus.HistogramVec {
+	vec := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace, Subsystem: s.subsystem, Name: name, Help: help, ConstLabels: s.labels, Buckets: buckets,
+	}, labels)
+	s.collectors = append(s.collectors, vec)
+	return vec
 }
 
 // Desc adds a metric with values from the function of OnScrape.
 func (s *Set) Desc(name, help string, labels ...string) *prometheus.Desc {
-	d := prometheus.NewDesc(prometheus.BuildFQName(namespace, subsystem, name), help, labels, s.labels())
+	d := prometheus.NewDesc(prometheus.BuildFQName(namespace, s.subsystem, name), help, labels, s.labels)
 	s.descs = append(s.descs, d)
 	return d
 }
@@ -116,16 +131,18 @@ func (s *Set) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// Register registers the set. If another client has the same ID, the error describes the solution.
+// Register registers the set of a client. If another client has the same ID, the error describes
+// the solution.
 func (s *Set) Register(r prometheus.Registerer) error {
 	err := r.Register(s)
+	kind, client := s.labels["kind"], s.labels["client"]
 	var already prometheus.AlreadyRegisteredError
 	if errors.As(err, &already) {
 		return fmt.Errorf("MetricsRegisterer has metrics of %s %q already: two on one registerer need two IDs, and "+
-			"create the next one after Start of the previous one has returned: %w", s.kind, s.client, err)
+			"create the next one after Start of the previous one has returned: %w", kind, client, err)
 	}
 	if err != nil {
-		return fmt.Errorf("MetricsRegisterer rejects the metrics of %s %q: %w", s.kind, s.client, err)
+		return fmt.Errorf("MetricsRegisterer rejects the metrics of %s %q: %w", kind, client, err)
 	}
 	return nil
 }

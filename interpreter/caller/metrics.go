@@ -11,47 +11,54 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/spokewire/sdk-go/internal/meter"
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
 // metrics are always recorded, and exported with a registerer.
 type metrics struct {
-	caller     *Caller
+	set        *meter.Set
 	registerer prometheus.Registerer
 	invalid    atomic.Int64
 
-	calls    *prometheus.CounterVec
-	seconds  *prometheus.HistogramVec
-	retries  *prometheus.CounterVec
-	webhooks *prometheus.Desc
-	refused  *prometheus.Desc
+	calls   *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+	retries *prometheus.CounterVec
 }
 
 func newMetrics(c *Caller) *metrics {
-	const prefix = "spokewire_interpreter_caller_"
-	return &metrics{
-		caller: c,
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "calls_total", Help: "Calls by webhook, operation and result: success or the reason of the error.",
-		}, []string{"webhook", "operation", "result"}),
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: prefix + "call_seconds", Help: "Duration of calls with their retries, in seconds.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-		}, []string{"webhook"}),
-		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "retries_total",
-			Help: "Retries of calls that did not reach the server, or that a busy server rejected.",
-		}, []string{"webhook"}),
-		webhooks: prometheus.NewDesc(prefix+"webhooks", "Configured webhooks by protocol.", []string{"protocol"}, nil),
-		refused:  prometheus.NewDesc(prefix+"invalid_configurations", "Invalid configurations.", nil, nil),
+	set := meter.NewSet("interpreter_caller", nil)
+	m := &metrics{
+		set: set,
+		calls: set.CounterVec("calls_total", "Calls by webhook, operation and result: success or the reason of the error.",
+			"webhook", "operation", "result"),
+		seconds: set.HistogramVec("call_seconds", "Duration of calls with their retries, in seconds.",
+			[]string{"webhook"}, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30),
+		retries: set.CounterVec("retries_total",
+			"Retries of calls that did not reach the server, or that a busy server rejected.", "webhook"),
 	}
+	webhooks := set.Desc("webhooks", "Configured webhooks by protocol.", "protocol")
+	invalid := set.Desc("invalid_configurations", "Invalid configurations.")
+	set.OnScrape(func(out chan<- prometheus.Metric) {
+		count := map[interpreter.Protocol]int{interpreter.ProtocolExplore: 0, interpreter.ProtocolInterpret: 0}
+		if x := c.index.Load(); x != nil {
+			for _, w := range x.webhooks {
+				count[w.protocol]++
+			}
+		}
+		for protocol, n := range count {
+			out <- meter.Gauge(webhooks, float64(n), string(protocol))
+		}
+		out <- meter.Gauge(invalid, float64(m.invalid.Load()))
+	})
+	return m
 }
 
 func (m *metrics) register(registerer prometheus.Registerer) error {
 	if registerer == nil {
 		return nil
 	}
-	if err := registerer.Register(m); err != nil {
+	if err := registerer.Register(m.set); err != nil {
 		return fmt.Errorf("invalid Options.MetricsRegisterer: %w", err)
 	}
 	m.registerer = registerer
@@ -60,34 +67,8 @@ func (m *metrics) register(registerer prometheus.Registerer) error {
 
 func (m *metrics) unregister() {
 	if m.registerer != nil {
-		m.registerer.Unregister(m)
+		m.registerer.Unregister(m.set)
 	}
-}
-
-// Describe implements [prometheus.Collector].
-func (m *metrics) Describe(out chan<- *prometheus.Desc) {
-	m.calls.Describe(out)
-	m.seconds.Describe(out)
-	m.retries.Describe(out)
-	out <- m.webhooks
-	out <- m.refused
-}
-
-// Collect implements [prometheus.Collector].
-func (m *metrics) Collect(out chan<- prometheus.Metric) {
-	m.calls.Collect(out)
-	m.seconds.Collect(out)
-	m.retries.Collect(out)
-	count := map[interpreter.Protocol]int{interpreter.ProtocolExplore: 0, interpreter.ProtocolInterpret: 0}
-	if x := m.caller.index.Load(); x != nil {
-		for _, w := range x.webhooks {
-			count[w.protocol]++
-		}
-	}
-	for protocol, n := range count {
-		out <- prometheus.MustNewConstMetric(m.webhooks, prometheus.GaugeValue, float64(n), string(protocol))
-	}
-	out <- prometheus.MustNewConstMetric(m.refused, prometheus.GaugeValue, float64(m.invalid.Load()))
 }
 
 // begin starts the measurement of a call. The returned function records its end.
