@@ -194,7 +194,7 @@ func (r *bundleReader) specResync(h Header, a address, e *ce.Event, ctx *ce.Even
 		return nil, r.err
 	}
 	var err *Error
-	if m.Entries, err = readSpecEntries(e, ctx); err != nil {
+	if m.Entries, err = readEntries(e, ctx, listVersions, specEntry); err != nil {
 		return nil, err
 	}
 	for i := range m.Entries { // the format has only these two
@@ -209,7 +209,7 @@ func (r *bundleReader) statusResync(h Header, a address, e *ce.Event, ctx *ce.Ev
 		return nil, r.err
 	}
 	var err *Error
-	if m.Entries, err = readStatusEntries(e, ctx); err != nil {
+	if m.Entries, err = readEntries(e, ctx, listHashes, statusEntry); err != nil {
 		return nil, err
 	}
 	for i := range m.Entries {

@@ -187,7 +187,7 @@ func (d *bundleDraft) specResync(m *SpecResync) {
 		d.data = jsontext.AppendString(append(d.data, `{"resourceID":`...), e.ResourceID)
 		d.data = strconv.AppendInt(append(d.data, `,"resourceVersion":`...), e.Version, 10)
 		d.data = append(d.data, '}')
-		return e.check()
+		return checkEntry(e, specEntry)
 	})
 }
 
@@ -208,7 +208,7 @@ func (d *bundleDraft) statusResync(m *StatusResync) {
 		d.data = jsontext.AppendString(append(d.data, `{"resourceID":`...), e.ResourceID)
 		d.data = jsontext.AppendString(append(d.data, `,"statusHash":`...), e.Hash)
 		d.data = append(d.data, '}')
-		return e.check()
+		return checkEntry(e, statusEntry)
 	})
 }
 

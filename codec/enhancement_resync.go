@@ -36,7 +36,7 @@ func (d *enhancementDraft) specResync(m *SpecResync) {
 	d.part(m.Part)
 	// Without entries there is no data: in the enhancement an empty payload requests everything.
 	if d.err == nil && len(m.Entries) > 0 {
-		d.specEntries(m.Entries)
+		draftEntries(&d.draft, listVersions, m.Entries, specEntry)
 	}
 }
 
@@ -54,32 +54,8 @@ func (d *enhancementDraft) statusResync(m *StatusResync) {
 	}
 	d.part(m.Part)
 	if d.err == nil && len(m.Entries) > 0 {
-		d.statusEntries(m.Entries)
+		draftEntries(&d.draft, listHashes, m.Entries, statusEntry)
 	}
-}
-
-func (d *enhancementDraft) specEntries(entries []SpecEntry) {
-	size := 64
-	for i := range entries {
-		e := &entries[i]
-		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Source)
-	}
-	d.list(listVersions, len(entries), size, func(i int) (string, string) {
-		d.data = entries[i].append(d.data)
-		return entries[i].check()
-	})
-}
-
-func (d *enhancementDraft) statusEntries(entries []StatusEntry) {
-	size := 64
-	for i := range entries {
-		e := &entries[i]
-		size += mostEntryText + len(e.ResourceID) + len(e.UID) + len(e.Hash)
-	}
-	d.list(listHashes, len(entries), size, func(i int) (string, string) {
-		d.data = entries[i].append(d.data)
-		return entries[i].check()
-	})
 }
 
 // request writes the attributes of both kinds of request.
@@ -127,7 +103,7 @@ func (r *enhancementReader) specResync(h Header, a address, e *ce.Event, ctx *ce
 		return nil, r.err
 	}
 	var err *Error
-	if m.Entries, err = readSpecEntries(e, ctx); err != nil {
+	if m.Entries, err = readEntries(e, ctx, listVersions, specEntry); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -144,7 +120,7 @@ func (r *enhancementReader) statusResync(h Header, a address, e *ce.Event, ctx *
 		return nil, r.err
 	}
 	var err *Error
-	if m.Entries, err = readStatusEntries(e, ctx); err != nil {
+	if m.Entries, err = readEntries(e, ctx, listHashes, statusEntry); err != nil {
 		return nil, err
 	}
 	return m, nil

@@ -26,7 +26,7 @@ func SplitSpecResync(r *SpecResync, limit int) []*SpecResync {
 	}
 	empty := *r
 	empty.Entries = nil
-	return split(r, &empty, r.Entries, limit, (*SpecEntry).append, func(c *SpecResync, i, n int, part []SpecEntry) {
+	return split(r, &empty, r.Entries, limit, specEntry, func(c *SpecResync, i, n int, part []SpecEntry) {
 		c.ID, c.Chunk, c.Entries = chunkID(r.ID, i), Chunk{Index: i, Count: n}, part
 	})
 }
@@ -38,7 +38,7 @@ func SplitStatusResync(r *StatusResync, limit int) []*StatusResync {
 	}
 	empty := *r
 	empty.Entries = nil
-	return split(r, &empty, r.Entries, limit, (*StatusEntry).append, func(c *StatusResync, i, n int, part []StatusEntry) {
+	return split(r, &empty, r.Entries, limit, statusEntry, func(c *StatusResync, i, n int, part []StatusEntry) {
 		c.ID, c.Chunk, c.Entries = chunkID(r.ID, i), Chunk{Index: i, Count: n}, part
 	})
 }
@@ -46,11 +46,11 @@ func SplitStatusResync(r *StatusResync, limit int) []*StatusResync {
 // split divides a request. empty is the request without entries; set makes a copy of r the i-th of n
 // chunks.
 func split[M, E any](
-	r *M, empty Message, entries []E, limit int, write func(*E, []byte) []byte, set func(c *M, i, n int, part []E),
+	r *M, empty Message, entries []E, limit int, members []entryMember[E], set func(c *M, i, n int, part []E),
 ) []*M {
 	var buf []byte
 	ends := chunkEnds(empty, limit, len(entries), func(i int) int {
-		buf = write(&entries[i], buf[:0])
+		buf = appendEntry(buf[:0], &entries[i], members)
 		return len(buf)
 	})
 	if len(ends) <= 1 {

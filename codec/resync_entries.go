@@ -4,11 +4,11 @@
 package codec
 
 import (
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
@@ -64,127 +64,125 @@ func entryField(list string, i int, name string) string {
 	return field
 }
 
-// check returns the invalid field of an entry, and the reason, or "".
-func (e *SpecEntry) check() (field, reason string) {
-	switch {
-	case e.Version < 0:
-		return entryVersion, "must not be negative"
-	case e.SequenceID < 0:
-		return entrySequenceID, "must not be negative"
-	case !utf8.ValidString(e.Source):
-		return entrySource, "is not valid UTF-8"
-	}
-	return checkEntry(e.ResourceID, e.UID)
+// entryMember is a member of an entry. at returns the pointer to its value: a string or a number.
+type entryMember[E any] struct {
+	name string
+	at   func(*E) any
 }
 
-func (e *StatusEntry) check() (field, reason string) {
-	switch {
-	case e.StatusSeq < 0:
-		return entryStatusSeq, "must not be negative"
-	case !utf8.ValidString(e.Hash):
-		return entryHash, "is not valid UTF-8"
+// The members of entries. The enhancement has only the first two, which are always present. The
+// others are omitted if they are empty.
+var (
+	// A read entry without a version has version 0, which is older than any other: the source sends
+	// the work.
+	specEntry = []entryMember[SpecEntry]{
+		{entryResourceID, func(e *SpecEntry) any { return &e.ResourceID }},
+		{entryVersion, func(e *SpecEntry) any { return &e.Version }},
+		{entryUID, func(e *SpecEntry) any { return (*string)(&e.UID) }},
+		{entrySource, func(e *SpecEntry) any { return &e.Source }},
+		{entrySequenceID, func(e *SpecEntry) any { return &e.SequenceID }},
 	}
-	return checkEntry(e.ResourceID, e.UID)
-}
+	// A read entry without a hash has the empty hash, which no status has: the agent sends the
+	// status.
+	statusEntry = []entryMember[StatusEntry]{
+		{entryResourceID, func(e *StatusEntry) any { return &e.ResourceID }},
+		{entryHash, func(e *StatusEntry) any { return &e.Hash }},
+		{entryUID, func(e *StatusEntry) any { return (*string)(&e.UID) }},
+		{entryStatusSeq, func(e *StatusEntry) any { return &e.StatusSeq }},
+	}
+)
 
-func checkEntry(id string, uid types.UID) (field, reason string) {
-	switch {
-	case id == "":
-		return entryResourceID, "is missing"
-	case len(id) > MaxIDLength:
-		return entryResourceID, reasonLong
-	case len(uid) > MaxIDLength:
-		return entryUID, reasonLong
-	case !utf8.ValidString(id):
-		return entryResourceID, "is not valid UTF-8"
-	case !utf8.ValidString(string(uid)):
-		return entryUID, "is not valid UTF-8"
+// checkEntry returns the invalid field of an entry, and the reason, or "".
+func checkEntry[E any](e *E, members []entryMember[E]) (field, reason string) {
+	for _, m := range members {
+		switch v := m.at(e).(type) {
+		case *int64:
+			if *v < 0 {
+				return m.name, "must not be negative"
+			}
+		case *string:
+			switch {
+			case *v == "" && m.name == entryResourceID:
+				return m.name, "is missing"
+			case len(*v) > MaxIDLength && isEntryID(m.name):
+				return m.name, reasonLong
+			case !utf8.ValidString(*v):
+				return m.name, "is not valid UTF-8"
+			}
+		}
 	}
 	return "", ""
 }
 
-func (e *SpecEntry) append(dst []byte) []byte {
-	dst = jsontext.AppendString(append(dst, `{"resourceID":`...), e.ResourceID)
-	dst = append(dst, `,"resourceVersion":"`...)
-	dst = append(strconv.AppendInt(dst, e.Version, 10), '"')
-	dst = appendMember(dst, `,"uid":`, string(e.UID))
-	dst = appendMember(dst, `,"source":`, e.Source)
-	return append(appendNumber(dst, `,"sequenceID":"`, e.SequenceID), '}')
-}
+func isEntryID(name string) bool { return name == entryResourceID || name == entryUID }
 
-func (e *StatusEntry) append(dst []byte) []byte {
-	dst = jsontext.AppendString(append(dst, `{"resourceID":`...), e.ResourceID)
-	dst = append(dst, `,"statusHash":`...) // the enhancement's only other field: present even if empty
-	dst = jsontext.AppendString(dst, e.Hash)
-	dst = appendMember(dst, `,"uid":`, string(e.UID))
-	return append(appendNumber(dst, `,"statusSeq":"`, e.StatusSeq), '}')
-}
-
-// appendMember writes a member, unless it is empty: the enhancement does not have the optional ones.
-func appendMember(dst []byte, name, value string) []byte {
-	if value == "" {
-		return dst
+func appendEntry[E any](dst []byte, e *E, members []entryMember[E]) []byte {
+	dst = append(dst, '{')
+	for i, m := range members {
+		value := m.at(e)
+		text, isText := value.(*string)
+		number, _ := value.(*int64)
+		if i > 1 && (isText && *text == "" || !isText && *number == 0) {
+			continue
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(append(append(dst, '"'), m.name...), `":`...)
+		if isText {
+			dst = jsontext.AppendString(dst, *text)
+		} else {
+			dst = append(strconv.AppendInt(append(dst, '"'), *number, 10), '"')
+		}
 	}
-	return jsontext.AppendString(append(dst, name...), value)
+	return append(dst, '}')
 }
 
-func appendNumber(dst []byte, name string, value int64) []byte {
-	if value == 0 {
-		return dst
-	}
-	return append(strconv.AppendInt(append(dst, name...), value, 10), '"')
-}
-
-// readSpecEntries reads the list. An entry without a version has version 0, which is older than any
-// other: the source sends the work.
-func readSpecEntries(e *ce.Event, ctx *ce.EventContextV1) ([]SpecEntry, *Error) {
-	return readEntries(e, ctx, listVersions, func(p *dataParser, e *SpecEntry) (string, types.UID) {
-		for p.Open('{'); p.Member(); {
-			switch string(p.Key) {
-			case entryResourceID:
-				e.ResourceID = p.string(entryResourceID)
-			case entryVersion:
-				e.Version = p.number(entryVersion)
-			case entryUID:
-				e.UID = types.UID(p.string(entryUID))
-			case entrySource:
-				e.Source = p.string(entrySource)
-			case entrySequenceID:
-				e.SequenceID = p.number(entrySequenceID)
-			default:
-				p.Value()
+// draftEntries writes the data of a request.
+func draftEntries[E any](d *draft, list string, entries []E, members []entryMember[E]) {
+	size := 64
+	for i := range entries {
+		size += mostEntryText
+		for _, m := range members {
+			if text, ok := m.at(&entries[i]).(*string); ok {
+				size += len(*text)
 			}
 		}
-		return e.ResourceID, e.UID
+	}
+	d.list(list, len(entries), size, func(i int) (string, string) {
+		d.data = appendEntry(d.data, &entries[i], members)
+		return checkEntry(&entries[i], members)
 	})
 }
 
-// readStatusEntries reads the list. An entry without a hash has the empty hash, which no status has:
-// the agent sends the status.
-func readStatusEntries(e *ce.Event, ctx *ce.EventContextV1) ([]StatusEntry, *Error) {
-	return readEntries(e, ctx, listHashes, func(p *dataParser, e *StatusEntry) (string, types.UID) {
-		for p.Open('{'); p.Member(); {
-			switch string(p.Key) {
-			case entryResourceID:
-				e.ResourceID = p.string(entryResourceID)
-			case entryHash:
-				e.Hash = p.string(entryHash)
-			case entryUID:
-				e.UID = types.UID(p.string(entryUID))
-			case entryStatusSeq:
-				e.StatusSeq = p.number(entryStatusSeq)
-			default:
-				p.Value()
-			}
+// readEntry reads one entry. It returns false if an identifier is too long: the entry belongs to
+// other peers.
+func readEntry[E any](p *dataParser, e *E, members []entryMember[E]) bool {
+	for p.Open('{'); p.Member(); {
+		i := slices.IndexFunc(members, func(m entryMember[E]) bool { return m.name == string(p.Key) })
+		if i < 0 {
+			p.Value()
+			continue
 		}
-		return e.ResourceID, e.UID
+		switch to := members[i].at(e).(type) {
+		case *int64:
+			*to = p.number(members[i].name)
+		case *string:
+			*to = p.string(members[i].name)
+		}
+	}
+	if id, _ := members[0].at(e).(*string); *id == "" {
+		p.fail(entryResourceID, "is missing", nil)
+	}
+	return !slices.ContainsFunc(members, func(m entryMember[E]) bool {
+		text, ok := m.at(e).(*string)
+		return ok && isEntryID(m.name) && len(*text) > MaxIDLength
 	})
 }
 
-// readEntries reads a list, which may be missing. read reads one entry and returns its identifiers.
-// Entries with identifiers that are too long belong to other peers and are skipped.
+// readEntries reads a list, which may be missing.
 func readEntries[E any](
-	e *ce.Event, ctx *ce.EventContextV1, list string, read func(*dataParser, *E) (string, types.UID),
+	e *ce.Event, ctx *ce.EventContextV1, list string, members []entryMember[E],
 ) ([]E, *Error) {
 	data, err := payload(e, ctx)
 	if data == nil {
@@ -203,11 +201,7 @@ func readEntries[E any](
 		p.Open('[')
 		for i := 0; p.entry(i); i++ {
 			entries = append(entries, *new(E))
-			id, uid := read(&p, &entries[len(entries)-1])
-			if id == "" {
-				p.fail(entryResourceID, "is missing", nil)
-			}
-			if len(id) > MaxIDLength || len(uid) > MaxIDLength {
+			if !readEntry(&p, &entries[len(entries)-1], members) {
 				entries = entries[:len(entries)-1]
 			}
 		}
