@@ -12,21 +12,29 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/spokewire/sdk-go/internal/jsonpatch"
 )
 
 const (
 	header = "# SPDX-FileCopyrightText: The Spokewire Authors\n# SPDX-License-Identifier: Apache-2.0\n---\n"
-	// urlPattern matches https URLs with a host, and without user, query and fragment.
-	urlPattern = "^https://[^/?#@]+(/[^?#]*)?$"
-	urlLength  = 2048
-	// labelPattern matches a DNS label (RFC 1123): the names of a service become part of a host
-	// name.
-	labelPattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
-	labelLength  = 63
-	// pathPattern matches paths without empty parts, query, fragment and %.
-	pathPattern = "^/([^/?#%]+/?)*$"
+	// client is the path of the fields of a webhook's clientConfig.
+	client = "/spec/versions/0/schema/openAPIV3Schema/properties/webhooks/items/properties/clientConfig/properties"
+	// changes are for https URLs with a host, and without user, query and fragment, for names of a
+	// service, which become part of a host name (RFC 1123), and for paths without empty parts,
+	// query, fragment and %.
+	changes = `[
+		{"op": "add", "path": "CLIENT/url/pattern", "value": "^https://[^/?#@]+(/[^?#]*)?$"},
+		{"op": "add", "path": "CLIENT/url/maxLength", "value": 2048},
+		{"op": "add", "path": "CLIENT/service/properties/name/pattern", "value": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+		{"op": "add", "path": "CLIENT/service/properties/name/maxLength", "value": 63},
+		{"op": "add", "path": "CLIENT/service/properties/namespace/pattern", "value": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+		{"op": "add", "path": "CLIENT/service/properties/namespace/maxLength", "value": 63},
+		{"op": "add", "path": "CLIENT/service/properties/path/pattern", "value": "^/([^/?#%]+/?)*$"}
+	]`
 )
 
 func main() {
@@ -57,44 +65,20 @@ func patch(file string) error {
 	if err != nil {
 		return err
 	}
-	var crd map[string]any
-	if err := yaml.Unmarshal(content, &crd); err != nil {
+	crd, err := yaml.YAMLToJSON(content)
+	if err != nil {
 		return err
 	}
-	client := find(crd, "spec", "versions", 0, "schema", "openAPIV3Schema", "properties", "webhooks", "items",
-		"properties", "clientConfig", "properties")
-	url, service := find(client, "url"), find(client, "service", "properties")
-	name, namespace, path := find(service, "name"), find(service, "namespace"), find(service, "path")
-	if url == nil || name == nil || namespace == nil || path == nil {
-		return errors.New("clientConfig has no url, or no service with name, namespace and path")
+	operations, err := jsonpatch.Decode([]byte(strings.ReplaceAll(changes, "CLIENT", client)))
+	if err != nil {
+		return err
 	}
-	url["pattern"], url["maxLength"] = urlPattern, urlLength
-	for _, label := range []map[string]any{name, namespace} {
-		label["pattern"], label["maxLength"] = labelPattern, labelLength
+	if crd, err = operations.Apply(crd, jsonpatch.Options{}); err != nil {
+		return err
 	}
-	path["pattern"] = pathPattern
-	out, err := yaml.Marshal(crd)
+	out, err := yaml.JSONToYAML(crd)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(file, append([]byte(header), out...), 0o644)
-}
-
-// find returns the object at a path of names and indexes, or nil.
-func find(v any, path ...any) map[string]any {
-	for _, p := range path {
-		switch p := p.(type) {
-		case string:
-			m, _ := v.(map[string]any)
-			v = m[p]
-		case int:
-			list, _ := v.([]any)
-			if p >= len(list) {
-				return nil
-			}
-			v = list[p]
-		}
-	}
-	m, _ := v.(map[string]any)
-	return m
 }
