@@ -24,17 +24,7 @@ func Attributes(e *ce.Event) iter.Seq2[string, string] {
 		if !ok {
 			ctx = e.Context.AsV1()
 		}
-		if !yield("specversion", ce.CloudEventsVersionV1) || !yield("id", ctx.ID) ||
-			!yield("source", ctx.Source.String()) || !yield("type", ctx.Type) {
-			return
-		}
-		if ctx.Subject != nil && !yield("subject", *ctx.Subject) {
-			return
-		}
-		if ctx.DataSchema != nil && !yield("dataschema", ctx.DataSchema.String()) {
-			return
-		}
-		if ctx.Time != nil && !yield("time", ctx.Time.String()) {
+		if !eachAttribute(ctx, yield) {
 			return
 		}
 		var buf [16]string
@@ -51,6 +41,16 @@ func Attributes(e *ce.Event) iter.Seq2[string, string] {
 			}
 		}
 	}
+}
+
+// eachAttribute yields the attributes that both modes have, except extensions, until yield returns
+// false.
+func eachAttribute(ctx *ce.EventContextV1, yield func(name, value string) bool) bool {
+	return yield("specversion", ce.CloudEventsVersionV1) && yield("id", ctx.ID) &&
+		yield("source", ctx.Source.String()) && yield("type", ctx.Type) &&
+		(ctx.Subject == nil || yield("subject", *ctx.Subject)) &&
+		(ctx.DataSchema == nil || yield("dataschema", ctx.DataSchema.String())) &&
+		(ctx.Time == nil || yield("time", ctx.Time.String()))
 }
 
 // FromAttributes builds the event that a transport received in binary mode. Names are read in any

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
@@ -36,24 +35,15 @@ func AppendStructured(dst []byte, e *ce.Event) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	out := append(dst, `{"specversion":"1.0","id":`...)
-	out = jsontext.AppendString(out, ctx.ID)
-	out = append(out, `,"source":`...)
-	out = jsontext.AppendString(out, ctx.Source.String())
-	out = append(out, `,"type":`...)
-	out = jsontext.AppendString(out, ctx.Type)
-	if ctx.Subject != nil {
-		out = append(out, `,"subject":`...)
-		out = jsontext.AppendString(out, *ctx.Subject)
-	}
-	if ctx.DataSchema != nil {
-		out = append(out, `,"dataschema":`...)
-		out = jsontext.AppendString(out, ctx.DataSchema.String())
-	}
-	if ctx.Time != nil {
-		out = append(out, `,"time":"`...)
-		out = append(ctx.Time.UTC().AppendFormat(out, time.RFC3339Nano), '"')
-	}
+	out := append(dst, '{')
+	eachAttribute(ctx, func(name, value string) bool {
+		if name != "specversion" {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, '"'), name...), `":`...)
+		out = jsontext.AppendString(out, value)
+		return true
+	})
 	if ctx.DataContentType != nil {
 		out = append(out, `,"datacontenttype":`...)
 		out = jsontext.AppendString(out, *ctx.DataContentType)
