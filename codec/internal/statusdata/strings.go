@@ -5,8 +5,8 @@ package statusdata
 
 import "bytes"
 
-// words are the strings in almost every status of work agents, sorted. A decoded status refers to
-// them, so they need no memory of their own.
+// words are the strings in almost every status of work agents. A decoded status refers to them, so
+// they need no memory of their own.
 var words = [...]string{
 	"All resources are available",
 	"Applied",
@@ -79,22 +79,14 @@ var words = [...]string{
 	"v1",
 }
 
-// word returns the element of words that equals text, or "".
-func word(text []byte) string {
-	low, high := 0, len(words)
-	for low < high {
-		middle := int(uint(low+high) / 2)
-		if words[middle] < string(text) {
-			low = middle + 1
-		} else {
-			high = middle
-		}
+// wordOf maps the text of a word to the word.
+var wordOf = func() map[string]string {
+	out := make(map[string]string, len(words))
+	for _, word := range words {
+		out[word] = word
 	}
-	if low < len(words) && words[low] == string(text) {
-		return words[low]
-	}
-	return ""
-}
+	return out
+}()
 
 // textBlock collects strings and allocates one block of memory for them. A string in use keeps its
 // whole block in memory, so blocks are small.
@@ -116,7 +108,7 @@ func (b *textBlock) keep(to *string, text []byte) {
 	if len(text) == 0 {
 		return
 	}
-	if *to = word(text); *to != "" {
+	if *to = wordOf[string(text)]; *to != "" {
 		return
 	}
 	if len(text) > len(b.text)/4 { // its own allocation costs little
