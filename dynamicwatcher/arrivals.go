@@ -138,3 +138,7 @@ func (a *arrival) absentLocked() {
 		}
 	}
 }
+
+func (w *Watcher) sleep(ctx context.Context, d time.Duration) bool {
+	return wait.Sleep(ctx, w.options.Clock, d) == nil
+}

@@ -274,17 +274,6 @@ func (a *watch) pause(ctx context.Context, err error) bool {
 	return a.watcher.sleep(ctx, d)
 }
 
-func (w *Watcher) sleep(ctx context.Context, d time.Duration) bool {
-	timer := w.options.Clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // afterLocked calls f under the mutex after a time, unless ctx has ended by then.
 func (w *Watcher) afterLocked(ctx context.Context, d time.Duration, f func()) {
 	w.group.Go(func() {
