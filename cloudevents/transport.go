@@ -35,7 +35,7 @@ type Message struct {
 // Methods may be called from any goroutine.
 type Transport interface {
 	// Claim reserves the transport for one client. If the user configured no client ID, the
-	// client's name is the base of one. A second call returns [ErrClaimed].
+	// transport makes one from client. A second call returns [ErrClaimed].
 	Claim(client string) error
 
 	// Connect opens a connection, subscribes to every filter of o and returns when the broker has
@@ -66,7 +66,8 @@ type ConnectOptions struct {
 	// with its error. ctx ends with the connection.
 	Commit func(ctx context.Context) error
 	// Refuse is called for a message that is not a CloudEvent, with its topic and the reason. The
-	// message is acknowledged all the same, since another delivery would not help. Required.
+	// message is acknowledged all the same, since another delivery would not help. Refuse is also
+	// called with an [*OverrunError]. Required.
 	Refuse func(topic string, err error)
 }
 

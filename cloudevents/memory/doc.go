@@ -11,10 +11,10 @@
 //
 // # Guarantees
 //
-// A message reaches every connection with a matching filter, once per connection, and one member of
-// each matching share group, in turn. Messages of one connection arrive everywhere in the order of
-// Publish. A message is acknowledged when it is in the queue of every receiver. Nothing is kept for
-// clients that are not connected.
+// Each connection with a matching filter receives a message once. In a share group (a filter with
+// the prefix $share/<group>/), one member receives it, in turn. Messages of one connection arrive
+// everywhere in the order of Publish. A message is acknowledged when it is in the queue of every
+// receiver. Nothing is kept for clients that are not connected.
 //
 // Events are shared, not copied: the publisher and all receivers have the same *event.Event and
 // must treat it as read-only.

@@ -17,9 +17,9 @@
 // # Guarantees
 //
 // Everything is published and subscribed with QoS 1. Many published messages are in flight at once,
-// up to the broker's Receive Maximum. Receive may publish. If it handles messages more slowly than
-// they arrive, reading stops at 4 MiB of unhandled messages. Reading continues if Receive handles
-// no message for 100 ms while a published message waits for its acknowledgement.
+// up to the broker's Receive Maximum. If the callback Receive is slow, reading stops at 4 MiB of
+// unhandled messages. Receive may publish and wait for the acknowledgement: if it handles no
+// message for 100 ms while an acknowledgement is missing, reading continues.
 //
 // Without Options.SessionExpiry the broker discards the session when the connection ends. With it,
 // the broker keeps messages for a disconnected client within its own queue limits. It also keeps
@@ -48,12 +48,11 @@
 //
 // # Refused messages
 //
-// A broker may refuse a message and keep the connection. Some reasons may end soon: quota exceeded,
-// unspecified error, implementation specific error, server busy. Then the callback of Publish
-// receives a [cloudevents.TemporaryError], and the client publishes again on the same connection.
-// For packet too large, the callback receives a [cloudevents.TooLargeError]. After any other
-// refusal, such as not authorized, the message waits for the next connection. All errors but
-// TooLargeError wrap a [*ReasonError].
+// A broker may refuse a message and keep the connection. For a reason that may end soon, such as
+// quota exceeded or server busy, the callback of Publish receives a [cloudevents.TemporaryError],
+// and the client publishes again on the same connection. For packet too large, the callback
+// receives a [cloudevents.TooLargeError]. After any other refusal, such as not authorized, the
+// message waits for the next connection. All errors but TooLargeError wrap a [*ReasonError].
 //
 // # Event format
 //
@@ -80,6 +79,6 @@
 // messages. A pinger observes bytes, not packets, so that a long message on a slow link counts as a
 // sign of life.
 //
-// Package codec writes and reads messages. The binding of cloudevents/sdk-go decodes numbers as
-// floats, which loses bits of 64-bit versions, checks one attribute at a time, and is slow.
+// Package codec writes and reads messages. The binding of cloudevents/sdk-go is slow, checks one
+// attribute at a time, and decodes numbers as floats, which loses bits of 64-bit versions.
 package mqtt

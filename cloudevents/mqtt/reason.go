@@ -14,7 +14,7 @@ import (
 // SUBACK), that the callback of Publish receives (PUBACK) and that Err returns (DISCONNECT). Use
 // [errors.As] to find it.
 type ReasonError struct {
-	// Packet is the kind of packet that contained it: CONNACK, SUBACK, PUBACK or DISCONNECT.
+	// Packet is the broker's packet: CONNACK, SUBACK, PUBACK or DISCONNECT.
 	Packet string
 	// Code is the reason code of MQTT v5, section 2.4.
 	Code byte
@@ -22,7 +22,8 @@ type ReasonError struct {
 	Reason string
 }
 
-// Error returns the name of the code, and the broker's reason and advice if available.
+// Error returns the name of the code, the broker's reason if it sent one, and for some codes this
+// package's advice.
 func (e *ReasonError) Error() string {
 	s := fmt.Sprintf("%s (%s 0x%02X)", cmp.Or(reasonNames[e.Code], "unknown reason"), e.Packet, e.Code)
 	if e.Reason != "" {

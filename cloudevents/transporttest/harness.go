@@ -33,8 +33,8 @@ type Cutter interface {
 
 // Staller is an optional ability of a [Harness].
 type Staller interface {
-	// Stall makes the broker silent until resume is called, once or more: it neither acknowledges
-	// nor delivers messages that are published from now on. Links stay open.
+	// Stall makes the broker neither acknowledge nor deliver messages that are published from now
+	// on, until resume is called. Links stay open. resume may be called more than once.
 	Stall(t *testing.T) (resume func())
 }
 
