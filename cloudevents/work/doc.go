@@ -23,8 +23,10 @@
 //	go agent.Start(ctx)
 //	factory := workinformers.NewSharedInformerFactory(agent.Clientset(), 0)
 //
-// A work controller adds its own finalizer before it applies a work, and removes it after the cleanup. Then the
-// agent reports the work as gone. A controller that prunes must wait for the first complete list.
+// A work controller adds a finalizer before it applies a work, and removes it after the cleanup.
+// Then the agent reports the work as gone. Use workv1.ManifestWorkFinalizer: the agent itself adds
+// it to a deleted work that an earlier process may have applied. A controller that prunes must wait
+// for the first complete list.
 //
 // Complete programs: see the examples HubController, MinimalAgent and PruneAfterSync.
 //
@@ -41,17 +43,18 @@
 //   - A write that returned nil is delivered if the source's process keeps running or has a [Store], even if the
 //     broker, the agent or the connection fails repeatedly. When Start ends, a Store has every such write.
 //     Without a Store, Start publishes these writes for at most DrainTimeout and logs the number of lost writes.
-//   - While both sides stay connected, a silently lost spec, status, list or answer is repaired
-//     within 90 s. Ten thousand messages lost at once are repaired within 5 min, at most 256 at a
-//     time. The source sends an unconfirmed work again after 10 s, then with backoff up to 5 min.
-//     Peers of the profile ManifestBundle, and peers that support only OCM's enhancement (see
-//     package codec), have no digests (hashes of their works). With these peers, a full comparison
-//     every 10 min repairs a lost status, unless ResyncInterval is negative.
+//   - While both sides stay connected, the silent loss of an event is repaired within 90 s. Ten
+//     thousand messages lost at once are repaired within 5 min, at most 256 at a time. The source
+//     sends an unconfirmed work again after 10 s, then with backoff up to 5 min. Peers of the
+//     profile ManifestBundle, and peers that support only OCM's enhancement (see package codec),
+//     have no digests (hashes of their works). With these peers, a full comparison every 10 min
+//     repairs a lost status, unless ResyncInterval is negative.
 //   - An unconfirmed work is visible: on the object after 30 s ([ConditionDelivered]), in [Source.Clusters], and
 //     in the metric works_unconfirmed. [Source.Clusters] also returns the time of each agent's last message.
-//   - Late, repeated or reordered events never replace newer state. Each work has a version that orders all its
-//     events, across deletion and re-creation. A late "gone" of an old work removes no new work and ends no newer
-//     deletion. A version, sequence or event time more than a day ahead of the clock is refused and counted.
+//   - Late, repeated or reordered events never replace newer state. Each work has a version that
+//     orders all its events, across deletion and re-creation. A late "gone" of an old work removes
+//     no new work and ends no newer deletion. An event that is more than a day ahead of the clock,
+//     by its version, sequence or time, is refused and counted.
 //   - A list is complete, or it is an error. If an agent names its Sources, its first list waits
 //     until each source has marked the end of its answer. A source without a Store does so after
 //     [Source.InventoryComplete]. Sources of the profile ManifestBundle mark no end: they count as

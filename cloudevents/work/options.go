@@ -46,7 +46,7 @@ const (
 
 	DefaultMaxClusterBytes = 16 << 20
 	DefaultMaxBytes        = 256 << 20
-	// The defaults of AgentOptions are larger: an agent keeps specs.
+	// DefaultMaxSourceBytes and DefaultMaxAgentBytes are larger: an agent keeps specs.
 	DefaultMaxSourceBytes = 512 << 20
 	DefaultMaxAgentBytes  = 1 << 30
 	DefaultMaxStatusBytes = 1 << 20
@@ -64,11 +64,11 @@ type SourceOptions struct {
 	// SharedGroup lets several replicas be this source. It is the name of the shared subscription,
 	// one topic level. Store must be a [SharedStore] that all replicas can reach. All replicas have
 	// the same works, each with its own resourceVersions. Only the leader writes: the replica that
-	// last received a write, or a call of [Source.Lead]. The user provides leader election. A write
-	// on a replica that lost leadership returns ServiceUnavailable. Before a write returns
-	// NotFound, it reads the changes of other replicas; reads on other replicas may lag. Writes
-	// before Start fail. If the link of a replica breaks, most brokers lose its messages, which are
-	// repaired like any lost message.
+	// last received a write, or a call of [Source.Lead]. The user provides leader election. If
+	// another replica has taken over unnoticed, the next write returns ServiceUnavailable. Before a
+	// write returns NotFound, it reads the changes of other replicas; reads on other replicas may
+	// lag. Writes before Start fail. If the link of a replica breaks, most brokers lose its
+	// messages, which are repaired like any lost message.
 	SharedGroup string
 	// QPS limits published events per second, and Burst limits how many are published at once. 0
 	// means no limit; Burst defaults to QPS, rounded up.
@@ -151,19 +151,20 @@ type AgentOptions struct {
 	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack
 	// the works of an offline source. With named sources, informers sync as soon as all of them
 	// have answered. Lists and [Agent.Readyz] wait for a named source in three cases: it is
-	// offline; it has no Store and [Source.InventoryComplete] was not called; its [Source.Healthy]
-	// reports an incomplete inventory. The CacheSyncTimeout of controller-runtime, 2 min by
-	// default, counts during that time. Informers log "event bookmark expired" meanwhile, which is
-	// harmless. An empty list is refused. If Sources no longer names a source, its works in the
-	// Store stay, and no other source can use their names, until that source deletes them. Start
-	// logs their number. To remove them, delete them at their source. If that source no longer
-	// exists, run a source with its ID and without works, and call its InventoryComplete.
+	// offline; [Source.InventoryComplete] was not called, and the source has no Store, or a new one
+	// without works of this cluster; its [Source.Healthy] reports an incomplete inventory. The
+	// CacheSyncTimeout of controller-runtime, 2 min by default, counts during that time. Informers
+	// log "event bookmark expired" meanwhile, which is harmless. An empty list is refused. If
+	// Sources no longer names a source, its works in the Store stay, and no other source can use
+	// their names, until that source deletes them. Start logs their number. To remove them, delete
+	// them at their source. If that source no longer exists, run a source with its ID and without
+	// works, and call its InventoryComplete.
 	Sources []string
 	// InitialSyncTimeout is the time without an event after which a source counts as complete. It
 	// applies to sources that are not in Sources, and to those that cannot mark the end of their
 	// answer: sources built on the OCM SDK, and sources that support only OCM's enhancement. A
 	// missing part of an answer is requested again first. The other named sources have no timeout:
-	// lists, the initial events of watches and the Get of an unknown work wait for all their works.
+	// lists, the initial events of watches and the Get of a missing work wait for all their works.
 	// Only the call's context ends that wait; the error names the missing sources. Defaults to 2 s.
 	// With a negative value nothing waits, and lists are partial: see PartialSyncTimeout.
 	InitialSyncTimeout time.Duration

@@ -91,10 +91,9 @@ func (s *Source) Readyz(r *http.Request) error { return s.source.Readyz(r) }
 // InventoryComplete declares that all works of this source are created. Before the call, the source
 // deletes only works that are deleted through its clientset. After it, the source also deletes
 // unknown works on the clusters, 12 to 24 s after an agent has listed them. Without a Store, the
-// first list of an agent that names this source waits for InventoryComplete. With a Store, this
-// list waits until the Store has a work for the agent's cluster, unless an earlier process used the
-// Store. Create the works of a new Store before agents start: otherwise a first list may be
-// partial.
+// first list of an agent that names this source waits for InventoryComplete. With a new Store, it
+// waits for InventoryComplete or the first work of the agent's cluster. Create the works of a new
+// Store before agents start: otherwise a first list may be partial.
 //
 // Without a Store, call it in each process, after all works are created again. A Store records the
 // call, so one call is enough. If [Source.Healthy] reports that a backup was restored or that

@@ -56,8 +56,8 @@ type Change = struct {
 type SharedStore interface {
 	Store
 	// ApplyIf is like Apply if the record of condition.Key has the value condition.Value. A nil
-	// condition.Value means that the record must not exist. Otherwise nothing changes and the error
-	// is [ErrCondition].
+	// condition.Value means that the record must not exist. If the condition does not hold, nothing
+	// changes and the error is [ErrCondition].
 	ApplyIf(ctx context.Context, condition Change, changes []Change) error
 	// Follow calls f with the whole content, as one batch. Then it calls f with each batch that any
 	// process applies, in the order of the changes, until ctx ends or f fails. It returns nil when

@@ -15,7 +15,7 @@
 // Open checks the structure of the whole file, but does not detect changed bytes within a value.
 // After [ErrDamaged], restore a backup as STORES.md of package work describes, or remove the file:
 // the source or agent then starts with an empty Store. If the program stores related data in
-// another file, such as the reasons for its works, restore or remove both together.
+// another file, restore or remove both files together.
 package boltstore
 
 import (
