@@ -43,7 +43,7 @@ func (a *agent) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.R
 	if err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if w.DeletionTimestamp == nil && controllerutil.AddFinalizer(w, "example.com/cleanup") {
+	if w.DeletionTimestamp == nil && controllerutil.AddFinalizer(w, workv1.ManifestWorkFinalizer) {
 		_, err := works.Update(ctx, w, metav1.UpdateOptions{}) // the informer queues the work again
 		return reconcile.Result{}, err
 	}
@@ -62,7 +62,7 @@ func (a *agent) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.R
 			return reconcile.Result{}, err
 		}
 	}
-	if w.DeletionTimestamp != nil && controllerutil.RemoveFinalizer(w, "example.com/cleanup") {
+	if w.DeletionTimestamp != nil && controllerutil.RemoveFinalizer(w, workv1.ManifestWorkFinalizer) {
 		_, err = works.Update(ctx, w, metav1.UpdateOptions{}) // the source learns that the work is gone
 	} else if meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: workv1.WorkApplied,
 		Status: metav1.ConditionTrue, Reason: "AllApplied", ObservedGeneration: w.Generation}) {
