@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// Most is the maximum number of matches of a path, also of its parts.
+	// Most is the maximum number of matches of a path.
 	Most = 10_000
 	// longest is the maximum length of a path, in bytes.
 	longest = 4 << 10
@@ -36,11 +36,6 @@ var ErrMisfit = errors.New("index into a value that is not a list")
 type Match struct {
 	Path  []any
 	Value any
-}
-
-// at returns the match of a field or an item of m.
-func (m Match) at(step, value any) Match {
-	return Match{Path: append(m.Path[:len(m.Path):len(m.Path)], step), Value: value}
 }
 
 // Find returns the matches of a path, which may be in braces. A missing field is no match. The
@@ -60,236 +55,194 @@ func Find(ctx context.Context, steps *bound.Steps, text string, object map[strin
 	if len(parser.Root.Nodes) != 1 {
 		return nil, errors.New("not a single path")
 	}
+	var found []Match
 	w := walker{ctx: ctx, steps: steps}
-	found, err := w.walk(parser.Root.Nodes, []Match{{Value: object}})
-	if err == nil && len(found) == 0 && w.misfit {
-		err = ErrMisfit
+	w.walk(parser.Root.Nodes, Match{Value: object}, func(m Match) {
+		if found = append(found, m); len(found) > Most {
+			w.err = fmt.Errorf("matches more than %d fields", Most)
+		}
+	})
+	switch {
+	case w.err != nil:
+		return nil, w.err
+	case len(found) == 0 && w.misfit:
+		return nil, ErrMisfit
 	}
-	return found, err
+	return found, nil
 }
 
-// walker follows one path and counts the steps.
+// walker follows one path. It ends at the first error.
 type walker struct {
 	ctx    context.Context
 	steps  *bound.Steps
+	err    error
 	misfit bool
 }
 
-// count counts the steps for n matches at a depth, which is the length of their paths.
-func (w *walker) count(n, depth int) error {
-	if err := w.steps.Take("following the path", n*(2+2*depth)); err != nil {
-		return err
+// walk follows the nodes of a path from a match, and calls found for the matches, in order.
+func (w *walker) walk(nodes []jsonpath.Node, m Match, found func(Match)) {
+	w.err = cmp.Or(w.err, w.ctx.Err(), w.steps.Take("following the path", 2+2*len(m.Path)))
+	switch {
+	case w.err != nil:
+		return
+	case len(nodes) == 0:
+		found(m)
+		return
 	}
-	return w.ctx.Err()
-}
-
-// walk follows the nodes of a path from each of the matches.
-func (w *walker) walk(nodes []jsonpath.Node, from []Match) ([]Match, error) {
-	for _, node := range nodes {
-		var next []Match
-		for _, m := range from {
-			err := w.count(1, 0)
-			if err != nil {
-				return nil, err
-			}
-			found, err := w.step(node, m)
-			if err != nil {
-				return nil, err
-			}
-			if next = append(next, found...); len(next) > Most {
-				return nil, fmt.Errorf("matches more than %d fields", Most)
-			}
-		}
-		from = next
-	}
-	return from, nil
-}
-
-func (w *walker) step(node jsonpath.Node, m Match) ([]Match, error) {
-	switch node := node.(type) {
+	next := func(m Match) { w.walk(nodes[1:], m, found) }
+	switch node := nodes[0].(type) {
 	case *jsonpath.ListNode:
-		return w.walk(node.Nodes, []Match{m})
+		w.walk(node.Nodes, m, next)
 	case *jsonpath.FieldNode:
 		object, _ := m.Value.(map[string]any)
-		if node.Value == "" {
-			return []Match{m}, nil // "$" and "@"
+		if node.Value == "" { // "$" and "@"
+			next(m)
+		} else if value, ok := object[node.Value]; ok {
+			w.child(m, node.Value, value, next)
 		}
-		value, ok := object[node.Value]
-		if !ok {
-			return nil, nil
-		}
-		return []Match{m.at(node.Value, value)}, w.count(1, len(m.Path))
 	case *jsonpath.ArrayNode:
-		return w.slice(node, m)
+		w.slice(node, m, next)
 	case *jsonpath.WildcardNode:
-		return w.children(m)
+		w.children(m, next)
 	case *jsonpath.RecursiveNode:
-		return w.descendants(m, nil)
+		w.descendants(m, next)
 	case *jsonpath.UnionNode:
-		var all []Match
 		for _, list := range node.Nodes {
-			found, err := w.walk(list.Nodes, []Match{m})
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, found...)
+			w.walk(list.Nodes, m, next)
 		}
-		return all, nil
 	case *jsonpath.FilterNode:
-		return w.filter(node, m)
+		list, _ := m.Value.([]any)
+		for i, item := range list {
+			if w.selects(node, item) {
+				w.child(m, i, item, next)
+			}
+		}
+	default:
+		w.err = fmt.Errorf("%s is not supported in a path", node)
 	}
-	return nil, fmt.Errorf("%s is not supported in a path", node)
 }
 
-// slice returns items by index, for example [2], [-1], [1:3] and [0:4:2].
-func (w *walker) slice(node *jsonpath.ArrayNode, m Match) (found []Match, err error) {
+// child calls next with a field or an item of a match, unless the walk has ended.
+func (w *walker) child(m Match, step, value any, next func(Match)) {
+	if w.err == nil {
+		next(Match{Path: append(slices.Clip(m.Path), step), Value: value})
+	}
+}
+
+// slice selects items by index, for example [2], [-1], [1:3] and [0:4:2].
+func (w *walker) slice(node *jsonpath.ArrayNode, m Match, next func(Match)) {
 	list, ok := m.Value.([]any)
 	if !ok {
 		w.misfit = w.misfit || m.Value != nil
-		return nil, nil
+		return
 	}
-	start, end, stride := node.Params[0], node.Params[1], node.Params[2]
 	bound := func(p jsonpath.ParamsEntry, otherwise int) int {
 		switch {
 		case !p.Known:
 			return otherwise
 		case p.Value < 0 || p.Value == 0 && p.Derived:
-			return min(max(p.Value+len(list), 0), len(list))
+			return max(p.Value+len(list), 0)
 		}
-		return min(p.Value, len(list))
+		return p.Value
 	}
-	by := 1
-	if stride.Known {
+	start, end, by := bound(node.Params[0], 0), min(bound(node.Params[1], len(list)), len(list)), 1
+	if stride := node.Params[2]; stride.Known {
 		by = stride.Value
 	}
 	if by <= 0 {
-		return nil, errors.New("the step of a slice must be more than 0")
+		w.err = errors.New("the step of a slice must be more than 0")
+		return
 	}
-	if err := w.count(max(bound(end, len(list))-bound(start, 0), 0)/by, len(m.Path)); err != nil {
-		return nil, err
+	for i := start; i < end; i += min(by, len(list)) {
+		w.child(m, i, list[i], next)
 	}
-	for i := bound(start, 0); i < bound(end, len(list)); i += by {
-		found = append(found, m.at(i, list[i]))
-	}
-	return found, nil
 }
 
-func (w *walker) children(m Match) (all []Match, err error) {
+func (w *walker) children(m Match, next func(Match)) {
 	switch value := m.Value.(type) {
 	case map[string]any:
-		if err := w.count(len(value), len(m.Path)); err != nil {
-			return nil, err
-		}
 		for _, name := range slices.Sorted(maps.Keys(value)) {
-			all = append(all, m.at(name, value[name]))
+			w.child(m, name, value[name], next)
 		}
 	case []any:
-		if err := w.count(len(value), len(m.Path)); err != nil {
-			return nil, err
-		}
-		for i := range value {
-			all = append(all, m.at(i, value[i]))
+		for i, item := range value {
+			w.child(m, i, item, next)
 		}
 	}
-	return all, nil
 }
 
-// descendants adds a match and all values in it, up to about Most.
-func (w *walker) descendants(m Match, all []Match) ([]Match, error) {
-	all = append(all, m)
-	below, err := w.children(m)
-	for _, c := range below {
-		if err != nil || len(all) > Most {
-			break
-		}
-		all, err = w.descendants(c, all)
-	}
-	return all, err
+// descendants selects a match and all values in it.
+func (w *walker) descendants(m Match, next func(Match)) {
+	next(m)
+	w.children(m, func(child Match) { w.descendants(child, next) })
 }
 
-// filter returns the items of a list for which an expression such as [?(@.name=="web")] is true.
-func (w *walker) filter(node *jsonpath.FilterNode, m Match) (found []Match, err error) {
-	list, _ := m.Value.([]any)
-	for i := range list {
-		left, err := w.operand(node.Left, list[i])
-		if err != nil {
-			return nil, err
-		}
-		is := left != nil
-		if node.Operator != "exists" {
-			right, err := w.operand(node.Right, list[i])
-			if err != nil {
-				return nil, err
-			}
-			if is, err = compares(left, node.Operator, right); err != nil {
-				return nil, err
-			}
-		}
-		if is {
-			found = append(found, m.at(i, list[i]))
-		}
+// selects reports whether a filter such as [?(@.name=="web")] selects an item of a list.
+func (w *walker) selects(node *jsonpath.FilterNode, item any) bool {
+	left := w.operand(node.Left, item)
+	if node.Operator == "exists" {
+		return left != nil
 	}
-	return found, nil
+	is, err := compares(left, node.Operator, w.operand(node.Right, item))
+	w.err = cmp.Or(w.err, err)
+	return is
 }
 
 // operand returns a literal, or the first value that a path selects; nil without a match.
-func (w *walker) operand(list *jsonpath.ListNode, item any) (any, error) {
+func (w *walker) operand(list *jsonpath.ListNode, item any) (value any) {
 	if len(list.Nodes) == 1 {
 		switch node := list.Nodes[0].(type) {
 		case *jsonpath.TextNode:
-			return node.Text, nil
+			return node.Text
 		case *jsonpath.IntNode:
-			return float64(node.Value), nil
+			return float64(node.Value)
 		case *jsonpath.FloatNode:
-			return node.Value, nil
+			return node.Value
 		case *jsonpath.BoolNode:
-			return node.Value, nil
+			return node.Value
 		}
 	}
-	found, err := w.walk(list.Nodes, []Match{{Value: item}})
-	if err != nil || len(found) == 0 {
-		return nil, err
+	first := walker{ctx: w.ctx, steps: w.steps}
+	first.walk(list.Nodes, Match{Value: item}, func(m Match) { value, first.err = m.Value, errFound })
+	if !errors.Is(first.err, errFound) {
+		w.err = cmp.Or(w.err, first.err)
 	}
-	if i, ok := found[0].Value.(int64); ok {
-		return float64(i), nil
+	w.misfit = w.misfit || first.misfit
+	if i, ok := value.(int64); ok {
+		return float64(i)
 	}
-	return found[0].Value, nil
+	return value
 }
+
+// errFound ends a search at the first match.
+var errFound = errors.New("found")
 
 // compares compares two values. Values of different types are not equal, and have no order.
 func compares(left any, operator string, right any) (bool, error) {
+	order, ordered := 0, false
+	switch l := left.(type) {
+	case float64:
+		if r, ok := right.(float64); ok {
+			order, ordered = cmp.Compare(l, r), true
+		}
+	case string:
+		if r, ok := right.(string); ok {
+			order, ordered = cmp.Compare(l, r), true
+		}
+	}
 	switch operator {
 	case "==":
 		return reflect.DeepEqual(left, right), nil
 	case "!=":
 		return !reflect.DeepEqual(left, right), nil
-	}
-	var order int
-	switch l := left.(type) {
-	case float64:
-		r, ok := right.(float64)
-		if !ok {
-			return false, nil
-		}
-		order = cmp.Compare(l, r)
-	case string:
-		r, ok := right.(string)
-		if !ok {
-			return false, nil
-		}
-		order = cmp.Compare(l, r)
-	default:
-		return false, nil
-	}
-	switch operator {
 	case "<":
-		return order < 0, nil
+		return ordered && order < 0, nil
 	case "<=":
-		return order <= 0, nil
+		return ordered && order <= 0, nil
 	case ">":
-		return order > 0, nil
+		return ordered && order > 0, nil
 	case ">=":
-		return order >= 0, nil
+		return ordered && order >= 0, nil
 	}
 	return false, fmt.Errorf("the operator %q is unknown", operator)
 }
