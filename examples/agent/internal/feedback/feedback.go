@@ -19,8 +19,6 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
 	"github.com/spokewire/sdk-go/internal/bound"
-	"github.com/spokewire/sdk-go/interpreter"
-	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
 const (
@@ -33,19 +31,13 @@ const (
 	timeLimit = time.Second
 )
 
-// Reader reads values. Its methods may be called from any goroutine.
-type Reader struct{ native *native.Interpreter }
-
-// NewReader returns a Reader.
-func NewReader() *Reader { return &Reader{native: native.New()} }
-
 // InVersion returns an object in another version of its kind.
 type InVersion func(ctx context.Context, version string) (*unstructured.Unstructured, error)
 
 // Read returns the values of the rules. A missing field has no value and is no error. If two values
 // have the same name, the first is used. The cost of paths is limited, also by the budget of ctx.
 // The error joins the errors of single rules; the other values are returned.
-func (r *Reader) Read(
+func Read(
 	ctx context.Context, rules []workv1.FeedbackRule, obj *unstructured.Unstructured, inVersion InVersion,
 ) ([]workv1.FeedbackValue, error) {
 	var values []workv1.FeedbackValue
@@ -67,7 +59,7 @@ func (r *Reader) Read(
 	for _, rule := range rules {
 		switch rule.Type {
 		case workv1.WellKnownStatusType:
-			r.wellKnown(ctx, obj, add)
+			wellKnown(ctx, obj, add)
 		case workv1.JSONPathsType:
 			if len(rule.JsonPaths) == 0 {
 				add("JSONPaths", nil, errors.New("the rule has no path: write jsonPaths"))
@@ -84,26 +76,15 @@ func (r *Reader) Read(
 	return values, errors.Join(errs...)
 }
 
-// wellKnown reads the well-known fields of a kind from the status that the native interpreter
-// returns.
-func (r *Reader) wellKnown(ctx context.Context, obj *unstructured.Unstructured, add func(string, any, error)) {
-	fields, ok := wellKnownFields[obj.GroupVersionKind().GroupKind()]
-	raw, err := r.native.Status(ctx, obj)
-	if !ok || errors.Is(err, interpreter.ErrNotInterpreted) {
+// wellKnown reads the well-known fields of a kind.
+func wellKnown(ctx context.Context, obj *unstructured.Unstructured, add func(string, any, error)) {
+	fields, ok := wellKnownFields[obj.GetAPIVersion()+" "+obj.GetKind()]
+	if !ok {
 		add("WellKnownStatus", nil, fmt.Errorf("objects of kind %s in %s have no well-known status: use JSONPaths",
 			obj.GetKind(), obj.GetAPIVersion()))
-		return
-	}
-	status := &unstructured.Unstructured{}
-	if err == nil {
-		err = unmarshal(raw.Raw, &status.Object)
-	}
-	if err != nil {
-		add("WellKnownStatus", nil, err)
-		return
 	}
 	for _, f := range fields {
-		value, err := find(ctx, f.path, status.Object)
+		value, err := find(ctx, ".status."+f.path, obj.Object)
 		add(f.name, value, err)
 	}
 }

@@ -62,7 +62,7 @@ func TestWellKnown(t *testing.T) {
 		apiVersion, name, _ := strings.Cut(kind, " ")
 		obj := object(t, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}, status: %s}", apiVersion, name,
 			tt.status))
-		values, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, obj,
+		values, err := feedback.Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, obj,
 			nil)
 		if got := text(values); err != nil || got != tt.want {
 			t.Errorf("%s: %q, %v", kind, got, err)
@@ -73,7 +73,7 @@ func TestWellKnown(t *testing.T) {
 			continue // they have no status
 		}
 		obj := object(t, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}}", gvk.GroupVersion(), gvk.Kind))
-		if values, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
+		if values, err := feedback.Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
 			obj, nil); err != nil || len(values) > 0 {
 			t.Errorf("%s without a status: %v, %v", gvk, values, err)
 		}
@@ -81,7 +81,7 @@ func TestWellKnown(t *testing.T) {
 	for _, bad := range []string{"{apiVersion: v1, kind: Secret, metadata: {name: x}}",
 		"{apiVersion: apps/v1beta1, kind: Deployment, metadata: {name: x}}",
 		"{apiVersion: example.com/v1, kind: Deployment, metadata: {name: x}}"} {
-		if _, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
+		if _, err := feedback.Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
 			object(t, bad), nil); err == nil || !strings.Contains(err.Error(), "use JSONPaths") {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -135,7 +135,7 @@ func TestJSONPaths(t *testing.T) {
 			rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
 				JsonPaths: []workv1.JsonPath{{Name: "v", Path: tt.path, Version: tt.version},
 					{Name: "always", Path: ".metadata.name"}}}}
-			values, err := feedback.NewReader().Read(t.Context(), rules, obj, inVersion)
+			values, err := feedback.Read(t.Context(), rules, obj, inVersion)
 			if got, want := text(values), strings.TrimPrefix(tt.want+" always=x", " "); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
@@ -154,13 +154,13 @@ func TestBounds(t *testing.T) {
 			"status": map[string]any{"o": map[string]any{"text": strings.Repeat("é", n-1)}}})
 		rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
 			JsonPaths: []workv1.JsonPath{{Name: "v", Path: ".status.o"}, {Name: "v", Path: ".metadata.name"}}}}
-		values, err := feedback.NewReader().Read(t.Context(), rules, object(t, string(raw)), nil)
+		values, err := feedback.Read(t.Context(), rules, object(t, string(raw)), nil)
 		if (err == nil) != fits || len(values) != 1 || (values[0].Value.Type == workv1.JsonRaw) != fits {
 			t.Errorf("%d characters: %v, %.100v", n, err, values)
 		}
 	}
 	for _, bad := range []workv1.FeedbackRule{{Type: workv1.JSONPathsType}, {Type: "CEL"}} {
-		if _, err := feedback.NewReader().Read(t.Context(), []workv1.FeedbackRule{bad},
+		if _, err := feedback.Read(t.Context(), []workv1.FeedbackRule{bad},
 			object(t, "{apiVersion: v1, kind: X}"), nil); err == nil {
 			t.Errorf("%+v is no error", bad)
 		}
@@ -186,7 +186,7 @@ func TestCostlyPaths(t *testing.T) {
 		rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
 			JsonPaths: []workv1.JsonPath{{Name: "v", Path: path}, {Name: "name", Path: ".metadata.name"}}}}
 		start := time.Now()
-		values, err := feedback.NewReader().Read(t.Context(), rules, obj, nil)
+		values, err := feedback.Read(t.Context(), rules, obj, nil)
 		if d := time.Since(start); d > 10*time.Second || text(values) != "name=x" {
 			t.Errorf("%.40s: %s after %s", path, text(values), d)
 		}
@@ -203,7 +203,7 @@ func TestLongText(t *testing.T) {
 		JsonPaths: []workv1.JsonPath{{Name: "v", Path: ".data.text"}}}}
 	for n, fits := range map[int]bool{16 << 10: true, 16<<10 + 1: false} {
 		obj := object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {text: "+strings.Repeat("é", n)+"}}")
-		values, err := feedback.NewReader().Read(t.Context(), rules, obj, nil)
+		values, err := feedback.Read(t.Context(), rules, obj, nil)
 		if len(values) == 1 != fits || (err == nil) != fits || err != nil &&
 			!strings.Contains(err.Error(), "v: the text has 16385 characters") {
 			t.Errorf("%d characters: %d values, %v", n, len(values), err)

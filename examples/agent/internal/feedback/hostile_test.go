@@ -38,7 +38,7 @@ func read(t *testing.T, paths ...string) error {
 	ctx, _ := guard.WithBudget(t.Context())
 	var err error
 	hostiletest.Check(t,
-		func() { _, err = feedback.NewReader().Read(ctx, []workv1.FeedbackRule{rule}, hostileObject(), nil) })
+		func() { _, err = feedback.Read(ctx, []workv1.FeedbackRule{rule}, hostileObject(), nil) })
 	return err
 }
 
@@ -47,16 +47,16 @@ func read(t *testing.T, paths ...string) error {
 func TestHostilePaths(t *testing.T) {
 	many := func(path string, n int) []string { return strings.Split(strings.Repeat(path+"\n", n), "\n")[:n] }
 	for name, paths := range map[string][]string{
-		"descendants":            {"..a"},
-		"descendants twice":      {"....a"},
-		"all of a deep object":   {".deep..a"},
-		"filters":                {`.l[?(@..n==@..n)].l[?(@!="x")]`},
-		"nested filters":         {".l" + strings.Repeat("[?(@.l", 500)},
-		"unions":                 {".l[" + strings.Repeat("0,", 2000) + "0]"},
-		"a long path":            {strings.Repeat(".a", 100_000)},
-		"a large value":          {".l"},
-		"large values together":  many(".l", 2000),
-		"many wrong paths":       many(".l[", 2000),
+		"descendants":           {"..a"},
+		"descendants twice":     {"....a"},
+		"all of a deep object":  {".deep..a"},
+		"filters":               {`.l[?(@..n==@..n)].l[?(@!="x")]`},
+		"nested filters":        {".l" + strings.Repeat("[?(@.l", 500)},
+		"unions":                {".l[" + strings.Repeat("0,", 2000) + "0]"},
+		"a long path":           {strings.Repeat(".a", 100_000)},
+		"a large value":         {".l"},
+		"large values together": many(".l", 2000),
+		"many wrong paths":      many(".l[", 2000),
 		"a range without an end": {".l[0:9223372036854775807:1]", ".l[-9223372036854775808:]", ".l[::9223372036854775807]",
 			".l[1::9223372036854775807]"},
 	} {

@@ -3,57 +3,45 @@
 
 package feedback
 
-import (
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
-)
-
 // field is a value of the rule WellKnownStatus and its path in the status.
 type field struct{ name, path string }
 
-// wellKnownFields are the fields of the kinds that the native interpreter reads. The names for
-// Deployment, Job, Pod and DaemonSet are the same as in OCM's agent.
-var wellKnownFields = map[schema.GroupKind][]field{
-	{Group: "apps", Kind: "Deployment"}: {
-		{"ReadyReplicas", ".readyReplicas"}, {"Replicas", ".replicas"}, {"AvailableReplicas", ".availableReplicas"},
+// wellKnownFields are the fields of the kinds of the native interpreter. The names for Deployment,
+// Job, Pod and DaemonSet are the same as in OCM's agent.
+var wellKnownFields = map[string][]field{
+	"apps/v1 Deployment":  replicas,
+	"apps/v1 StatefulSet": replicas,
+	"apps/v1 ReplicaSet":  replicas,
+	"apps/v1 DaemonSet": {
+		{"NumberReady", "numberReady"}, {"DesiredNumberScheduled", "desiredNumberScheduled"},
+		{"NumberAvailable", "numberAvailable"},
 	},
-	{Group: "apps", Kind: "StatefulSet"}: {
-		{"ReadyReplicas", ".readyReplicas"}, {"Replicas", ".replicas"}, {"AvailableReplicas", ".availableReplicas"},
+	"batch/v1 Job": {
+		{"JobComplete", `conditions[?(@.type=="Complete")].status`}, {"JobSucceeded", "succeeded"},
 	},
-	{Group: "apps", Kind: "ReplicaSet"}: {
-		{"ReadyReplicas", ".readyReplicas"}, {"Replicas", ".replicas"}, {"AvailableReplicas", ".availableReplicas"},
+	"batch/v1 CronJob": {
+		{"LastScheduleTime", "lastScheduleTime"}, {"LastSuccessfulTime", "lastSuccessfulTime"},
 	},
-	{Group: "apps", Kind: "DaemonSet"}: {
-		{"NumberReady", ".numberReady"}, {"DesiredNumberScheduled", ".desiredNumberScheduled"},
-		{"NumberAvailable", ".numberAvailable"},
+	"v1 Pod":                       {{"PodReady", `conditions[?(@.type=="Ready")].status`}, {"PodPhase", "phase"}},
+	"v1 Service":                   loadBalancer,
+	"networking.k8s.io/v1 Ingress": loadBalancer,
+	"v1 PersistentVolume":          {{"Phase", "phase"}},
+	"v1 PersistentVolumeClaim":     {{"Phase", "phase"}},
+	"policy/v1 PodDisruptionBudget": {
+		{"CurrentHealthy", "currentHealthy"}, {"DesiredHealthy", "desiredHealthy"},
+		{"DisruptionsAllowed", "disruptionsAllowed"},
 	},
-	{Group: "batch", Kind: "Job"}: {
-		{"JobComplete", `.conditions[?(@.type=="Complete")].status`}, {"JobSucceeded", ".succeeded"},
-	},
-	{Group: "batch", Kind: "CronJob"}: {
-		{"LastScheduleTime", ".lastScheduleTime"}, {"LastSuccessfulTime", ".lastSuccessfulTime"},
-	},
-	{Kind: "Pod"}: {
-		{"PodReady", `.conditions[?(@.type=="Ready")].status`}, {"PodPhase", ".phase"},
-	},
-	{Kind: "Service"}: {
-		{"LoadBalancerIP", ".loadBalancer.ingress[0].ip"},
-		{"LoadBalancerHostname", ".loadBalancer.ingress[0].hostname"},
-	},
-	{Group: "networking.k8s.io", Kind: "Ingress"}: {
-		{"LoadBalancerIP", ".loadBalancer.ingress[0].ip"},
-		{"LoadBalancerHostname", ".loadBalancer.ingress[0].hostname"},
-	},
-	{Kind: "PersistentVolume"}:      {{"Phase", ".phase"}},
-	{Kind: "PersistentVolumeClaim"}: {{"Phase", ".phase"}},
-	{Group: "policy", Kind: "PodDisruptionBudget"}: {
-		{"CurrentHealthy", ".currentHealthy"}, {"DesiredHealthy", ".desiredHealthy"},
-		{"DisruptionsAllowed", ".disruptionsAllowed"},
-	},
-	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {
-		{"CurrentReplicas", ".currentReplicas"}, {"DesiredReplicas", ".desiredReplicas"},
+	"autoscaling/v2 HorizontalPodAutoscaler": {
+		{"CurrentReplicas", "currentReplicas"}, {"DesiredReplicas", "desiredReplicas"},
 	},
 }
 
-// unmarshal decodes JSON with integers as int64.
-func unmarshal(raw []byte, into *map[string]any) error { return utiljson.Unmarshal(raw, into) }
+var (
+	replicas = []field{
+		{"ReadyReplicas", "readyReplicas"}, {"Replicas", "replicas"}, {"AvailableReplicas", "availableReplicas"},
+	}
+	loadBalancer = []field{
+		{"LoadBalancerIP", "loadBalancer.ingress[0].ip"},
+		{"LoadBalancerHostname", "loadBalancer.ingress[0].hostname"},
+	}
+)

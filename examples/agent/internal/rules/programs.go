@@ -4,7 +4,6 @@
 package rules
 
 import (
-	"container/list"
 	"sync"
 
 	"github.com/spokewire/sdk-go/internal/celbound"
@@ -27,49 +26,41 @@ type expression struct {
 // program is a compiled expression, or the error of the compiler.
 type program struct {
 	*celbound.Program
-	err error
+	err   error
+	bytes int
 }
 
-// programs is a cache of the most recently used compiled expressions. The zero value is ready to
-// use.
+// programs is a cache of compiled expressions: those that were used recently, and those that were
+// used before these. The zero value is ready to use.
 type programs struct {
-	mu    sync.Mutex
-	bytes int
-	byKey map[expression]*list.Element
-	used  list.List // of cached, most recently used first
-}
-
-type cached struct {
-	expression
-	program
-	bytes int
+	mu             sync.Mutex
+	recent, before map[expression]program
+	bytes          int // of recent
 }
 
 func (p *programs) get(key expression) (program, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e, ok := p.byKey[key]
-	if !ok {
-		return program{}, false
+	found, ok := p.recent[key]
+	if ok {
+		return found, true
 	}
-	p.used.MoveToFront(e)
-	return e.Value.(cached).program, true
+	if found, ok = p.before[key]; ok {
+		p.addLocked(key, found)
+	}
+	return found, ok
 }
 
-func (p *programs) add(key expression, compiled program, nodes int) {
+func (p *programs) add(key expression, compiled program) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.byKey[key]; ok { // compiled concurrently for two works
-		return
+	p.addLocked(key, compiled)
+}
+
+func (p *programs) addLocked(key expression, compiled program) {
+	if p.recent == nil || p.bytes+compiled.bytes > mostCached/2 {
+		p.recent, p.before, p.bytes = map[expression]program{}, p.recent, 0
 	}
-	if p.byKey == nil {
-		p.byKey = map[expression]*list.Element{}
-	}
-	bytes := perProgram + 2*len(key.text) + nodes*perNode
-	p.byKey[key] = p.used.PushFront(cached{key, compiled, bytes})
-	for p.bytes += bytes; p.bytes > mostCached; {
-		oldest := p.used.Remove(p.used.Back()).(cached)
-		delete(p.byKey, oldest.expression)
-		p.bytes -= oldest.bytes
-	}
+	p.recent[key] = compiled
+	p.bytes += compiled.bytes
 }

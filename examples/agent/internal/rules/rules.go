@@ -27,6 +27,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/internal/bound"
 	"github.com/spokewire/sdk-go/internal/celbound"
+	"github.com/spokewire/sdk-go/interpreter/native"
 )
 
 const (
@@ -43,7 +44,7 @@ const (
 type Evaluator struct {
 	conditions, messages *celbound.Env
 	compiled             programs
-	wellKnown            wellKnown
+	native               *native.Interpreter
 }
 
 // New returns an Evaluator.
@@ -58,7 +59,7 @@ func New() (*Evaluator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Evaluator{conditions: conditions, messages: messages, wellKnown: newWellKnown()}, nil
+	return &Evaluator{conditions: conditions, messages: messages, native: native.New()}, nil
 }
 
 // Evaluate returns the condition that a rule yields for an object. Errors of the rule are in the
@@ -71,9 +72,8 @@ func (e *Evaluator) Evaluate(
 	if result {
 		c.Status = metav1.ConditionTrue
 	}
-	var invalid *invalidError
 	switch {
-	case errors.As(err, &invalid), errors.Is(err, guard.ErrExceeded):
+	case errors.As(err, new(*invalidError)), errors.Is(err, guard.ErrExceeded):
 		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, workv1.ConditionRuleInvalid, err.Error()
 	case err != nil:
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, workv1.ConditionRuleExpressionError, err.Error()
@@ -85,9 +85,9 @@ func (e *Evaluator) Evaluate(
 }
 
 // invalidError is a rule that is invalid for any object, or for objects of this kind.
-type invalidError struct{ text string }
+type invalidError struct{ error }
 
-func (e *invalidError) Error() string { return e.text }
+func invalid(format string, args ...any) error { return &invalidError{fmt.Errorf(format, args...)} }
 
 // result returns the outcome of a rule, and the message of a well-known rule.
 func (e *Evaluator) result(
@@ -95,15 +95,13 @@ func (e *Evaluator) result(
 ) (bool, string, error) {
 	switch rule.Type {
 	case workv1.WellKnownConditionsType:
-		return e.wellKnown.evaluate(ctx, rule.Condition, obj)
+		return e.wellKnown(ctx, rule.Condition, obj)
 	case workv1.CelConditionExpressionsType:
 		if len(rule.CelExpressions) == 0 {
-			return false, "", &invalidError{"the rule has no expression: write celExpressions"}
+			return false, "", invalid("the rule has no expression: write celExpressions")
 		}
 	default:
-		return false, "", &invalidError{
-			fmt.Sprintf("the type %q is unknown: write CEL or WellKnownConditions", rule.Type),
-		}
+		return false, "", invalid("the type %q is unknown: write CEL or WellKnownConditions", rule.Type)
 	}
 	for i, text := range rule.CelExpressions {
 		result, err := eval[bool](ctx, e, e.conditions, text, map[string]any{"object": obj.Object})
@@ -181,13 +179,13 @@ func (e *Evaluator) compile(env *celbound.Env, text string) (*celbound.Program, 
 	if p, ok := e.compiled.get(key); ok {
 		return p.Program, p.err
 	}
-	p := program{}
-	var nodes int
-	if p.Program, nodes, p.err = env.Compile(text); p.err != nil {
-		message := p.err.Error()
-		p.err = errors.New(strings.ToValidUTF8(strings.Clone(message[:min(len(message), longestError)]), ""))
+	compiled, nodes, err := env.Compile(text)
+	if err != nil {
+		message := err.Error()
+		err = errors.New(strings.ToValidUTF8(strings.Clone(message[:min(len(message), longestError)]), ""))
 	}
-	e.compiled.add(key, p, nodes)
+	p := program{compiled, err, perProgram + 2*len(text) + nodes*perNode}
+	e.compiled.add(key, p)
 	return p.Program, p.err
 }
 

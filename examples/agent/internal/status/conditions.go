@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -28,16 +29,9 @@ import (
 var unasked = []string{workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestProgressing,
 	workv1.ManifestDegraded, StatusFeedbackSynced}
 
-// conditionType and longestConditionType are the limits of the API's schema for condition types.
-// The API server refuses a whole status with an invalid type.
-var conditionType = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?` +
-	`(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
-
-const longestConditionType = 316
-
-func isConditionType(text string) bool {
-	return len(text) <= longestConditionType && conditionType.MatchString(text)
-}
+// isConditionType reports whether the API accepts a condition type. The API server refuses a whole
+// status with an invalid type.
+func isConditionType(text string) bool { return len(validation.IsQualifiedName(text)) == 0 }
 
 // errSecret is why the rules for a Secret are not evaluated.
 var errSecret = errors.New("rules do not read Secrets: remove the rules, or start the agent with --secret-feedback")
@@ -55,13 +49,13 @@ func unknown(reason, message string) metav1.Condition {
 }
 
 // unusable returns a condition if rules are not evaluated, or have an invalid condition type.
-func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
+func unusable(o *spoke.Outcome) *metav1.Condition {
 	rules, err := o.Config.ConditionRules, o.Config.ConditionErr
 	if o.Guarded && (len(rules) > 0 || err != nil) {
-		return no(ReasonSecretNotRead, errSecret.Error()), true
+		return new(no(ReasonSecretNotRead, errSecret.Error()))
 	}
 	if err != nil {
-		return no(ReasonLimitExceeded, fmt.Sprintf("Only rules for standard conditions are evaluated: %v", err)), true
+		return new(no(ReasonLimitExceeded, fmt.Sprintf("Only rules for standard conditions are evaluated: %v", err)))
 	}
 	var texts []string
 	for _, rule := range rules {
@@ -69,9 +63,11 @@ func unusable(o *spoke.Outcome) (metav1.Condition, bool) {
 			texts = append(texts, strconv.Quote(rule.Condition))
 		}
 	}
-	message := Bounded(fmt.Sprintf("These rules have an invalid condition type: %s: write letters, digits, '-', '_' "+
-		"and '.' with a letter or a digit at both ends", strings.Join(texts, ", ")))
-	return no("InvalidConditionType", message), len(texts) > 0
+	if len(texts) == 0 {
+		return nil
+	}
+	return new(no("InvalidConditionType", Bounded(fmt.Sprintf("These rules have an invalid condition type: %s: write "+
+		"letters, digits, '-', '_' and '.' with a letter or a digit at both ends", strings.Join(texts, ", ")))))
 }
 
 // unseen returns the condition of a rule without an object.
@@ -220,7 +216,7 @@ func degraded(manifests []workv1.ManifestCondition) metav1.Condition {
 
 // complete returns the condition Complete of a work. It covers the manifests with a rule for
 // Complete; without any the condition does not exist.
-func complete(r *spoke.Result, manifests []workv1.ManifestCondition) (metav1.Condition, bool) {
+func complete(r *spoke.Result, manifests []workv1.ManifestCondition) *metav1.Condition {
 	completable, is := 0, 0
 	for i := range r.Outcomes {
 		if hasRule(r.Outcomes[i].Config.ConditionRules, workv1.ManifestComplete) {
@@ -232,12 +228,11 @@ func complete(r *spoke.Result, manifests []workv1.ManifestCondition) (metav1.Con
 	}
 	switch {
 	case completable == 0:
-		return metav1.Condition{}, false
+		return nil
 	case is < completable:
-		message := fmt.Sprintf("%d of %d completable manifests are complete", is, completable)
-		return no("ManifestsNotComplete", message), true
+		return new(no("ManifestsNotComplete", fmt.Sprintf("%d of %d completable manifests are complete", is, completable)))
 	}
-	return yes(workv1.WorkManifestsComplete, "All completable manifests are complete"), true
+	return new(yes(workv1.WorkManifestsComplete, "All completable manifests are complete"))
 }
 
 func count(manifests []workv1.ManifestCondition, kind string) (is, not, unknown int) {

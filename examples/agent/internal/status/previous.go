@@ -6,46 +6,33 @@ package status
 import workv1 "open-cluster-management.io/api/work/v1"
 
 // previous finds the last status of a manifest, without a search of the list.
-type previous struct {
-	manifests []workv1.ManifestCondition
-	places    map[place]int
-}
+type previous map[workv1.ManifestResourceMeta]*workv1.ManifestCondition
 
-// place is the key of an entry of a status.
-type place struct {
-	group, kind, namespace, name string
-	// anywhere is whether the entry has no resource: its namespace may have changed since.
-	anywhere bool
-	ordinal  int32 // -1 for the first entry of several
-}
+// anyOrdinal is in the key of the first of several entries for the same object.
+const anyOrdinal = -1
 
 func previousOf(manifests []workv1.ManifestCondition) previous {
-	p := previous{manifests, make(map[place]int, 2*len(manifests))}
+	p := make(previous, 2*len(manifests))
 	for i := range manifests {
-		m := &manifests[i].ResourceMeta
-		at := placeOf(m, m.Resource == "")
-		p.places[at] = i
-		at.ordinal = -1
-		if _, ok := p.places[at]; !ok {
-			p.places[at] = i
+		m := &manifests[i]
+		key := keyOf(m.ResourceMeta, m.ResourceMeta.Resource != "")
+		p[key] = m
+		key.Ordinal = anyOrdinal
+		if p[key] == nil {
+			p[key] = m
 		}
 	}
 	return p
 }
 
-func placeOf(m *workv1.ManifestResourceMeta, anywhere bool) place {
-	at := place{
-		group:     m.Group,
-		kind:      m.Kind,
-		namespace: m.Namespace,
-		name:      m.Name,
-		anywhere:  anywhere,
-		ordinal:   m.Ordinal,
+// keyOf returns the key of an entry. The namespace of an entry without a resource may have changed
+// since.
+func keyOf(m workv1.ManifestResourceMeta, located bool) workv1.ManifestResourceMeta {
+	key := workv1.ManifestResourceMeta{Ordinal: m.Ordinal, Group: m.Group, Kind: m.Kind, Name: m.Name}
+	if located {
+		key.Namespace, key.Resource = m.Namespace, "known"
 	}
-	if anywhere {
-		at.namespace = ""
-	}
-	return at
+	return key
 }
 
 // of returns the last status of the same object. Its ordinal may have changed, and its resource and
@@ -55,12 +42,11 @@ func (p previous) of(m workv1.ManifestResourceMeta) workv1.ManifestCondition {
 	if m.Name == "" {
 		return workv1.ManifestCondition{} // the object is unknown
 	}
-	for _, ordinal := range []int32{m.Ordinal, -1} {
-		for _, anywhere := range []bool{false, true} {
-			at := placeOf(&m, anywhere)
-			at.ordinal = ordinal
-			if i, ok := p.places[at]; ok {
-				return p.manifests[i]
+	for _, ordinal := range []int32{m.Ordinal, anyOrdinal} {
+		m.Ordinal = ordinal
+		for _, located := range []bool{true, false} {
+			if was := p[keyOf(m, located)]; was != nil {
+				return *was
 			}
 		}
 	}

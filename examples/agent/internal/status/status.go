@@ -70,7 +70,6 @@ const (
 // Builder computes statuses. It may be used concurrently.
 type Builder struct {
 	rules         *rules.Evaluator
-	feedback      *feedback.Reader
 	native        *native.Interpreter
 	degradedAfter time.Duration
 }
@@ -82,9 +81,7 @@ func NewBuilder(degradedAfter time.Duration) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Builder{
-		rules: evaluator, feedback: feedback.NewReader(), native: native.New(), degradedAfter: degradedAfter,
-	}, nil
+	return &Builder{rules: evaluator, native: native.New(), degradedAfter: degradedAfter}, nil
 }
 
 // Kept returns a function that reports whether a manifest must not be changed any more, because it
@@ -122,7 +119,7 @@ func (b *Builder) Next(
 			return nil
 		})
 		if err != nil {
-			setter(&m.Conditions, w.Generation, now)(workv1.ManifestDegraded, yes(ReasonPanicked, err.Error()))
+			NewSetter(&m.Conditions, w.Generation, now).Set(workv1.ManifestDegraded, yes(ReasonPanicked, err.Error()))
 		}
 		if left > 0 && (after == 0 || left < after) {
 			after = left
@@ -130,20 +127,16 @@ func (b *Builder) Next(
 		manifests[i] = m
 	}
 	next.ResourceStatus.Manifests = manifests
-	set := setter(&next.Conditions, w.Generation, now)
-	set(workv1.WorkApplied, applied(r))
-	set(workv1.WorkAvailable, available(manifests))
-	set(workv1.WorkProgressing, progressing(r, manifests))
-	set(workv1.WorkDegraded, degraded(manifests))
-	if c, ok := complete(r, manifests); ok {
-		set(workv1.WorkComplete, c)
-	} else {
-		meta.RemoveStatusCondition(&next.Conditions, workv1.WorkComplete)
-	}
-	setTrouble(ctx, &next.Conditions, w, r, set)
+	conditions := NewSetter(&next.Conditions, w.Generation, now)
+	conditions.Set(workv1.WorkApplied, applied(r))
+	conditions.Set(workv1.WorkAvailable, available(manifests))
+	conditions.Set(workv1.WorkProgressing, progressing(r, manifests))
+	conditions.Set(workv1.WorkDegraded, degraded(manifests))
+	conditions.Optional(workv1.WorkComplete, complete(r, manifests))
+	setTrouble(ctx, conditions, w, r)
 	// of an earlier incarnation, or report
 	for _, gone := range []string{workv1.WorkDeleting, Deleted, ManifestsReported} {
-		meta.RemoveStatusCondition(&next.Conditions, gone)
+		conditions.Optional(gone, nil)
 	}
 	return next, after
 }
@@ -154,7 +147,7 @@ func (b *Builder) manifest(
 	ctx context.Context, w *workv1.ManifestWork, o *spoke.Outcome, m *workv1.ManifestCondition,
 	values []workv1.FeedbackValue, now time.Time,
 ) (left time.Duration) {
-	set, rules := setter(&m.Conditions, w.Generation, now), o.Config.ConditionRules
+	conditions, rules := NewSetter(&m.Conditions, w.Generation, now), o.Config.ConditionRules
 	dropRules(&m.Conditions, rules)
 	// A rule cannot make a refused manifest applied, and cannot be evaluated without an object.
 	byRule := func(kind string) bool {
@@ -162,27 +155,27 @@ func (b *Builder) manifest(
 	}
 	if !byRule(workv1.ManifestApplied) &&
 		(!o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil) {
-		set(workv1.ManifestApplied, manifestApplied(o))
+		conditions.Set(workv1.ManifestApplied, manifestApplied(o))
 	}
 	if !byRule(workv1.ManifestAvailable) {
-		set(workv1.ManifestAvailable, manifestAvailable(o))
+		conditions.Set(workv1.ManifestAvailable, manifestAvailable(o))
 	}
 	if o.Live != nil {
 		var c metav1.Condition
-		if values, c = b.values(ctx, o); !byRule(StatusFeedbackSynced) {
-			set(StatusFeedbackSynced, c)
+		if values, c = readValues(ctx, o); !byRule(StatusFeedbackSynced) {
+			conditions.Set(StatusFeedbackSynced, c)
 		}
 	} else if o.Guarded || o.ReadErr == nil && !o.Kept {
 		values = nil
 	}
 	m.StatusFeedbacks.Values = values
 	if !byRule(workv1.ManifestProgressing) {
-		set(workv1.ManifestProgressing, b.manifestProgressing(ctx, o))
+		conditions.Set(workv1.ManifestProgressing, b.manifestProgressing(ctx, o))
 	}
 	if !byRule(workv1.ManifestDegraded) {
 		var c metav1.Condition
 		c, left = b.manifestDegraded(m.Conditions, now)
-		set(workv1.ManifestDegraded, c)
+		conditions.Set(workv1.ManifestDegraded, c)
 	}
 	for _, rule := range rules {
 		switch c := meta.FindStatusCondition(m.Conditions, rule.Condition); {
@@ -190,29 +183,25 @@ func (b *Builder) manifest(
 		case o.Kept && rule.Condition == workv1.ManifestComplete && c != nil && c.Status == metav1.ConditionTrue:
 			c.ObservedGeneration = w.Generation
 		case byRule(rule.Condition):
-			set(rule.Condition, b.rules.Evaluate(ctx, rule, o.Live))
+			conditions.Set(rule.Condition, b.rules.Evaluate(ctx, rule, o.Live))
 		case slices.Contains(unasked, rule.Condition):
 		case o.Guarded:
-			set(rule.Condition, unknown(workv1.ConditionRuleInvalid, errSecret.Error()))
+			conditions.Set(rule.Condition, unknown(workv1.ConditionRuleInvalid, errSecret.Error()))
 		case o.Live == nil && !o.Kept:
-			set(rule.Condition, unseen(o))
+			conditions.Set(rule.Condition, unseen(o))
 		}
 	}
-	if o.Contested {
-		set(Contested, manifestContested(o))
-	} else if !hasRule(rules, Contested) {
-		meta.RemoveStatusCondition(&m.Conditions, Contested)
+	if c := manifestContested(o); c != nil || !hasRule(rules, Contested) {
+		conditions.Optional(Contested, c)
 	}
-	if c, ok := unusable(o); ok {
-		set(ConditionRulesUsable, c)
-	} else if !hasRule(rules, ConditionRulesUsable) {
-		meta.RemoveStatusCondition(&m.Conditions, ConditionRulesUsable)
+	if c := unusable(o); c != nil || !hasRule(rules, ConditionRulesUsable) {
+		conditions.Optional(ConditionRulesUsable, c)
 	}
 	return left
 }
 
-// values reads the values of the feedback rules, and returns the condition StatusFeedbackSynced.
-func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.FeedbackValue, metav1.Condition) {
+// readValues reads the values of the feedback rules, and returns the condition StatusFeedbackSynced.
+func readValues(ctx context.Context, o *spoke.Outcome) ([]workv1.FeedbackValue, metav1.Condition) {
 	if err := o.Config.FeedbackErr; err != nil && !o.Guarded {
 		return nil, no(ReasonLimitExceeded, fmt.Sprintf("No feedback rule is evaluated: %v", err))
 	}
@@ -222,7 +211,7 @@ func (b *Builder) values(ctx context.Context, o *spoke.Outcome) ([]workv1.Feedba
 	if o.Guarded {
 		return nil, no(ReasonSecretNotRead, errSecret.Error())
 	}
-	values, err := b.feedback.Read(ctx, o.Config.FeedbackRules, o.Live, o.InVersion)
+	values, err := feedback.Read(ctx, o.Config.FeedbackRules, o.Live, o.InVersion)
 	if t := o.Config.BadScrapeType; t != "" {
 		err = errors.Join(fmt.Errorf("feedbackScrapeType %q is unknown: write Watch or Poll", t), err)
 	}
@@ -251,14 +240,30 @@ func (b *Builder) manifestDegraded(conditions []metav1.Condition, now time.Time)
 	return yes(progress.Reason, fmt.Sprintf("For longer than %s: %s", b.degradedAfter, progress.Message)), 0
 }
 
-// setter returns a function that sets conditions of a generation.
-func setter(conditions *[]metav1.Condition, generation int64, now time.Time) func(string, metav1.Condition) {
-	return func(kind string, c metav1.Condition) {
-		c.Type, c.ObservedGeneration = kind, generation
-		if old := meta.FindStatusCondition(*conditions, kind); old == nil || old.Status != c.Status {
-			c.LastTransitionTime = metav1.NewTime(now).Rfc3339Copy()
-		}
-		meta.SetStatusCondition(conditions, c)
+// Setter sets conditions. Conditions with the same status keep their time.
+type Setter struct {
+	conditions *[]metav1.Condition
+	generation int64
+	now        metav1.Time
+}
+
+// NewSetter returns a Setter for the conditions of a generation.
+func NewSetter(conditions *[]metav1.Condition, generation int64, now time.Time) Setter {
+	return Setter{conditions, generation, metav1.NewTime(now).Rfc3339Copy()}
+}
+
+// Set sets the condition of a type.
+func (s Setter) Set(kind string, c metav1.Condition) {
+	c.Type, c.ObservedGeneration, c.LastTransitionTime = kind, s.generation, s.now
+	meta.SetStatusCondition(s.conditions, c)
+}
+
+// Optional sets or removes the condition of a type.
+func (s Setter) Optional(kind string, c *metav1.Condition) {
+	if c == nil {
+		meta.RemoveStatusCondition(s.conditions, kind)
+	} else {
+		s.Set(kind, *c)
 	}
 }
 

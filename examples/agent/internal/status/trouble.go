@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -20,24 +19,11 @@ import (
 const ReasonChangedByOthers = "ChangedByOthers"
 
 // setTrouble sets the conditions of a work that exist only while there is a problem.
-func setTrouble(ctx context.Context, conditions *[]metav1.Condition, w *workv1.ManifestWork, r *spoke.Result, set func(
-	string, metav1.Condition,
-)) {
-	for _, trouble := range []struct {
-		kind string
-		is   *metav1.Condition
-	}{
-		{RulesWithinLimits, withinLimits(ctx)},
-		{DeleteOptionUsable, deleteOption(w)},
-		{ObjectsWatched, watched(r)},
-		{Contested, contested(r)},
-	} {
-		if trouble.is == nil {
-			meta.RemoveStatusCondition(conditions, trouble.kind)
-			continue
-		}
-		set(trouble.kind, *trouble.is)
-	}
+func setTrouble(ctx context.Context, conditions Setter, w *workv1.ManifestWork, r *spoke.Result) {
+	conditions.Optional(RulesWithinLimits, withinLimits(ctx))
+	conditions.Optional(DeleteOptionUsable, deleteOption(w))
+	conditions.Optional(ObjectsWatched, watched(r))
+	conditions.Optional(Contested, contested(r))
 }
 
 func withinLimits(ctx context.Context) *metav1.Condition {
@@ -79,9 +65,12 @@ func contested(r *spoke.Result) *metav1.Condition {
 }
 
 // manifestContested returns the condition Contested, with the other works that own the object.
-func manifestContested(o *spoke.Outcome) metav1.Condition {
-	c := yes(ReasonChangedByOthers, "Others change the resource as often as it is applied. It is applied with growing "+
-		"pauses: let only one of them own the fields")
+func manifestContested(o *spoke.Outcome) *metav1.Condition {
+	if !o.Contested {
+		return nil
+	}
+	c := new(yes(ReasonChangedByOthers, "Others change the resource as often as it is applied. It is applied with growing "+
+		"pauses: let only one of them own the fields"))
 	if rivals := o.Rivals(); len(rivals) > 0 {
 		c.Message = Bounded(fmt.Sprintf("%s. These works have it too: %s", c.Message, strings.Join(rivals, ", ")))
 	}
