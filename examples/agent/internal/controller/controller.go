@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -101,15 +100,14 @@ type Controller struct {
 	informer cache.SharedIndexInformer
 	factory  workinformers.SharedInformerFactory
 	lister   worklisters.ManifestWorkNamespaceLister
+	latest   cache.MutationCache // of works: newer than informer after a write
 	builder  *status.Builder
 	metrics  *metrics
 	memory   *turns.Turns
 	large    sync.WaitGroup // goroutines that serve large works
 
-	mu       sync.Mutex
-	written  map[string]write // by the work's name, like the next two
-	pauses   map[string]pauseUntil
-	contests map[string]contests
+	mu     sync.Mutex
+	states map[string]*state // by the work's name
 }
 
 // New returns a Controller. It starts nothing.
@@ -134,11 +132,12 @@ func New(o Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{o: o, builder: builder, queue: queue, metrics: metrics, memory: turns.New(maxMemory),
-		written: map[string]write{}, pauses: map[string]pauseUntil{}, contests: map[string]contests{}}
+		states: map[string]*state{}}
 	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0,
 		workinformers.WithNamespace(o.ClusterName))
 	works := c.factory.Work().V1().ManifestWorks()
 	c.informer, c.lister = works.Informer(), works.Lister().ManifestWorks(o.ClusterName)
+	c.latest = cache.NewIntegerResourceVersionMutationCache(klog.Background(), c.informer.GetStore(), nil, retryAtMost, false)
 	if err := metrics.register(o.Metrics, c.lister); err != nil {
 		queue.ShutDown()
 		return nil, fmt.Errorf("register the metrics of works: %w", err)
@@ -252,12 +251,18 @@ func (c *Controller) serveNow(ctx context.Context, name string, memory int) {
 	}
 }
 
-// watcher returns the identifier of a work as a watcher.
-func (c *Controller) watcher(name string) spoke.Target {
-	return targetFor(schema.GroupVersionKind{Group: workv1.GroupName, Version: "v1", Kind: "ManifestWork"},
-		c.o.ClusterName, name)
+// get returns the latest known version of a work, which the caller must not change; nil if the work
+// does not exist. The informer may be behind the writes of this controller, and a write based on an
+// old version is a conflict.
+func (c *Controller) get(name string) (*workv1.ManifestWork, error) {
+	found, _, err := c.latest.GetByKey(c.o.ClusterName + "/" + name)
+	w, _ := found.(*workv1.ManifestWork)
+	return w, err
 }
 
-func targetFor(gvk schema.GroupVersionKind, namespace, name string) spoke.Target {
-	return spoke.Target{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Namespace: namespace, Name: name}
+// watcher returns the identifier of a work as a watcher.
+func (c *Controller) watcher(name string) spoke.Target {
+	return spoke.Target{
+		Group: workv1.GroupName, Version: "v1", Kind: "ManifestWork", Namespace: c.o.ClusterName, Name: name,
+	}
 }

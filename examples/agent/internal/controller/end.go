@@ -11,7 +11,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -34,7 +33,7 @@ func (c *Controller) finalize(ctx context.Context, w *workv1.ManifestWork) (time
 		return 0, nil
 	}
 	if !removal.Done {
-		c.o.Watches.set(ctx, c.watcher(w.Name), removal.Left, nil)
+		c.o.Watches.set(ctx, c.watcher(w.Name), removal.Left)
 		next := withCondition(w, workv1.WorkDeleting, metav1.Condition{
 			Status: metav1.ConditionTrue, Reason: "ResourcesNotGone", Message: stillThere(removal, err),
 		})
@@ -45,11 +44,11 @@ func (c *Controller) finalize(ctx context.Context, w *workv1.ManifestWork) (time
 		Status: metav1.ConditionTrue, Reason: "ManifestsDeleted", Message: "no object of the work is left on cluster " +
 			c.o.ClusterName,
 	})
-	w, err = c.reported(ctx, w, gone)
-	if err != nil {
+	if err := c.report(ctx, w, gone); err != nil {
 		return 0, ignoreNotFound(err)
 	}
-	if err := c.removeFinalizer(ctx, w); err != nil {
+	others := slices.DeleteFunc(w.Finalizers, func(f string) bool { return f == workv1.ManifestWorkFinalizer })
+	if err := c.setFinalizers(ctx, w, others); err != nil {
 		return 0, ignoreNotFound(err)
 	}
 	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Deleted: true, Changed: true})
@@ -73,7 +72,7 @@ func (c *Controller) expire(ctx context.Context, w *workv1.ManifestWork) (time.D
 	if ctx.Err() != nil {
 		return 0, nil
 	}
-	c.o.Watches.set(ctx, c.watcher(w.Name), removal.Left, nil)
+	c.o.Watches.set(ctx, c.watcher(w.Name), removal.Left)
 	message := "the work has finished and its ttlSecondsAfterFinished has passed: delete the work"
 	if !removal.Done {
 		message = fmt.Sprintf("%s: %s", message, stillThere(removal, err))
@@ -82,7 +81,7 @@ func (c *Controller) expire(ctx context.Context, w *workv1.ManifestWork) (time.D
 	next := withCondition(w, workv1.WorkAvailable, expired)
 	for i := range next.ResourceStatus.Manifests {
 		if m := &next.ResourceStatus.Manifests[i]; removal.Done {
-			set(&m.Conditions, w.Generation, workv1.ManifestAvailable, expired)
+			status.NewSetter(&m.Conditions, w.Generation, time.Now()).Set(workv1.ManifestAvailable, expired)
 		}
 	}
 	if err := errors.Join(err, c.report(ctx, w, next)); err != nil {
@@ -138,7 +137,7 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 	case left > 0:
 		return left, nil
 	case !removal.Done:
-		c.o.Watches.set(ctx, c.watcher(name), removal.Left, nil)
+		c.o.Watches.set(ctx, c.watcher(name), removal.Left)
 		return leavingAgain, nil
 	}
 	if removal.Changes != nil {
@@ -170,13 +169,8 @@ func resourcesAre(n int) string {
 
 func withCondition(w *workv1.ManifestWork, kind string, condition metav1.Condition) workv1.ManifestWorkStatus {
 	next := *w.Status.DeepCopy()
-	set(&next.Conditions, w.Generation, kind, condition)
+	status.NewSetter(&next.Conditions, w.Generation, time.Now()).Set(kind, condition)
 	return next
-}
-
-func set(conditions *[]metav1.Condition, generation int64, kind string, c metav1.Condition) {
-	c.Type, c.ObservedGeneration, c.LastTransitionTime = kind, generation, metav1.Now().Rfc3339Copy()
-	meta.SetStatusCondition(conditions, c)
 }
 
 func ignoreNotFound(err error) error {

@@ -24,8 +24,8 @@ const (
 // needs returns the source of a work, if it is known, and the memory of the work's decoded
 // manifests.
 func (c *Controller) needs(name string) (source string, size int) {
-	w, err := c.latest(name)
-	if err != nil {
+	w, err := c.get(name)
+	if err != nil || w == nil {
 		return "", 0
 	}
 	return w.Labels[codec.LabelOriginalSource], manifest.Memory(w)

@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
@@ -25,14 +25,13 @@ import (
 // change; 0 means never. A work that needs more than memory bytes has grown: it returns to the
 // queue.
 func (c *Controller) reconcile(ctx context.Context, name string, memory int) (after time.Duration, err error) {
-	cached, err := c.latest(name)
-	if apierrors.IsNotFound(err) {
-		return c.evict(ctx, name)
-	}
-	if err != nil {
+	cached, err := c.get(name)
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if manifest.Memory(cached) > memory {
+	case cached == nil:
+		return c.evict(ctx, name)
+	case manifest.Memory(cached) > memory:
 		c.queue.Add(name)
 		return 0, nil
 	}
@@ -43,8 +42,10 @@ func (c *Controller) reconcile(ctx context.Context, name string, memory int) (af
 	if left := c.pauseLeft(w, time.Now()); left > 0 {
 		return left, nil
 	}
-	if w, err = c.addFinalizer(ctx, w); err != nil {
-		return 0, err
+	if !slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) { // before anything is applied
+		if err := c.setFinalizers(ctx, w, append(w.Finalizers, workv1.ManifestWorkFinalizer)); err != nil {
+			return 0, err
+		}
 	}
 	if left, ok := lifetime(w, time.Now()); ok && left <= 0 {
 		return c.expire(ctx, w)
@@ -69,10 +70,10 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	if ctx.Err() != nil {
 		return 0, nil // the failures are caused by the stop
 	}
-	watched := c.o.Watches.set(ctx, c.watcher(w.Name), result.Watched(), seen(&result))
+	watched := c.o.Watches.set(ctx, c.watcher(w.Name), result.Watched())
 	result.Unwatched = c.o.Watches.refused(c.watcher(w.Name))
-	pause, over := c.judge(w, &result, time.Now())
-	defer func() { c.pauseWork(w, pause, rules.Spent(), time.Now()) }()
+	over := c.judge(w, &result, time.Now())
+	defer func() { c.spent(w, rules.Spent(), time.Now()) }()
 	_, failed := result.Failed()
 	err := errors.Join(failed, result.PruneErr)
 	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Changed: result.Changed, Err: err})
@@ -81,7 +82,6 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	if reported := c.reportOrSay(ctx, w, next); reported != nil {
 		return 0, reported
 	}
-	w.Status = next
 	if left, ok := lifetime(w, time.Now()); ok {
 		after = sooner(after, max(left, time.Millisecond))
 	}
@@ -93,17 +93,6 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 		after = sooner(after, leavingAgain)
 	}
 	return after, err
-}
-
-// seen returns the resource versions of the objects that were read.
-func seen(r *spoke.Result) map[spoke.Target]string {
-	versions := map[spoke.Target]string{}
-	for i := range r.Outcomes {
-		if o := &r.Outcomes[i]; o.Live != nil {
-			versions[targetFor(o.Object.GroupVersionKind(), o.Key.Namespace, o.Key.Name)] = o.Live.GetResourceVersion()
-		}
-	}
-	return versions
 }
 
 // polls reports whether the work has polled objects, or an object that its executor may not read,

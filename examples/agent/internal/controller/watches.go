@@ -7,18 +7,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
@@ -81,14 +84,7 @@ func (w *Watches) start(ctx context.Context, changed func(name string)) error {
 // lookForDenied queues the works of an object when the agent loses or regains the right to watch
 // it.
 func (w *Watches) lookForDenied(ctx context.Context) {
-	ticker := time.NewTicker(lookAtStates)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for wait.Sleep(ctx, clock.RealClock{}, lookAtStates) == nil {
 		now := map[spoke.Target]bool{}
 		for _, s := range w.watcher.Status() {
 			if s.State == dynamicwatcher.StateNoAccess {
@@ -99,60 +95,43 @@ func (w *Watches) lookForDenied(ctx context.Context) {
 		before := w.denied
 		w.denied = now
 		w.mu.Unlock()
-		for t := range now {
-			if !before[t] {
-				w.tell(t)
+		for _, s := range w.watcher.Status() {
+			if now[s.Object] != before[s.Object] {
+				for _, work := range w.watcher.WatchersOf(s.Object) {
+					w.changed(work.Name)
+				}
 			}
 		}
-		for t := range before {
-			if !now[t] {
-				w.tell(t)
-			}
-		}
-	}
-}
-
-// tell queues all works that watch an object.
-func (w *Watches) tell(t spoke.Target) {
-	for _, work := range w.watcher.WatchersOf(t) {
-		w.changed(work.Name)
 	}
 }
 
 // refused returns the kinds of the objects of a work that the agent may not watch.
-func (w *Watches) refused(work spoke.Target) (kinds []string) {
+func (w *Watches) refused(work spoke.Target) []string {
 	w.mu.Lock()
 	denied := w.denied
 	w.mu.Unlock()
 	if len(denied) == 0 {
 		return nil
 	}
+	kinds := sets.Set[string]{}
 	for _, t := range w.watcher.WatchesOf(work) {
-		kind := schema.GroupKind{Group: t.Group, Kind: t.Kind}.String()
-		if denied[t] && !slices.Contains(kinds, kind) {
-			kinds = append(kinds, kind)
+		if denied[t] {
+			kinds.Insert(schema.GroupKind{Group: t.Group, Kind: t.Kind}.String())
 		}
 	}
-	slices.Sort(kinds)
-	return kinds
+	return sets.List(kinds)
 }
 
-// set replaces the watched objects of a work. The watch of an object with a version in seen reports
-// only later changes. It reports whether all objects are watched, which they are not beyond the
-// limit.
-func (w *Watches) set(
-	ctx context.Context, work spoke.Target, objects []spoke.Target, seen map[spoke.Target]string,
-) (all bool) {
-	wanted := make(map[spoke.Target]bool, len(objects))
-	for _, t := range objects {
-		wanted[t] = true
-	}
+// set replaces the watched objects of a work. The watch of an object with a version reports only
+// later changes. It reports whether all objects are watched, which they are not beyond the limit.
+func (w *Watches) set(ctx context.Context, work spoke.Target, objects spoke.Targets) (all bool) {
+	added := maps.Clone(objects)
 	var kept []spoke.Target
 	before := w.watcher.WatchesOf(work)
 	for _, t := range before {
-		if wanted[t] {
+		if _, ok := objects[t]; ok {
 			kept = append(kept, t)
-			delete(wanted, t)
+			delete(added, t)
 		}
 	}
 	if len(kept) < len(before) {
@@ -162,20 +141,10 @@ func (w *Watches) set(
 		}
 	}
 	all = true
-	for _, t := range objects {
-		if !wanted[t] {
-			continue
-		}
-		delete(wanted, t)
+	for t, version := range added {
 		if len(w.watcher.WatchersOf(t)) == 0 && w.watcher.GetWatchCount() >= w.most {
 			all = false
-			continue
-		}
-		add := func() error { return w.watcher.AddWatcher(work, t) }
-		if version := seen[t]; version != "" {
-			add = func() error { return w.watcher.AddWatcherAt(work, t, version) }
-		}
-		if err := add(); err != nil {
+		} else if err := w.watcher.AddWatcherAt(work, t, version); err != nil {
 			w.failed(ctx, t, err)
 			all = false
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -32,6 +33,9 @@ var secretKind = schema.GroupKind{Kind: "Secret"}
 
 // Target is an object to watch.
 type Target = dynamicwatcher.ObjectIdentifier
+
+// Targets are objects to watch, with the resourceVersions that were read; "" if unknown.
+type Targets map[Target]string
 
 // Outcome is the result of one manifest.
 type Outcome struct {
@@ -111,7 +115,7 @@ type Result struct {
 	// deleted.
 	PruneErr error
 	// Leaving are the objects that left the work and still exist.
-	Leaving []Target
+	Leaving Targets
 	// Unwatched are the kinds of objects that the agent may not watch.
 	Unwatched []string
 }
@@ -278,21 +282,23 @@ func (id *identity) read(
 // Watched returns the objects to watch: those of the manifests, and those that are being pruned.
 // The watches use the rights of the agent, so an object that the executor may not read is not
 // watched.
-func (r *Result) Watched() (targets []Target) {
-	seen := map[Target]bool{}
+func (r *Result) Watched() Targets {
+	targets := Targets{}
+	maps.Copy(targets, r.Leaving)
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
 		if o.Denied || o.Object == nil || o.Key.Name == "" || o.Namespaced && o.Key.Namespace == "" {
 			continue
 		}
-		version := o.Object.GroupVersionKind().Version
 		t := Target{
-			Group: o.Key.Group, Version: version, Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name,
+			Group: o.Key.Group, Version: o.Object.GroupVersionKind().Version, Kind: o.Key.Kind,
+			Namespace: o.Key.Namespace, Name: o.Key.Name,
 		}
-		if !seen[t] {
-			seen[t] = true
-			targets = append(targets, t)
+		if o.Live != nil {
+			targets[t] = o.Live.GetResourceVersion()
+		} else {
+			targets[t] = ""
 		}
 	}
-	return append(targets, r.Leaving...)
+	return targets
 }

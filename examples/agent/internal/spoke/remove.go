@@ -24,7 +24,7 @@ type Removal struct {
 	// Changes has the remaining objects, with the reasons.
 	Changes *appliedwork.ChangeSet
 	// Left are the remaining objects.
-	Left []Target
+	Left Targets
 }
 
 // Remove removes the objects of a work, by its delete option. It is one pass: call it again while
@@ -173,7 +173,8 @@ func (s *settings) policies() (appliedwork.Policies, error) {
 }
 
 // targetsIn returns the objects of an inventory that need another pass.
-func targetsIn(record *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet) (targets []Target) {
+func targetsIn(record *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet) Targets {
+	targets := Targets{}
 	for _, e := range record.Status.AppliedResources {
 		change, ok := changes.Get(appliedwork.KeyOf(e.ResourceIdentifier))
 		if !ok || e.Kind == "" || e.Version == "" {
@@ -181,9 +182,9 @@ func targetsIn(record *v1alpha1.AppliedWork, changes *appliedwork.ChangeSet) (ta
 		}
 		switch change.Action {
 		case appliedwork.ActionPending, appliedwork.ActionBlocked, appliedwork.ActionFailed:
-			targets = append(targets, Target{
+			targets[Target{
 				Group: e.Group, Version: e.Version, Kind: e.Kind, Namespace: e.Namespace, Name: e.Name,
-			})
+			}] = ""
 		}
 	}
 	return targets

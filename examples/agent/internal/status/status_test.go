@@ -331,7 +331,7 @@ func TestMessages(t *testing.T) {
 		{"all", workv1.WorkApplied, "Failed to apply manifest work: away", &spoke.Result{Err: errors.New("away")}},
 		{"none", workv1.WorkAvailable, "There are no resources", result()},
 		{"leaving", workv1.WorkProgressing, "1 resources that were removed from the work are being deleted",
-			&spoke.Result{Leaving: make([]spoke.Target, 1)}},
+			&spoke.Result{Leaving: spoke.Targets{{}: ""}}},
 		{"held", workv1.WorkProgressing, "still exist: in use", &spoke.Result{PruneErr: errors.New("in use")}},
 	} {
 		next, _ := builder(t).Next(t.Context(), w, tt.result, start)
