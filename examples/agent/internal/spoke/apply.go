@@ -123,14 +123,15 @@ type Result struct {
 // Apply applies the manifests of a work, prunes the objects that left the work, and reads the
 // objects. keep reports whether a manifest must be left unchanged.
 func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) Result {
-	var r Result
-	for _, m := range manifest.Read(ctx, w, c) {
+	manifests := manifest.Read(ctx, w, c)
+	r := Result{Outcomes: make([]Outcome, len(manifests))}
+	for i, m := range manifests {
 		guarded := !c.options.SecretFeedback && m.Key.GroupKind() == secretKind
-		r.Outcomes = append(r.Outcomes, Outcome{Manifest: m, Kept: keep(&m), Guarded: guarded})
+		r.Outcomes[i] = Outcome{Manifest: m, Kept: keep(&m), Guarded: guarded}
 	}
 	id, err := c.identity(w.Spec.Executor)
 	if err == nil {
-		err = c.apply(ctx, w, id, &r)
+		err = c.apply(ctx, w, id, settingsOf(w, manifests), &r)
 	}
 	if r.Err = err; err != nil {
 		for i := range r.Outcomes {
@@ -149,17 +150,7 @@ func (c *Cluster) Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*
 }
 
 // apply writes the AppliedWork and the objects, and prunes.
-func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identity, r *Result) error {
-	s := settings{Work: w.UID, DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor, Attempt: c.attemptOf(w)}
-	var desired []*unstructured.Unstructured
-	for i := range r.Outcomes {
-		o := &r.Outcomes[i]
-		if o.Strategy() == workv1.UpdateStrategyTypeReadOnly {
-			s.readOnly = append(s.readOnly, o.Key)
-			continue
-		}
-		desired = append(desired, o.Object)
-	}
+func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identity, s settings, r *Result) error {
 	record, err := c.record(ctx, w, s) // first, because it has the attempt
 	if err != nil {
 		return err
@@ -170,6 +161,12 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 	}
 	if err := c.send(ctx, id, record, policies, r); err != nil {
 		return err
+	}
+	var desired []*unstructured.Unstructured
+	for i := range r.Outcomes {
+		if o := &r.Outcomes[i]; o.Strategy() != workv1.UpdateStrategyTypeReadOnly {
+			desired = append(desired, o.Object)
+		}
 	}
 	// The work of the hub is known, so an empty list of manifests is intended.
 	pruned, err := id.pruner.Prune(ctx, record, desired,
@@ -193,23 +190,21 @@ func (c *Cluster) send(
 	var sent []int
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
-		if o.Err != nil || o.Kept {
+		if o.Err != nil || o.Kept || o.Strategy() == workv1.UpdateStrategyTypeReadOnly {
 			continue
 		}
 		o.owner = record.UID
-		var obj *unstructured.Unstructured
 		var with appliedwork.ObjectOptions
 		err := guard.Recover(ctx, "preparing the manifest", func() (err error) {
-			obj, with, err = id.toSend(ctx, o)
+			with, err = id.optionsFor(ctx, o)
 			return err
 		})
-		switch {
-		case err != nil:
+		if err != nil {
 			o.Err = id.explain(err)
-		case obj != nil:
-			options.ByKey[o.Key] = with
-			objects, sent = append(objects, obj), append(sent, i)
+			continue
 		}
+		options.ByKey[o.Key] = with
+		objects, sent = append(objects, o.Object), append(sent, i)
 	}
 	changes, err := id.applier.Apply(ctx, record, objects, options)
 	if len(changes.Entries) == 0 && err != nil {

@@ -42,20 +42,26 @@ type recordedAttempt struct {
 	Number     int   `json:"number"` // 1 after a clean start
 }
 
+// attemptOf returns the attempt for an AppliedWork; nil before [Cluster.Begin].
+func (c *Cluster) attemptOf(record string) *attempt {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.attempts[record]
+}
+
 // Begin must be called before each [Cluster.Apply], and [Cluster.Served] after it. wait is more
 // than 0 when earlier processes ended while they served this generation of the work; ends is their
 // number. The caller must then not apply the work, and call Begin again after that time. Such works
 // are served one at a time, which identifies the work that ends the process.
 func (c *Cluster) Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.Duration, ends int) {
-	key := types.NamespacedName{Namespace: w.Namespace, Name: w.Name}
-	c.mu.Lock()
-	a, known := c.attempts[key]
-	c.mu.Unlock()
+	name := c.recordName(w.Namespace, w.Name)
+	a := c.attemptOf(name)
+	known := a != nil
 	if !known || a.uid != w.UID || a.Generation != w.Generation {
 		a = &attempt{recordedAttempt: recordedAttempt{w.Generation, 1}, uid: w.UID}
 	}
 	if !known {
-		record, err := c.get(ctx, w.Namespace, w.Name)
+		record, err := c.get(ctx, name)
 		if err != nil {
 			return 0, 0 // Apply returns it
 		}
@@ -68,7 +74,7 @@ func (c *Cluster) Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.attempts[key] = a
+	c.attempts[name] = a
 	if a.served || a.Number == 1 {
 		return 0, 0
 	}
@@ -84,19 +90,17 @@ func (c *Cluster) Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.
 
 // Served clears the attempt that [Cluster.Begin] started, also when ctx has ended.
 func (c *Cluster) Served(ctx context.Context, w *workv1.ManifestWork) {
-	c.mu.Lock()
-	a, ok := c.attempts[types.NamespacedName{Namespace: w.Namespace, Name: w.Name}]
-	if !ok || a.served {
-		c.mu.Unlock()
+	a := c.attemptOf(c.recordName(w.Namespace, w.Name))
+	if a == nil || a.served {
 		return
 	}
-	a.served = true
-	record := a.record
-	a.record = nil
+	c.mu.Lock()
 	if c.suspect == a {
 		c.suspect = nil
 	}
 	c.mu.Unlock()
+	record := a.record
+	a.served, a.record = true, nil
 	if record == nil {
 		return
 	}
@@ -109,29 +113,9 @@ func (c *Cluster) Served(ctx context.Context, w *workv1.ManifestWork) {
 	}
 }
 
-// attemptOf returns the attempt to record for a work; nil when this process has served the work.
-func (c *Cluster) attemptOf(w *workv1.ManifestWork) *recordedAttempt {
+// forgetAttempt removes the attempt for an AppliedWork that does not exist any more.
+func (c *Cluster) forgetAttempt(record string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a, ok := c.attempts[types.NamespacedName{Namespace: w.Namespace, Name: w.Name}]
-	if !ok || a.served {
-		return nil
-	}
-	return &a.recordedAttempt
-}
-
-// attempted stores the AppliedWork that has the attempt.
-func (c *Cluster) attempted(w *workv1.ManifestWork, record *v1alpha1.AppliedWork) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if a, ok := c.attempts[types.NamespacedName{Namespace: w.Namespace, Name: w.Name}]; ok && !a.served {
-		a.record = record
-	}
-}
-
-// forgetAttempt removes the attempt of a work that has no AppliedWork any more.
-func (c *Cluster) forgetAttempt(namespace, name string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.attempts, types.NamespacedName{Namespace: namespace, Name: name})
+	delete(c.attempts, record)
 }

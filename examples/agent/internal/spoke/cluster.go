@@ -27,7 +27,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -91,8 +90,8 @@ type Cluster struct {
 	mu       sync.Mutex
 	mapper   meta.ResettableRESTMapper
 	reset    time.Time
-	attempts map[types.NamespacedName]*attempt
-	suspect  *attempt // the postponed work that is being served
+	attempts map[string]*attempt // by the name of the AppliedWork
+	suspect  *attempt            // the postponed work that is being served
 
 	started  sync.Mutex
 	surveyed bool
@@ -109,7 +108,7 @@ func New(o Options) (*Cluster, error) {
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	rest.AddUserAgent(config, "work-agent")
 	c := &Cluster{options: o, config: config, executors: lru.New(mostExecutors), index: appliedwork.NewIndex(),
-		attempts: map[types.NamespacedName]*attempt{}}
+		attempts: map[string]*attempt{}}
 	var err error
 	if c.discovery, err = discovery.NewDiscoveryClientForConfig(config); err != nil {
 		return nil, err

@@ -47,7 +47,7 @@ func (c *Cluster) Mine(record *v1alpha1.AppliedWork) error { return c.mine(recor
 // RecordAttempt records an attempt as Apply does.
 func (c *Cluster) RecordAttempt(ctx context.Context, w *workv1.ManifestWork) error {
 	c.surveyed = true
-	_, err := c.record(ctx, w, settings{Work: w.UID, Attempt: c.attemptOf(w)})
+	_, err := c.record(ctx, w, settings{Work: w.UID})
 	return err
 }
 

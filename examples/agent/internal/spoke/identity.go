@@ -82,52 +82,42 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	return id, nil
 }
 
-// explain adds the account without permission to an error, and the remedy in the terms of a work or
-// of the agent.
+// explain describes an error in the terms of a work or of the agent.
 func (id *identity) explain(err error) error {
-	if adoption := (*appliedwork.AdoptionError)(nil); errors.As(err, &adoption) {
-		return &adoptionError{adoption}
+	var adoption *appliedwork.AdoptionError
+	var conflict *appliedwork.OwnershipConflictError
+	switch {
+	case errors.As(err, &adoption):
+		return &explainedError{adoption, explainAdoption(adoption)}
+	case errors.As(err, &conflict):
+		return &explainedError{conflict, fmt.Sprintf("%s: other managers own fields of the manifest (%s): remove the "+
+			"fields, or set updateStrategy.serverSideApply.force in its manifestConfigs",
+			conflict.Key, strings.Join(conflict.Fields, "; "))}
+	case id.user != "" && apierrors.IsForbidden(err):
+		return fmt.Errorf("the executor %s is not allowed to: %w: grant it get, list, create, patch and delete, or "+
+			"change spec.executor", id.user, err)
 	}
-	if conflict := (*appliedwork.OwnershipConflictError)(nil); errors.As(err, &conflict) {
-		return &conflictError{conflict}
-	}
-	if err == nil || id.user == "" || !apierrors.IsForbidden(err) {
-		return err
-	}
-	return fmt.Errorf("the executor %s is not allowed to: %w: grant it get, list, create, patch and delete, or "+
-		"change spec.executor", id.user, err)
+	return err
 }
 
-// conflictError describes a conflict in the terms of a work.
-type conflictError struct {
-	conflict *appliedwork.OwnershipConflictError
+// explainedError is an error with another text.
+type explainedError struct {
+	error
+	text string
 }
 
-func (e *conflictError) Error() string {
-	return fmt.Sprintf("%s: other managers own fields of the manifest (%s): remove the fields, or set "+
-		"updateStrategy.serverSideApply.force in its manifestConfigs",
-		e.conflict.Key, strings.Join(e.conflict.Fields, "; "))
-}
+func (e *explainedError) Error() string { return e.text }
+func (e *explainedError) Unwrap() error { return e.error }
 
-func (e *conflictError) Unwrap() error { return e.conflict }
-
-// adoptionError describes a refused adoption in the terms of the agent.
-type adoptionError struct {
-	refused *appliedwork.AdoptionError
-}
-
-func (e *adoptionError) Error() string {
-	if len(e.refused.Owners) == 0 {
-		return fmt.Sprintf("%s exists and is not owned by this work: delete it, or start the agent with "+
-			"--adopt unowned",
-			e.refused.Key)
+func explainAdoption(refused *appliedwork.AdoptionError) string {
+	if len(refused.Owners) == 0 {
+		return fmt.Sprintf("%s exists and is not owned by this work: delete it, or start the agent with --adopt unowned",
+			refused.Key)
 	}
-	names := make([]string, len(e.refused.Owners))
-	for i, o := range e.refused.Owners {
+	names := make([]string, len(refused.Owners))
+	for i, o := range refused.Owners {
 		names[i] = o.Kind + " " + o.Name
 	}
 	return fmt.Sprintf("%s exists and is owned by %s: delete it, or start the agent with --adopt always",
-		e.refused.Key, strings.Join(names, ", "))
+		refused.Key, strings.Join(names, ", "))
 }
-
-func (e *adoptionError) Unwrap() error { return e.refused }

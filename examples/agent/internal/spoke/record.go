@@ -11,12 +11,15 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/pager"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 )
 
 // annotationSettings is the annotation of an AppliedWork with the settings that an eviction needs
@@ -36,7 +39,18 @@ type settings struct {
 	readOnly []appliedwork.Key
 }
 
-// record returns the AppliedWork of a work, after it has stored the settings.
+// settingsOf returns the settings of a work.
+func settingsOf(w *workv1.ManifestWork, manifests []manifest.Manifest) settings {
+	s := settings{Work: w.UID, DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor}
+	for i := range manifests {
+		if m := &manifests[i]; m.Strategy() == workv1.UpdateStrategyTypeReadOnly {
+			s.readOnly = append(s.readOnly, m.Key)
+		}
+	}
+	return s
+}
+
+// record returns the AppliedWork of a work, after it has stored the settings and the attempt.
 func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork, s settings) (*v1alpha1.AppliedWork, error) {
 	if err := c.survey(ctx); err != nil {
 		return nil, err
@@ -45,7 +59,7 @@ func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork, s settings
 	record, err := c.agent.tracker.Ensure(ctx, name,
 		v1alpha1.AppliedWorkSpec{WorkNamespace: w.Namespace, WorkName: w.Name})
 	if errors.Is(err, appliedwork.ErrTerminating) {
-		return nil, c.finish(ctx, w, err)
+		return nil, c.finish(ctx, name, err)
 	}
 	if err == nil {
 		err = c.mine(record)
@@ -58,17 +72,22 @@ func (c *Cluster) record(ctx context.Context, w *workv1.ManifestWork, s settings
 			return nil, err
 		}
 	}
-	if err := c.remember(ctx, record, s); err != nil {
-		return record, err
+	a := c.attemptOf(name)
+	if a == nil || a.served {
+		return record, c.remember(ctx, record, s)
 	}
-	c.attempted(w, record)
+	s.Attempt = &a.recordedAttempt
+	if err := c.remember(ctx, record, s); err != nil {
+		return nil, err
+	}
+	a.record = record
 	return record, nil
 }
 
 // finish continues the removal of an earlier AppliedWork of the same name. A work that is created
 // again must wait for that.
-func (c *Cluster) finish(ctx context.Context, w *workv1.ManifestWork, terminating error) error {
-	record, err := c.get(ctx, w.Namespace, w.Name)
+func (c *Cluster) finish(ctx context.Context, name string, terminating error) error {
+	record, err := c.get(ctx, name)
 	if err != nil || record == nil {
 		return errors.Join(terminating, err)
 	}
@@ -87,10 +106,9 @@ func (c *Cluster) recordName(namespace, name string) string {
 	return appliedwork.NameFor(c.options.Hub, namespace, name)
 }
 
-// get returns the AppliedWork of a work, which may be terminating, or nil.
-func (c *Cluster) get(ctx context.Context, namespace, name string) (*v1alpha1.AppliedWork, error) {
-	raw, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).Get(ctx, c.recordName(namespace, name),
-		metav1.GetOptions{})
+// get returns an AppliedWork, which may be terminating, or nil.
+func (c *Cluster) get(ctx context.Context, name string) (*v1alpha1.AppliedWork, error) {
+	raw, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && !appliedwork.IsTypeNotServed(err) {
 		return nil, nil
 	}
@@ -139,28 +157,24 @@ func (c *Cluster) survey(ctx context.Context) error {
 
 // each calls f for the AppliedWorks of this hub, which it recognizes by their names.
 func (c *Cluster) each(ctx context.Context, f func(*v1alpha1.AppliedWork) error) error {
-	options := metav1.ListOptions{Limit: 500}
-	for {
+	list := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		page, err := c.agent.client.Resource(v1alpha1.GroupVersionResource).List(ctx, options)
 		if err != nil {
-			return fmt.Errorf("list AppliedWorks: %w", err)
+			return nil, fmt.Errorf("list AppliedWorks: %w", err)
 		}
-		for i := range page.Items {
-			record := &v1alpha1.AppliedWork{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(page.Items[i].Object, record); err != nil {
-				return fmt.Errorf("AppliedWork %s: %w", page.Items[i].GetName(), err)
-			}
-			if record.Name != c.recordName(record.Spec.WorkNamespace, record.Spec.WorkName) {
-				continue
-			}
-			if err := f(record); err != nil {
-				return err
-			}
+		return page, nil
+	})
+	return list.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
+		record := &v1alpha1.AppliedWork{}
+		raw := obj.(*unstructured.Unstructured)
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, record); err != nil {
+			return fmt.Errorf("AppliedWork %s: %w", raw.GetName(), err)
 		}
-		if options.Continue = page.GetContinue(); options.Continue == "" {
+		if record.Name != c.recordName(record.Spec.WorkNamespace, record.Spec.WorkName) {
 			return nil
 		}
-	}
+		return f(record)
+	})
 }
 
 func settingsIn(record *v1alpha1.AppliedWork) (s settings) {

@@ -21,7 +21,7 @@ import (
 type Removal struct {
 	// Done is whether all objects of the work are removed.
 	Done bool
-	// Changes has the remaining objects, with the reasons.
+	// Changes has the remaining objects, with the reasons; nil if nothing was removed.
 	Changes *appliedwork.ChangeSet
 	// Left are the remaining objects.
 	Left Targets
@@ -34,40 +34,34 @@ type Removal struct {
 // the cluster has a work of this name from another hub: it may be this work, recorded under an
 // earlier address of the hub.
 func (c *Cluster) Remove(ctx context.Context, w *workv1.ManifestWork) (Removal, error) {
-	record, err := c.get(ctx, w.Namespace, w.Name)
-	if err == nil && record == nil {
-		c.forgetAttempt(w.Namespace, w.Name)
+	name := c.recordName(w.Namespace, w.Name)
+	record, err := c.get(ctx, name)
+	if err != nil {
+		return Removal{}, err
 	}
-	if err != nil || record == nil {
-		return Removal{Done: err == nil, Changes: &appliedwork.ChangeSet{}}, err
+	if record == nil {
+		c.forgetAttempt(name)
+		return Removal{Done: true}, nil
 	}
 	if err := c.mine(record); err != nil {
-		if of := settingsIn(record).Work; of != "" && of != w.UID { // nothing was applied for this work
-			return Removal{Done: true, Changes: &appliedwork.ChangeSet{}}, nil
+		of := settingsIn(record).Work
+		if of != "" && of != w.UID { // nothing was applied for this work
+			return Removal{Done: true}, nil
 		}
-		return Removal{Changes: &appliedwork.ChangeSet{}}, err
+		return Removal{}, err
 	}
 	if err := c.survey(ctx); err != nil {
 		return Removal{}, err
 	}
-	s := settings{DeleteOption: w.Spec.DeleteOption, Executor: w.Spec.Executor}
+	s := settingsOf(w, manifest.Read(ctx, w, c))
 	if _, err := c.identity(s.Executor); err != nil {
 		s.Executor = settingsIn(record).Executor // the work may have lost its executor since it was applied
-	}
-	for _, m := range manifest.Read(ctx, w, c) {
-		if m.Strategy() == workv1.UpdateStrategyTypeReadOnly {
-			s.readOnly = append(s.readOnly, m.Key)
-		}
 	}
 	return c.remove(ctx, record, s)
 }
 
 func (c *Cluster) remove(ctx context.Context, record *v1alpha1.AppliedWork, s settings) (Removal, error) {
-	id, err := c.remover(record, s)
-	if err != nil {
-		return Removal{}, err
-	}
-	policies, err := s.policies()
+	id, policies, err := c.removal(record, s)
 	if err != nil {
 		return Removal{}, err
 	}
@@ -78,24 +72,25 @@ func (c *Cluster) remove(ctx context.Context, record *v1alpha1.AppliedWork, s se
 		changes, err = id.collector.Teardown(ctx, record,
 			appliedwork.TeardownOptions{Propagation: propagation, Policies: policies})
 	}
-	removal := Removal{Done: err == nil && changes.Done(), Changes: changes}
-	if removal.Done {
-		c.forgetAttempt(record.Spec.WorkNamespace, record.Spec.WorkName)
+	if err == nil && changes.Done() {
+		c.forgetAttempt(record.Name)
+		return Removal{Done: true, Changes: changes}, nil
 	}
-	if !removal.Done {
-		removal.Left = targetsIn(record, changes)
-	}
-	return removal, id.explain(err)
+	return Removal{Changes: changes, Left: targetsIn(record, changes)}, id.explain(err)
 }
 
-// remover returns the identity that removes the objects of a work.
-func (c *Cluster) remover(record *v1alpha1.AppliedWork, s settings) (*identity, error) {
+// removal returns the identity that removes the objects of a work, and the policies for that.
+func (c *Cluster) removal(record *v1alpha1.AppliedWork, s settings) (*identity, appliedwork.Policies, error) {
 	id, err := c.identity(s.Executor)
-	if refused := (*ExecutorError)(nil); errors.As(err, &refused) {
-		return nil, fmt.Errorf("%w; or delete AppliedWork %s, and Kubernetes' garbage collector deletes its objects",
+	if errors.As(err, new(*ExecutorError)) {
+		err = fmt.Errorf("%w; or delete AppliedWork %s, and Kubernetes' garbage collector deletes its objects",
 			err, record.Name)
 	}
-	return id, err
+	if err != nil {
+		return nil, appliedwork.Policies{}, err
+	}
+	policies, err := s.policies()
+	return id, policies, err
 }
 
 // Evict removes the objects of a work that the hub no longer has, after the grace period. It
@@ -103,19 +98,14 @@ func (c *Cluster) remover(record *v1alpha1.AppliedWork, s settings) (*identity, 
 // work was applied last. If the agent refuses that executor, the error is an [*ExecutorError]. For
 // an AppliedWork of another hub the error is a [*ForeignError].
 func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Duration, Removal, error) {
-	record, err := c.get(ctx, namespace, name)
+	record, err := c.get(ctx, c.recordName(namespace, name))
 	if err != nil || record == nil {
 		return 0, Removal{Done: err == nil}, err
 	}
 	if err := c.mine(record); err != nil {
 		return 0, Removal{}, err
 	}
-	s := settingsIn(record)
-	id, err := c.remover(record, s)
-	if err != nil {
-		return 0, Removal{}, err
-	}
-	policies, err := s.policies()
+	id, policies, err := c.removal(record, settingsIn(record))
 	if err != nil {
 		return 0, Removal{}, err
 	}
@@ -123,13 +113,13 @@ func (c *Cluster) Evict(ctx context.Context, namespace, name string) (time.Durat
 		GracePeriod: c.options.EvictionGrace,
 		Teardown:    appliedwork.TeardownOptions{Propagation: propagation, Policies: policies},
 	})
-	if err != nil || eviction.Changes == nil {
-		if eviction == nil {
-			return 0, Removal{}, id.explain(err)
-		}
-		return eviction.Remaining, Removal{}, id.explain(err)
+	if err != nil {
+		return 0, Removal{}, id.explain(err)
 	}
-	c.forgetAttempt(namespace, name)
+	if eviction.Changes == nil {
+		return eviction.Remaining, Removal{}, nil
+	}
+	c.forgetAttempt(record.Name)
 	return 0, Removal{
 		Done: eviction.Changes.Done(), Changes: eviction.Changes, Left: targetsIn(record, eviction.Changes),
 	}, nil
@@ -142,9 +132,7 @@ const propagation = metav1.DeletePropagationForeground
 // never deleted. An unknown policy is an error, so nothing is deleted.
 func (s *settings) policies() (appliedwork.Policies, error) {
 	var p appliedwork.Policies
-	if len(s.readOnly) > 0 {
-		p.ByKey = map[appliedwork.Key]appliedwork.Policy{}
-	}
+	p.ByKey = map[appliedwork.Key]appliedwork.Policy{}
 	for _, key := range s.readOnly {
 		p.ByKey[key] = appliedwork.PolicyOrphan
 	}

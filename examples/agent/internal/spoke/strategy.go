@@ -18,85 +18,48 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
 )
 
-// toSend returns the object to apply for a manifest, and the options; nil if nothing must be
-// applied.
-func (id *identity) toSend(
-	ctx context.Context, o *Outcome,
-) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
+// optionsFor returns the options to apply a manifest, by its update strategy.
+func (id *identity) optionsFor(ctx context.Context, o *Outcome) (appliedwork.ObjectOptions, error) {
 	switch o.Strategy() {
-	case workv1.UpdateStrategyTypeReadOnly:
-		return nil, appliedwork.ObjectOptions{}, nil
 	case workv1.UpdateStrategyTypeUpdate: // StrategyUpdate would need the right to update instead of patch
-		return o.Object, appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager, Force: true}, nil
+		return appliedwork.ObjectOptions{Force: true}, nil
 	case workv1.UpdateStrategyTypeCreateOnly:
-		return o.Object, appliedwork.ObjectOptions{
-			FieldManager: workv1.DefaultFieldManager, Strategy: appliedwork.StrategyCreateOnly,
-		}, nil
+		return appliedwork.ObjectOptions{Strategy: appliedwork.StrategyCreateOnly}, nil
 	case workv1.UpdateStrategyTypeServerSideApply:
-		return id.serverSideApply(ctx, o)
+		if config := o.Config.UpdateStrategy.ServerSideApply; config != nil {
+			return id.serverSideApply(ctx, o, config)
+		}
+		return appliedwork.ObjectOptions{}, nil
 	}
-	return nil, appliedwork.ObjectOptions{}, fmt.Errorf("the update strategy %q is unknown: write Update, "+
+	return appliedwork.ObjectOptions{}, fmt.Errorf("the update strategy %q is unknown: write Update, "+
 		"CreateOnly, ServerSideApply or ReadOnly", o.Strategy())
 }
 
 // serverSideApply returns the options of a server-side apply, with the ignored fields.
 func (id *identity) serverSideApply(
-	ctx context.Context, o *Outcome,
-) (*unstructured.Unstructured, appliedwork.ObjectOptions, error) {
-	with := appliedwork.ObjectOptions{FieldManager: workv1.DefaultFieldManager}
-	config := o.Config.UpdateStrategy.ServerSideApply
-	if config == nil {
-		return o.Object, with, nil
+	ctx context.Context, o *Outcome, config *workv1.ServerSideApplyConfig,
+) (with appliedwork.ObjectOptions, err error) {
+	with.FieldManager, with.Force = config.FieldManager, config.Force
+	if m := with.FieldManager; m != "" && (!strings.HasPrefix(m, workv1.DefaultFieldManager) || len(m) > 90) {
+		return with, fmt.Errorf("the field manager %.100q is not allowed: it must begin with %s and have at "+
+			"most 90 characters", m, workv1.DefaultFieldManager)
 	}
-	with.Force = config.Force
-	if config.FieldManager != "" {
-		with.FieldManager = config.FieldManager
-	}
-	if !strings.HasPrefix(with.FieldManager, workv1.DefaultFieldManager) || len(with.FieldManager) > 90 {
-		return nil, with, fmt.Errorf("the field manager %.100q is not allowed: it must begin with %s and have at "+
-			"most 90 characters", with.FieldManager, workv1.DefaultFieldManager)
-	}
-	if len(config.IgnoreFields) == 0 {
-		return o.Object, with, nil
-	}
-	if err := checkSecret(o, config.IgnoreFields); err != nil {
-		return nil, with, err
-	}
-	var live *unstructured.Unstructured
-	if ignore.NeedsLive(config.IgnoreFields) {
-		var err error
-		if live, err = id.live(ctx, o); err != nil {
-			return nil, with, err
-		}
-	}
-	err := ignore.Find(ctx, o.Object, live, config.IgnoreFields, &with)
-	return o.Object, with, err
-}
-
-// checkSecret refuses fields of a guarded Secret that are selected by comparing values. Whether such a
-// field is found, and how long that takes, would reveal the values to the hub.
-func checkSecret(o *Outcome, fields []workv1.IgnoreField) error {
-	for _, f := range fields {
+	for _, f := range config.IgnoreFields {
+		// Whether a field is found by comparing values, and how long that takes, would reveal the
+		// values of a Secret to the hub.
 		if texts := slices.Concat(f.JSONPaths, f.JQPathExpressions); o.Guarded && len(texts) > 0 {
-			return &ignore.Error{Path: texts[0], Err: errors.New(
+			return with, &ignore.Error{Path: texts[0], Err: errors.New(
 				"rules must not read Secrets: name the field in jsonPointers, or start the agent with " +
 					"--secret-feedback")}
 		}
 	}
-	return nil
-}
-
-// live reads an object before it is applied; nil if it does not exist.
-func (id *identity) live(ctx context.Context, o *Outcome) (*unstructured.Unstructured, error) {
-	if !o.Served {
-		return nil, nil // this work defines its kind
+	var live *unstructured.Unstructured
+	if o.Served && ignore.NeedsLive(config.IgnoreFields) {
+		live, err = id.read(ctx, &o.Manifest, o.Resource.Version)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return with, fmt.Errorf("read %s: %w", o.Key, err)
+		}
 	}
-	live, err := id.read(ctx, &o.Manifest, o.Resource.Version)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", o.Key, err)
-	}
-	return live, nil
+	err = ignore.Find(ctx, o.Object, live, config.IgnoreFields, &with)
+	return with, err
 }
