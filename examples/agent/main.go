@@ -1,6 +1,19 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Agent is a work agent for a real cluster. It applies the ManifestWorks that a hub has for the
+// cluster, keeps their objects as the works require, reports status, and cleans up. It receives
+// works over a broker, or with --transport kube from the API server of a hub:
+//
+//	go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db
+//
+// It supports each field of a ManifestWork. The objects of a work belong to an AppliedWork on the
+// cluster. The process may be killed at any moment: the next process continues. Run one agent at a
+// time.
+//
+// README.md in this folder describes the support for each field, the rights of works, limits,
+// crashes, drift, evictions, several hubs, the differences from OCM's agent, metrics and access:
+// https://github.com/spokewire/sdk-go/blob/main/examples/agent/README.md
 package main
 
 import (
@@ -8,17 +21,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"k8s.io/client-go/rest"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
-	"github.com/spokewire/sdk-go/examples/agent/internal/hub"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 func main() { command.Main(run) }
@@ -49,12 +65,13 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 	metrics := prometheus.NewRegistry()
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	h, err := open(o, metrics)
+	h, err := connect(o, metrics)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, h.Close()) }()
-	cluster, err := openCluster(config, o, h.Address)
+	defer func() { err = errors.Join(err, h.close()) }()
+	o.Spoke.Config, o.Spoke.Origin = config, spoke.Origin{Address: h.address, Sources: o.Sources}
+	cluster, err := spoke.New(o.Spoke)
 	if err != nil {
 		return err
 	}
@@ -62,31 +79,32 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	works, err := controller.New(controller.Options{
-		ClusterName: o.Cluster, Works: h.Works, Cluster: cluster, Watches: watches,
-		PollInterval: o.Poll, DegradedAfter: o.DegradedAfter, Evicts: o.EvictionGrace > 0,
-		Metrics: metrics, Observe: printTo(stdout),
-	})
+	o.Works.ClusterName, o.Works.Works, o.Works.Cluster, o.Works.Watches = o.Cluster, h.works, cluster, watches
+	o.Works.Evicts = o.Spoke.EvictionGrace > 0
+	o.Works.Metrics, o.Works.Observe = metrics, printTo(stdout)
+	works, err := controller.New(o.Works)
 	if err != nil {
 		return err
 	}
-	connection := func(ctx context.Context) error { return h.Start(logging.Notices(ctx)) }
 	var installed atomic.Bool
 	parts := []part{func(ctx context.Context) error {
 		if err := install(ctx, cluster, stdout); err != nil || ctx.Err() != nil {
 			return err
 		}
 		installed.Store(true)
-		fmt.Fprintf(stdout, "serving %s at %s for %s\n", o.Cluster, cluster.Host(), h.Address)
-		return together(ctx, connection, works.Start)
+		fmt.Fprintf(stdout, "serving %s at %s for %s\n", o.Cluster, cluster.Host(), h.address)
+		return together(ctx, h.start, works.Start)
 	}}
 	if o.Listen != "" {
 		server, err := listen(o.Listen, metrics, func() error {
-			if !installed.Load() {
+			switch {
+			case !installed.Load():
 				return errors.New("the API server of the cluster has not answered yet, or has not established the " +
 					"CRD of AppliedWork")
+			case !works.Synced():
+				return errors.Join(errors.New("the works of the hub are not known yet"), h.ready())
 			}
-			return readiness(h, works)
+			return h.ready()
 		})
 		if err != nil {
 			return err
@@ -97,31 +115,67 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 	return together(ctx, parts...)
 }
 
-// openCluster returns the managed cluster.
-func openCluster(config *rest.Config, o options, hubAddress string) (*spoke.Cluster, error) {
-	former := make([]string, len(o.HubWas))
-	for i, was := range o.HubWas {
-		former[i] = hub.Address(was)
+// part is a component that runs until ctx ends.
+type part func(context.Context) error
+
+// together runs all parts, and stops all when one fails.
+func together(ctx context.Context, parts ...part) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, p := range parts {
+		group.Go(func() error { return p(ctx) })
 	}
-	return spoke.New(spoke.Options{
-		Config: config, Hub: o.Hub, Origin: spoke.Origin{Address: hubAddress, Sources: o.Sources},
-		FormerAddresses: former, Adoption: o.Adoption, Executors: o.Executors,
-		SecretFeedback: o.SecretFeedback, EvictionGrace: o.EvictionGrace,
-	})
+	return group.Wait()
 }
 
-// open returns the hub of the command line.
-func open(o options, metrics prometheus.Registerer) (*hub.Hub, error) {
-	if o.Transport == transportKube {
-		return hub.OnAPIServer(o.HubKubeconfig)
+const (
+	installAgain  = 500 * time.Millisecond
+	installAtMost = 30 * time.Second
+)
+
+// install installs the CRD on the cluster. While the API server is unreachable it retries, until
+// ctx ends.
+func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) error {
+	for attempt := 0; ; attempt++ {
+		err := cluster.Install(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil || !spoke.Away(err):
+			return err
+		case attempt == 0:
+			fmt.Fprintf(stdout, "not yet   %v; the agent retries until the API server answers\n", err)
+		}
+		if wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(installAgain, installAtMost, attempt)) != nil {
+			return nil
+		}
 	}
-	return hub.OverBroker(hub.Broker{MQTT: o.Broker, ClusterName: o.Cluster, Sources: o.Sources, Store: o.Store},
-		metrics)
 }
 
-func readiness(h *hub.Hub, c *controller.Controller) error {
-	if !c.Synced() {
-		return errors.Join(errors.New("the works of the hub are not known yet"), h.Ready())
+// printTo returns a function that prints a line for an event. It may be called concurrently.
+func printTo(w io.Writer) func(controller.Event) {
+	var mu sync.Mutex
+	return func(e controller.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if text := line(e); text != "" {
+			fmt.Fprintln(w, text) // the agent continues if stdout is closed
+		}
 	}
-	return h.Ready()
+}
+
+// line returns the text of an event; empty if nothing changed.
+func line(e controller.Event) string {
+	work := e.Work + ", which the hub does not have"
+	if e.Generation != 0 {
+		work = fmt.Sprintf("%s generation %d", e.Work, e.Generation)
+	}
+	switch {
+	case e.Err != nil:
+		return fmt.Sprintf("not yet   %s: %v", work, e.Err)
+	case e.Deleted:
+		return "removed   " + work + ": its objects are deleted or orphaned"
+	case e.Changed:
+		return "applied   " + work
+	}
+	return ""
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
@@ -83,8 +84,9 @@ const (
 
 // options has the values of the command line.
 type options struct {
-	Cluster, Kubeconfig, Hub string
-	HubWas                   []string
+	Cluster, Kubeconfig string
+	Spoke               spoke.Options
+	Works               controller.Options
 
 	Transport     string
 	Broker        mqtt.Options
@@ -92,17 +94,9 @@ type options struct {
 	Store         string
 	HubKubeconfig string
 
-	Executors      []string
-	SecretFeedback bool
-
-	Adoption      appliedwork.Adoption
-	EvictionGrace time.Duration
-	Poll          time.Duration
-	DegradedAfter time.Duration
-	MaxWatches    int
-
-	Listen  string
-	Verbose bool
+	MaxWatches int
+	Listen     string
+	Verbose    bool
 }
 
 var adoptions = map[string]appliedwork.Adoption{
@@ -113,7 +107,7 @@ var adoptions = map[string]appliedwork.Adoption{
 //
 // [flag.ErrHelp]: https://pkg.go.dev/flag#ErrHelp
 func parse(args []string) (options, error) {
-	o := options{Adoption: appliedwork.AdoptionNever}
+	o := options{Spoke: spoke.Options{Adoption: appliedwork.AdoptionNever}}
 	flags := command.NewFlags("agent")
 	for name, value := range map[string]*string{
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,
@@ -123,18 +117,18 @@ func parse(args []string) (options, error) {
 	} {
 		flags.StringVar(value, name, "", "")
 	}
-	flags.StringVar(&o.Hub, "hub", "hub", "")
+	flags.StringVar(&o.Spoke.Hub, "hub", "hub", "")
 	flags.StringVar(&o.Transport, "transport", transportMQTT, "")
-	flags.DurationVar(&o.EvictionGrace, "eviction-grace", 0, "")
-	flags.DurationVar(&o.Poll, "poll", time.Minute, "")
-	flags.DurationVar(&o.DegradedAfter, "degraded-after", 5*time.Minute, "")
+	flags.DurationVar(&o.Spoke.EvictionGrace, "eviction-grace", 0, "")
+	flags.DurationVar(&o.Works.PollInterval, "poll", time.Minute, "")
+	flags.DurationVar(&o.Works.DegradedAfter, "degraded-after", 5*time.Minute, "")
 	flags.IntVar(&o.MaxWatches, "max-watches", 5000, "")
 	flags.BoolVar(&o.Verbose, "verbose", false, "")
-	flags.BoolVar(&o.SecretFeedback, "secret-feedback", false, "")
+	flags.BoolVar(&o.Spoke.SecretFeedback, "secret-feedback", false, "")
 	required := flags.Bool("require-executor", false, "")
 	flags.Func("executor", "", func(pattern string) error {
-		o.Executors = append(o.Executors, pattern)
-		return spoke.CheckExecutors(o.Executors)
+		o.Spoke.Executors = append(o.Spoke.Executors, pattern)
+		return spoke.CheckExecutors(o.Spoke.Executors)
 	})
 	flags.Func("source", "", func(id string) error {
 		o.Sources = append(o.Sources, id)
@@ -144,12 +138,12 @@ func parse(args []string) (options, error) {
 		if strings.TrimSpace(address) == "" {
 			return errors.New("must be an address, for example https://hub:6443 or mqtts://broker")
 		}
-		o.HubWas = append(o.HubWas, address)
+		o.Spoke.FormerAddresses = append(o.Spoke.FormerAddresses, addressOf(address))
 		return nil
 	})
 	flags.Func("adopt", "", func(when string) error {
 		var ok bool
-		if o.Adoption, ok = adoptions[when]; !ok {
+		if o.Spoke.Adoption, ok = adoptions[when]; !ok {
 			return errors.New("must be always, unowned or never")
 		}
 		return nil
@@ -157,11 +151,11 @@ func parse(args []string) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
-	if *required && len(o.Executors) == 0 {
-		o.Executors = []string{spoke.AnyExecutor}
+	if *required && len(o.Spoke.Executors) == 0 {
+		o.Spoke.Executors = []string{spoke.AnyExecutor}
 	}
 	if o.Transport == transportKube && !flags.Given("eviction-grace") {
-		o.EvictionGrace = time.Hour
+		o.Spoke.EvictionGrace = time.Hour
 	}
 	err := o.check(flags)
 	return o, err
@@ -221,12 +215,12 @@ func (o *options) checkValues() error {
 	for _, wrong := range validation.IsDNS1123Label(o.Cluster) { // it is a namespace on the hub
 		return fmt.Errorf("--cluster: %q: %s", o.Cluster, wrong)
 	}
-	for name, d := range map[string]time.Duration{"poll": o.Poll, "degraded-after": o.DegradedAfter} {
+	for name, d := range map[string]time.Duration{"poll": o.Works.PollInterval, "degraded-after": o.Works.DegradedAfter} {
 		if d < time.Second {
 			return fmt.Errorf("--%s must be 1s or more, not %s", name, d)
 		}
 	}
-	if o.EvictionGrace < 0 {
+	if o.Spoke.EvictionGrace < 0 {
 		return errors.New("--eviction-grace must not be negative; 0 means never")
 	}
 	if o.Listen != "" {

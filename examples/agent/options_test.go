@@ -12,6 +12,8 @@ import (
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
+	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 )
 
@@ -28,26 +30,30 @@ func TestParse(t *testing.T) {
 		want options
 	}{
 		{"--cluster c --broker mqtt://b --source a", options{
-			Cluster: "c", Hub: "hub", Transport: transportMQTT, Broker: mqtt.Options{BrokerURL: "mqtt://b"},
-			Sources:  []string{"a"},
-			Adoption: appliedwork.AdoptionNever, Poll: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
+			Cluster: "c", Transport: transportMQTT, Broker: mqtt.Options{BrokerURL: "mqtt://b"}, Sources: []string{"a"},
+			Spoke:      spoke.Options{Hub: "hub", Adoption: appliedwork.AdoptionNever},
+			Works:      controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute},
+			MaxWatches: 5000,
 		}},
 		{"--cluster c --kubeconfig k --hub h --broker mqtts://b --source a --source b --store s --broker-ca ca " +
 			"--broker-cert cert --broker-key key --username u --password-file p " +
 			"--require-executor --executor shop/deployer --executor team-*/* --secret-feedback --adopt unowned " +
 			"--eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 --verbose", options{
-			Cluster: "c", Kubeconfig: "k", Hub: "h", Transport: transportMQTT, Sources: []string{"a", "b"}, Store: "s",
+			Cluster: "c", Kubeconfig: "k", Transport: transportMQTT, Sources: []string{"a", "b"}, Store: "s",
 			Broker: mqtt.Options{BrokerURL: "mqtts://b", CAFile: "ca", CertFile: "cert", KeyFile: "key", Username: "u",
 				PasswordFile: "p"},
-			Executors: []string{"shop/deployer", "team-*/*"}, SecretFeedback: true,
-			Adoption: appliedwork.AdoptionIfUnowned, EvictionGrace: time.Hour, Poll: 5 * time.Second, DegradedAfter: time.Second,
+			Spoke: spoke.Options{Hub: "h", Executors: []string{"shop/deployer", "team-*/*"}, SecretFeedback: true,
+				Adoption: appliedwork.AdoptionIfUnowned, EvictionGrace: time.Hour},
+			Works:  controller.Options{PollInterval: 5 * time.Second, DegradedAfter: time.Second},
 			Listen: ":0", Verbose: true,
 		}},
 		{"--cluster c --transport kube --hub-kubeconfig k --adopt always --require-executor --hub-was https://a --hub-was " +
-			"https://b", options{
-			Cluster: "c", Hub: "hub", HubWas: []string{"https://a", "https://b"}, Transport: transportKube, HubKubeconfig: "k",
-			Executors: []string{"*/*"}, Adoption: appliedwork.AdoptionAlways, EvictionGrace: time.Hour, Poll: time.Minute,
-			DegradedAfter: 5 * time.Minute, MaxWatches: 5000,
+			"https://b:443/", options{
+			Cluster: "c", Transport: transportKube, HubKubeconfig: "k",
+			Spoke: spoke.Options{Hub: "hub", FormerAddresses: []string{"https://a", "https://b"}, Executors: []string{"*/*"},
+				Adoption: appliedwork.AdoptionAlways, EvictionGrace: time.Hour},
+			Works:      controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute},
+			MaxWatches: 5000,
 		}},
 	} {
 		got, err := parse(strings.Split(tt.line, " "))

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package hub_test
+package main
 
 import (
 	"context"
@@ -10,38 +10,40 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
-	"github.com/spokewire/sdk-go/examples/agent/internal/hub"
 )
 
 func TestOverBroker(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	store := filepath.Join(t.TempDir(), "works.db")
-	b := hub.Broker{MQTT: mqtt.Options{BrokerURL: "mqtt://127.0.0.1:1"}, ClusterName: "cluster1", Store: store}
-	h, err := hub.OverBroker(b, nil)
+	b := options{Broker: mqtt.Options{BrokerURL: "mqtt://127.0.0.1:1"}, Cluster: "cluster1", Store: store}
+	h, err := connect(b, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Ready(); err == nil {
+	if err := h.ready(); err == nil {
 		t.Error("it is ready without a broker")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := h.Start(ctx); err != nil {
+	if err := h.start(ctx); err != nil {
 		t.Error(err)
 	}
-	if err := h.Close(); err != nil {
+	if err := h.close(); err != nil {
 		t.Error(err)
 	}
-	again, err := hub.OverBroker(b, nil) // the store is not in use any more
+	again, err := connect(b, nil) // the store is not in use any more
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := again.Close(); err != nil {
+	if err := again.close(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestRefuses(t *testing.T) {
+func TestConnectRefuses(t *testing.T) {
 	damaged := filepath.Join(t.TempDir(), "damaged.db")
 	if err := os.WriteFile(damaged, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -49,22 +51,22 @@ func TestRefuses(t *testing.T) {
 	good := mqtt.Options{BrokerURL: "mqtt://127.0.0.1:1"}
 	for _, tt := range []struct {
 		name   string
-		broker hub.Broker
+		broker options
 		want   string
 	}{
-		{"no URL", hub.Broker{ClusterName: "c", MQTT: mqtt.Options{BrokerURL: "tcp://b"}}, "--broker: "},
-		{"no cluster", hub.Broker{MQTT: good}, "ClusterName"},
-		{"a source that is no level of a topic", hub.Broker{MQTT: good, ClusterName: "c", Sources: []string{"a/b"}},
+		{"no URL", options{Cluster: "c", Broker: mqtt.Options{BrokerURL: "tcp://b"}}, "--broker: "},
+		{"no cluster", options{Broker: good}, "ClusterName"},
+		{"a source that is no level of a topic", options{Broker: good, Cluster: "c", Sources: []string{"a/b"}},
 			"Sources[0]"},
 		{"a store without a folder",
-			hub.Broker{MQTT: good, ClusterName: "c", Store: filepath.Join(t.TempDir(), "missing", "works.db")}, "--store: "},
-		{"a damaged store", hub.Broker{MQTT: good, ClusterName: "c", Store: damaged}, "remove the file"},
+			options{Broker: good, Cluster: "c", Store: filepath.Join(t.TempDir(), "missing", "works.db")}, "--store: "},
+		{"a damaged store", options{Broker: good, Cluster: "c", Store: damaged}, "remove the file"},
 	} {
-		if _, err := hub.OverBroker(tt.broker, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := connect(tt.broker, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 	}
-	if _, err := hub.OnAPIServer(filepath.Join(t.TempDir(), "missing")); err == nil ||
+	if _, err := onAPIServer(filepath.Join(t.TempDir(), "missing")); err == nil ||
 		!strings.Contains(err.Error(), "--hub-kubeconfig: ") {
 		t.Errorf("a kubeconfig that is not there: %v", err)
 	}
@@ -83,7 +85,7 @@ func TestAddress(t *testing.T) {
 		"https://hub:1883":                 "https://hub:1883",
 		"somewhere":                        "somewhere",
 	} {
-		if got := hub.Address(raw); got != want {
+		if got := addressOf(raw); got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
 		}
 	}

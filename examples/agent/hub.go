@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
+)
+
+// hub is the connection to a hub. Both transports have the same clientset, and the rest of the
+// agent does not depend on the transport.
+type hub struct {
+	works workclientset.Interface
+	// address is the address of the broker or the API server. It identifies the hub.
+	address string
+	start   part
+	ready   func() error // an error while works and statuses cannot be exchanged
+	close   func() error // closes the store after start has returned
+}
+
+// connect returns the hub of the command line. The connection begins in start.
+func connect(o options, metrics prometheus.Registerer) (*hub, error) {
+	if o.Transport == transportKube {
+		return onAPIServer(o.HubKubeconfig)
+	}
+	transport, err := mqtt.New(o.Broker)
+	if err != nil {
+		return nil, fmt.Errorf("--broker: %w", err)
+	}
+	agentOptions := work.AgentOptions{ClusterName: o.Cluster, Sources: o.Sources, MetricsRegisterer: metrics}
+	closeStore := func() error { return nil }
+	if o.Store != "" {
+		store, err := boltstore.Open(o.Store, boltstore.Options{})
+		if errors.Is(err, boltstore.ErrDamaged) {
+			return nil, fmt.Errorf("--store: %w: remove the file; the agent then requests the works again", err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--store: %w", err)
+		}
+		agentOptions.Store, closeStore = store, store.Close
+	}
+	agent, err := work.NewAgent(transport, agentOptions)
+	if err != nil {
+		return nil, errors.Join(err, closeStore())
+	}
+	return &hub{
+		works: agent.Clientset(), address: addressOf(o.Broker.BrokerURL), close: closeStore,
+		start: func(ctx context.Context) error { return agent.Start(logging.Notices(ctx)) },
+		ready: func() error { return agent.Readyz(nil) },
+	}, nil
+}
+
+func onAPIServer(kubeconfig string) (*hub, error) {
+	config, err := command.LoadKubeconfig("--hub-kubeconfig", kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = -1 // the API server's own priority and fairness limits it
+	client, err := workclientset.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	none := func() error { return nil } // Controller.Synced covers the readiness
+	return &hub{
+		works: client, address: addressOf(config.Host), ready: none, close: none,
+		start: func(ctx context.Context) error { <-ctx.Done(); return nil },
+	}, nil
+}
+
+// addressOf returns the part of a URL that identifies a broker or an API server: without credentials,
+// query and default port.
+func addressOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return raw
+	}
+	host := strings.ToLower(u.Host)
+	if port := defaultPorts[u.Scheme]; port != "" {
+		host = strings.TrimSuffix(host, ":"+port)
+	}
+	return strings.TrimSuffix((&url.URL{Scheme: u.Scheme, Host: host, Path: u.Path}).String(), "/")
+}
+
+// defaultPorts are the ports that a URL may omit.
+var defaultPorts = map[string]string{
+	"http": "80", "https": "443", "mqtt": "1883", "mqtts": "8883", "ws": "80", "wss": "443",
+}
