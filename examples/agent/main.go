@@ -96,7 +96,7 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 		return together(ctx, h.start, works.Start)
 	}}
 	if o.Listen != "" {
-		server, err := listen(o.Listen, metrics, func() error {
+		address, serve, err := listen(o.Listen, metrics, func() error {
 			switch {
 			case !installed.Load():
 				return errors.New("the API server of the cluster has not answered yet, or has not established the " +
@@ -109,8 +109,8 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 		if err != nil {
 			return err
 		}
-		parts = append(parts, server.Start)
-		fmt.Fprintf(stdout, "listening on %s\n", server.Addr())
+		parts = append(parts, serve)
+		fmt.Fprintf(stdout, "listening on %s\n", address)
 	}
 	return together(ctx, parts...)
 }

@@ -22,17 +22,12 @@ const (
 	answerTimeout = time.Minute
 )
 
-// server serves /metrics, /healthz and /readyz.
-type server struct {
-	listener net.Listener
-	handler  http.Handler
-}
-
-// listen opens the address. ready returns an error while the agent is not ready.
-func listen(address string, metrics prometheus.Gatherer, ready func() error) (*server, error) {
+// listen opens the address for /metrics, /healthz and /readyz. It returns the actual address, and a
+// part that serves it. ready returns an error while the agent is not ready.
+func listen(address string, metrics prometheus.Gatherer, ready func() error) (actual string, serve part, err error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
+		return "", nil, fmt.Errorf("--listen: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
@@ -44,14 +39,8 @@ func listen(address string, metrics prometheus.Gatherer, ready func() error) (*s
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	return &server{listener, mux}, nil
-}
-
-// Addr returns the address, with the actual port if the configured port was 0.
-func (s *server) Addr() string { return s.listener.Addr().String() }
-
-// Start serves until ctx ends.
-func (s *server) Start(ctx context.Context) error {
-	return httpserve.Serve(ctx, s.listener,
-		httpserve.Options{Handler: s.handler, MaxConns: maxConns, AnswerTimeout: answerTimeout})
+	return listener.Addr().String(), func(ctx context.Context) error {
+		return httpserve.Serve(ctx, listener,
+			httpserve.Options{Handler: mux, MaxConns: maxConns, AnswerTimeout: answerTimeout})
+	}, nil
 }

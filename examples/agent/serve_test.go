@@ -21,7 +21,7 @@ func TestServer(t *testing.T) {
 	gauge.Set(42)
 	registry.MustRegister(gauge)
 	var ready atomic.Bool
-	server, err := listen("127.0.0.1:0", registry, func() error {
+	address, serve, err := listen("127.0.0.1:0", registry, func() error {
 		if !ready.Load() {
 			return errors.New("the broker is away")
 		}
@@ -30,12 +30,12 @@ func TestServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := listen(server.Addr(), registry, nil); err == nil || !strings.Contains(err.Error(), "--listen: ") {
+	if _, _, err := listen(address, registry, nil); err == nil || !strings.Contains(err.Error(), "--listen: ") {
 		t.Errorf("an address that is in use: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- server.Start(ctx) }()
+	go func() { ended <- serve(ctx) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for _, step := range []struct {
 		path   string
@@ -50,7 +50,7 @@ func TestServer(t *testing.T) {
 		{"/other", true, http.StatusNotFound, ""},
 	} {
 		ready.Store(step.ready)
-		response, err := client.Get("http://" + server.Addr() + step.path)
+		response, err := client.Get("http://" + address + step.path)
 		if err != nil {
 			t.Fatal(err)
 		}

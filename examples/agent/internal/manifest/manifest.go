@@ -51,6 +51,8 @@ type Manifest struct {
 // memory while the work is served.
 const MaxMemory = 192 << 20
 
+var crdKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+
 // Memory returns an estimate of the memory of the decoded manifests of a work, in bytes, at most
 // [MaxMemory]. Manifests that [Read] refuses do not count.
 func Memory(w *workv1.ManifestWork) (size int) {
@@ -66,12 +68,16 @@ func Memory(w *workv1.ManifestWork) (size int) {
 // Read returns the manifests of a work, in their order. Their rules use the budget of ctx.
 func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 	manifests := make([]Manifest, len(w.Spec.Workload.Manifests))
+	announced := map[schema.GroupVersionKind]*meta.RESTMapping{}
 	left := MaxMemory
 	for i := range manifests {
-		manifests[i].Ordinal = i
-		left -= manifests[i].decode(w.Spec.Workload.Manifests[i], left)
+		m := &manifests[i]
+		m.Ordinal = i
+		left -= m.decode(w.Spec.Workload.Manifests[i], left)
+		if m.Object != nil && m.Object.GroupVersionKind().GroupKind() == crdKind {
+			announce(m.Object, announced)
+		}
 	}
-	announced := announcedKinds(manifests)
 	configs, rules := NewConfigs(w.Spec.ManifestConfigs), guard.BudgetFrom(ctx)
 	tooMany := configs.tooMany(len(manifests))
 	first := map[appliedwork.Key]int{}
@@ -100,9 +106,14 @@ func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 func (m *Manifest) Locate(ctx context.Context, kinds Kinds) {
 	if m.Object != nil && !m.Served && m.Key.Kind != "" {
 		if mapping, err := kinds.Mapping(ctx, m.Object.GroupVersionKind()); err == nil {
-			m.place(mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace, true)
+			m.place(mapping, true)
 		}
 	}
+}
+
+// Identified reports whether the object can be read: its name and namespace are known.
+func (m *Manifest) Identified() bool {
+	return m.Object != nil && m.Key.Name != "" && (m.Key.Namespace != "" || !m.Namespaced)
 }
 
 // Meta returns the reference to the manifest for the status.
@@ -167,36 +178,59 @@ func (m *Manifest) decode(raw workv1.Manifest, left int) (size int) {
 }
 
 // locate finds the resource. Kinds of the cluster take precedence over CRDs of the work.
-func (m *Manifest) locate(ctx context.Context, kinds Kinds, announced map[schema.GroupVersionKind]kind) {
+func (m *Manifest) locate(ctx context.Context, kinds Kinds, announced map[schema.GroupVersionKind]*meta.RESTMapping) {
 	gvk := m.Object.GroupVersionKind()
 	if gvk.Kind == "" || gvk.Version == "" {
 		return
 	}
 	mapping, err := kinds.Mapping(ctx, gvk)
-	known, ok := announced[gvk]
 	switch {
 	case err == nil:
-		m.place(mapping.Resource, mapping.Scope.Name() == meta.RESTScopeNameNamespace, true)
-	case meta.IsNoMatchError(err) && ok:
-		m.place(known.resource, known.namespaced, false)
-	case meta.IsNoMatchError(err):
+		m.place(mapping, true)
+	case !meta.IsNoMatchError(err):
+		m.fail(fmt.Errorf("look up the kind %s of %s: %w", gvk.Kind, gvk.GroupVersion(), err))
+	case announced[gvk] != nil:
+		m.place(announced[gvk], false)
+	default:
 		m.Resource = gvk.GroupVersion().WithResource("")
 		m.fail(fmt.Errorf("the cluster does not have the kind %s of %s: install its definition, or correct "+
 			"apiVersion and kind", gvk.Kind, gvk.GroupVersion()))
-	default:
-		m.fail(fmt.Errorf("look up the kind %s of %s: %w", gvk.Kind, gvk.GroupVersion(), err))
 	}
 }
 
 // place sets resource and scope. The namespace of a cluster-scoped object is ignored, as in
 // kubectl.
-func (m *Manifest) place(resource schema.GroupVersionResource, namespaced, served bool) {
-	m.Resource, m.Namespaced, m.Served = resource, namespaced, served
+func (m *Manifest) place(mapping *meta.RESTMapping, served bool) {
+	m.Resource, m.Served = mapping.Resource, served
+	m.Namespaced = mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	switch {
-	case !namespaced:
+	case !m.Namespaced:
 		m.Object.SetNamespace("")
 		m.Key.Namespace = ""
 	case m.Key.Namespace == "":
 		m.fail(fmt.Errorf("kind %s is namespaced: set metadata.namespace", m.Key.Kind))
+	}
+}
+
+// announce adds the kinds that a CRD defines.
+func announce(crd *unstructured.Unstructured, to map[schema.GroupVersionKind]*meta.RESTMapping) {
+	text := func(path ...string) string {
+		s, _, _ := unstructured.NestedString(crd.Object, path...) // the API server rejects a CRD without it
+		return s
+	}
+	scope := meta.RESTScopeRoot
+	if text("spec", "scope") == "Namespaced" {
+		scope = meta.RESTScopeNamespace
+	}
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		name, _ := version["name"].(string)
+		if served, _ := version["served"].(bool); served {
+			gv := schema.GroupVersion{Group: text("spec", "group"), Version: name}
+			to[gv.WithKind(text("spec", "names", "kind"))] = &meta.RESTMapping{
+				Resource: gv.WithResource(text("spec", "names", "plural")), Scope: scope,
+			}
+		}
 	}
 }

@@ -234,7 +234,7 @@ func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 	for i := range outcomes {
 		o := &outcomes[i]
 		o.Locate(ctx, c) // this work may have applied its CRD
-		if !o.Served || o.Key.Name == "" || o.Namespaced && o.Key.Namespace == "" {
+		if !o.Served || !o.Identified() {
 			continue
 		}
 		o.InVersion = func(ctx context.Context, version string) (*unstructured.Unstructured, error) {
@@ -282,7 +282,7 @@ func (r *Result) Watched() Targets {
 	maps.Copy(targets, r.Leaving)
 	for i := range r.Outcomes {
 		o := &r.Outcomes[i]
-		if o.Denied || o.Object == nil || o.Key.Name == "" || o.Namespaced && o.Key.Namespace == "" {
+		if o.Denied || !o.Identified() {
 			continue
 		}
 		t := Target{
