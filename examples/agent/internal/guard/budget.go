@@ -61,30 +61,11 @@ func (b *Budget) Rules(n int) error {
 // Spent returns the time that evaluation has taken.
 func (b *Budget) Spent() time.Duration { return b.spent }
 
-// Exceeded reports whether an evaluation was skipped or interrupted because the budget of the
-// context was exhausted.
-func Exceeded(ctx context.Context) bool {
-	b, ok := ctx.Value(key{}).(*Budget)
-	return ok && b.exceeded
-}
+// Add adds time that was spent outside [Evaluate].
+func (b *Budget) Add(spent time.Duration) { b.spent += spent }
 
-// AddTime adds time that was spent outside Evaluate.
-func AddTime(ctx context.Context, spent time.Duration) {
-	if b, ok := ctx.Value(key{}).(*Budget); ok {
-		b.spent += spent
-	}
-}
-
-// CheckBudget returns [ErrExceeded] if the budget of the context is exhausted. Callers then must not
-// compile either.
-func CheckBudget(ctx context.Context) error {
-	if b, ok := ctx.Value(key{}).(*Budget); ok {
-		return b.check()
-	}
-	return nil
-}
-
-func (b *Budget) check() error {
+// Check returns [ErrExceeded] if the budget is exhausted. Callers then must not compile either.
+func (b *Budget) Check() error {
 	if b.expressions >= MaxRules || b.spent >= MaxTime {
 		b.exceeded = true
 		return ErrExceeded
@@ -92,12 +73,16 @@ func (b *Budget) check() error {
 	return nil
 }
 
+// Exceeded reports whether an evaluation was skipped or interrupted because the budget of the
+// context was exhausted.
+func Exceeded(ctx context.Context) bool { return BudgetFrom(ctx).exceeded }
+
 // Evaluate calls evaluate for one expression, with a context that ends after limit, or when the
 // budget is exhausted. evaluate must then return the error of its context. The error is
 // [ErrExceeded], the error of evaluate, or an error that names limit if it is exceeded.
 func Evaluate(ctx context.Context, limit time.Duration, evaluate func(context.Context) error) error {
 	b := BudgetFrom(ctx)
-	if err := b.check(); err != nil {
+	if err := b.Check(); err != nil {
 		return err
 	}
 	left := MaxTime - b.spent

@@ -7,6 +7,7 @@
 package ignore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -79,7 +80,9 @@ func Find(
 		if err != nil {
 			return err
 		}
-		*into = append(*into, found...)
+		for _, at := range found {
+			*into = append(*into, at.pointer)
+		}
 		if live == nil || f.Condition == workv1.IgnoreFieldsConditionOnSpokeChange {
 			continue
 		}
@@ -88,9 +91,9 @@ func Find(
 		if steps.Err() != nil {
 			return err
 		}
-		for _, pointer := range found { // other errors are ignored: the manifest had none
-			if !leads(pointer, manifest.Object, live.Object) {
-				*into = append(*into, pointer)
+		for _, at := range found { // other errors are ignored: the manifest had none
+			if !leads(at.path, manifest.Object) {
+				*into = append(*into, at.pointer)
 			}
 		}
 	}
@@ -109,86 +112,86 @@ func without(obj *unstructured.Unstructured, field string) *unstructured.Unstruc
 	return &unstructured.Unstructured{Object: content}
 }
 
-// leads reports whether a pointer to a field of live also selects a field of the manifest, or goes
-// through a list: the items of the manifest may have other positions.
-func leads(pointer string, manifest, live any) bool {
-	for _, token := range strings.Split(pointer[1:], "/") {
-		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
-		object, ok := live.(map[string]any)
+// field is a selected field: a JSON pointer, and the path of an existing field. In a path, strings
+// are fields of objects, and ints are items of lists.
+type field struct {
+	pointer string
+	path    []any
+}
+
+// leads reports whether a path also selects a field of the manifest, or goes through a list: the
+// items of the manifest may have other positions.
+func leads(path []any, manifest any) bool {
+	for _, step := range path {
+		name, ok := step.(string)
 		if !ok {
 			return true
 		}
-		live = object[token]
 		fields, _ := manifest.(map[string]any)
-		if !has(fields, token) {
-			manifest = nil
-			continue
-		}
-		manifest = fields[token]
+		manifest = fields[name]
 	}
 	return manifest != nil
 }
 
-// find returns JSON pointers to the fields of an object that a rule selects.
+// find returns the fields of an object that a rule selects.
 func find(
 	ctx context.Context, steps *bound.Steps, obj *unstructured.Unstructured, f workv1.IgnoreField,
-) (all []string, err error) {
+) (all []field, err error) {
 	for _, by := range []struct {
 		texts []string
 		limit time.Duration
-		find  func(context.Context, *bound.Steps, string, *unstructured.Unstructured) ([]string, error)
+		find  func(context.Context, *bound.Steps, string, *unstructured.Unstructured) ([]field, error)
 	}{{f.JSONPaths, pathLimit, byJSONPath}, {f.JSONPointers, pathLimit, byPointer}, {f.JQPathExpressions, jqLimit,
 		byJQ}} {
 		for _, text := range by.texts {
-			var pointers []string
+			var found []field
 			err := guard.Evaluate(ctx, by.limit, func(ctx context.Context) (err error) {
-				pointers, err = by.find(ctx, steps, text, obj)
+				found, err = by.find(ctx, steps, text, obj)
 				return err
 			})
-			if err == nil {
-				err = appliedwork.CheckIgnoreFields(obj, pointers...)
+			for _, at := range found {
+				err = cmp.Or(err, appliedwork.CheckIgnoreFields(obj, at.pointer))
 			}
 			if err != nil {
 				return nil, &Error{Path: text, Err: err}
 			}
-			all = append(all, pointers...)
+			all = append(all, found...)
 		}
 	}
 	return all, nil
 }
 
 // byPointer returns a JSON pointer unchanged.
-func byPointer(_ context.Context, steps *bound.Steps, text string, _ *unstructured.Unstructured) ([]string, error) {
-	return []string{text}, steps.Take("a JSON pointer", len(text))
+func byPointer(_ context.Context, steps *bound.Steps, text string, _ *unstructured.Unstructured) ([]field, error) {
+	return []field{{pointer: text}}, steps.Take("a JSON pointer", len(text))
 }
 
 // byJSONPath follows a JSON path of Kubernetes.
 func byJSONPath(
 	ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured,
-) ([]string, error) {
+) ([]field, error) {
 	found, err := jsonpath.Find(ctx, steps, text, obj.Object)
 	if err != nil && !errors.Is(err, jsonpath.ErrMisfit) { // no match: no field is ignored
 		return nil, err
 	}
-	pointers := make([]string, len(found))
+	fields := make([]field, len(found))
 	for i, m := range found {
-		if pointers[i], err = pointerTo(steps, m.Path); err != nil {
+		if fields[i], err = fieldAt(steps, m.Path); err != nil {
 			return nil, err
 		}
 	}
-	return pointers, nil
+	return fields, nil
 }
 
-// pointerTo returns a path as a JSON pointer: strings are fields of objects, ints are items of
-// lists.
-func pointerTo(steps *bound.Steps, path []any) (string, error) {
+// fieldAt returns the field at a path.
+func fieldAt(steps *bound.Steps, path []any) (field, error) {
 	size := 0
 	for _, step := range path {
 		name, _ := step.(string)
 		size += 4 + len(name)
 	}
 	if err := steps.Take("writing a JSON pointer", size); err != nil {
-		return "", err
+		return field{}, err
 	}
 	var b strings.Builder
 	for _, step := range path {
@@ -200,7 +203,5 @@ func pointerTo(steps *bound.Steps, path []any) (string, error) {
 			b.WriteString(strconv.Itoa(step))
 		}
 	}
-	return b.String(), nil
+	return field{b.String(), path}, nil
 }
-
-func has(object map[string]any, name string) bool { _, ok := object[name]; return ok }

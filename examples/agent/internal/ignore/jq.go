@@ -17,7 +17,7 @@ import (
 )
 
 // byJQ evaluates a path expression of jq.
-func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured) ([]string, error) {
+func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured) ([]field, error) {
 	if len(text) > longestJQ {
 		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(text), longestJQ)
 	}
@@ -45,11 +45,11 @@ func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructure
 	if err := json.Unmarshal(content, &input); err != nil {
 		return nil, err
 	}
-	var pointers []string
+	var fields []field
 	for results := code.RunWithContext(ctx, input); ; {
 		result, ok := results.Next()
 		if !ok {
-			return pointers, steps.Err() // "?" and "//" drop the error of a function
+			return fields, steps.Err() // "?" and "//" drop the error of a function
 		}
 		if err, failed := result.(error); failed {
 			return nil, err
@@ -65,13 +65,13 @@ func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructure
 			return nil, err
 		}
 		if exists {
-			pointer, err := pointerTo(steps, p)
+			at, err := fieldAt(steps, p)
 			if err != nil {
 				return nil, err
 			}
-			pointers = append(pointers, pointer)
+			fields = append(fields, at)
 		}
-		if len(pointers) > jsonpath.Most {
+		if len(fields) > jsonpath.Most {
 			return nil, fmt.Errorf("matches more than %d fields", jsonpath.Most)
 		}
 	}
@@ -102,10 +102,11 @@ func jqPath(found []any, at any) (p []any, exists bool, err error) {
 		switch step := step.(type) {
 		case string:
 			object, _ := at.(map[string]any)
-			if !has(object, step) {
+			value, ok := object[step]
+			if !ok {
 				return nil, false, nil
 			}
-			p, at = append(p, step), object[step]
+			p, at = append(p, step), value
 		case int:
 			list, _ := at.([]any)
 			if step < 0 {

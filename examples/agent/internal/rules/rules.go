@@ -145,12 +145,13 @@ func (e *Evaluator) message(
 func eval[T any](
 	ctx context.Context, e *Evaluator, env *celbound.Env, text string, variables map[string]any,
 ) (none T, err error) {
-	if err := guard.CheckBudget(ctx); err != nil {
+	budget := guard.BudgetFrom(ctx)
+	if err := budget.Check(); err != nil {
 		return none, err
 	}
 	start := time.Now()
 	program, err := e.compile(env, text)
-	guard.AddTime(ctx, time.Since(start))
+	budget.Add(time.Since(start))
 	if err != nil {
 		return none, err
 	}

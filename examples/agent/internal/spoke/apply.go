@@ -254,7 +254,7 @@ func (c *Cluster) look(ctx context.Context, id *identity, outcomes []Outcome) {
 				o.Live = live
 			case !apierrors.IsNotFound(err):
 				o.ReadErr = id.explain(fmt.Errorf("read %s: %w", o.Key, err))
-				o.Denied = id.user != "" && apierrors.IsForbidden(err)
+				o.Denied = id.executor != nil && apierrors.IsForbidden(err)
 			}
 			return nil
 		})

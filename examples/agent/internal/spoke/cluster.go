@@ -119,7 +119,7 @@ func New(o Options) (*Cluster, error) {
 	}
 	c.reviews = reviews.SubjectAccessReviews()
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.discovery))
-	if c.agent, err = c.newIdentity(config, ""); err != nil {
+	if c.agent, err = c.newIdentity(config, nil); err != nil {
 		return nil, err
 	}
 	return c, nil

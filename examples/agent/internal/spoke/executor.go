@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/appliedwork"
 )
 
 // AnyExecutor is the pattern for [Options.Executors] that every service account matches.
@@ -53,59 +55,53 @@ func CheckExecutors(patterns []string) error {
 	return nil
 }
 
-// allows returns an [*ExecutorError] if the agent does not serve works with this executor; nil
-// means no executor.
-func (o *Options) allows(executor *workv1.ManifestWorkExecutor) error {
-	if len(o.Executors) == 0 {
-		return nil
-	}
-	if executor == nil {
-		return &ExecutorError{Allowed: o.Executors}
+// accountOf returns the service account of the executor of a work; nil without one. It returns an
+// [*ExecutorError] if the agent does not serve works with this executor.
+func (o *Options) accountOf(executor *workv1.ManifestWorkExecutor) (*workv1.ManifestWorkSubjectServiceAccount, error) {
+	switch {
+	case executor == nil && len(o.Executors) > 0:
+		return nil, &ExecutorError{Allowed: o.Executors}
+	case executor == nil:
+		return nil, nil
 	}
 	account, err := accountOf(executor)
-	if err != nil {
-		return err
+	if err != nil || len(o.Executors) == 0 {
+		return account, err
 	}
+	name := account.Namespace + "/" + account.Name
 	for _, pattern := range o.Executors {
-		if ok, err := path.Match(pattern, account); err == nil && ok {
-			return nil
+		if ok, err := path.Match(pattern, name); err == nil && ok {
+			return account, nil
 		}
 	}
-	return &ExecutorError{Executor: account, Allowed: o.Executors}
+	return nil, &ExecutorError{Executor: name, Allowed: o.Executors}
 }
 
-// accountOf returns the service account of an executor as namespace/name. It refuses invalid names,
-// because a colon in a name would make another user.
-func accountOf(executor *workv1.ManifestWorkExecutor) (string, error) {
+// accountOf returns the service account of an executor. It refuses invalid names, because a colon
+// in a name would make another user.
+func accountOf(executor *workv1.ManifestWorkExecutor) (*workv1.ManifestWorkSubjectServiceAccount, error) {
 	const only = workv1.ExecutorSubjectTypeServiceAccount
 	if t := executor.Subject.Type; t != only {
-		return "", fmt.Errorf("spec.executor.subject.type %q is not supported: write %s", t, only)
+		return nil, fmt.Errorf("spec.executor.subject.type %q is not supported: write %s", t, only)
 	}
 	account := executor.Subject.ServiceAccount
 	if account == nil || account.Namespace == "" || account.Name == "" {
-		return "", errors.New("spec.executor.subject.serviceAccount needs a namespace and a name")
+		return nil, errors.New("spec.executor.subject.serviceAccount needs a namespace and a name")
 	}
 	for _, wrong := range validation.IsDNS1123Label(account.Namespace) {
-		return "", fmt.Errorf("invalid spec.executor.subject.serviceAccount.namespace: %.100q: %s",
+		return nil, fmt.Errorf("invalid spec.executor.subject.serviceAccount.namespace: %.100q: %s",
 			account.Namespace, wrong)
 	}
 	for _, wrong := range validation.IsDNS1123Subdomain(account.Name) {
-		return "", fmt.Errorf("invalid spec.executor.subject.serviceAccount.name: %.100q: %s", account.Name, wrong)
+		return nil, fmt.Errorf("invalid spec.executor.subject.serviceAccount.name: %.100q: %s", account.Name, wrong)
 	}
-	return account.Namespace + "/" + account.Name, nil
+	return account, nil
 }
 
-// groupsOf returns the groups of a service account, given its user name.
-func groupsOf(user string) []string {
-	namespace := strings.Split(user, ":")[2]
-	return []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"}
-}
-
-// userOf returns the user name of the service account of an executor.
-func userOf(executor *workv1.ManifestWorkExecutor) (string, error) {
-	account, err := accountOf(executor)
-	if err != nil {
-		return "", err
+// userOf returns a service account as a user.
+func userOf(account *workv1.ManifestWorkSubjectServiceAccount) *appliedwork.Executor {
+	return &appliedwork.Executor{
+		User:   "system:serviceaccount:" + account.Namespace + ":" + account.Name,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
 	}
-	return "system:serviceaccount:" + strings.Replace(account, "/", ":", 1), nil
 }

@@ -14,8 +14,14 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 )
 
-// UserOf exports userOf for tests.
-var UserOf = userOf
+// UserOf returns the user of an executor.
+func UserOf(executor *workv1.ManifestWorkExecutor) (string, error) {
+	account, err := accountOf(executor)
+	if err != nil {
+		return "", err
+	}
+	return userOf(account).User, nil
+}
 
 // Policies returns the policies of a delete option, with read-only objects.
 func Policies(option *workv1.DeleteOption, readOnly ...appliedwork.Key) (appliedwork.Policies, error) {

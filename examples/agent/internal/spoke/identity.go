@@ -19,7 +19,6 @@ import (
 
 // identity is the user of the requests for the objects of a work: the agent, or an executor.
 type identity struct {
-	user      string                // empty for the agent
 	executor  *appliedwork.Executor // nil for the agent
 	client    dynamic.Interface
 	metadata  metadata.Interface
@@ -32,30 +31,28 @@ type identity struct {
 // identity returns the identity for an executor, or an [*ExecutorError]. The most recently used
 // clients are cached; all share connections.
 func (c *Cluster) identity(executor *workv1.ManifestWorkExecutor) (*identity, error) {
-	if err := c.options.allows(executor); err != nil {
-		return nil, err
-	}
-	if executor == nil {
-		return c.agent, nil
-	}
-	user, err := userOf(executor)
+	account, err := c.options.accountOf(executor)
 	if err != nil {
 		return nil, err
 	}
-	if known, ok := c.executors.Get(user); ok {
+	if account == nil {
+		return c.agent, nil
+	}
+	user := userOf(account)
+	if known, ok := c.executors.Get(user.User); ok {
 		return known.(*identity), nil
 	}
 	config := rest.CopyConfig(c.config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user}
+	config.Impersonate = rest.ImpersonationConfig{UserName: user.User}
 	id, err := c.newIdentity(config, user)
 	if err != nil {
 		return nil, err
 	}
-	c.executors.Add(user, id)
+	c.executors.Add(user.User, id)
 	return id, nil
 }
 
-func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, error) {
+func (c *Cluster) newIdentity(config *rest.Config, executor *appliedwork.Executor) (*identity, error) {
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -64,12 +61,11 @@ func (c *Cluster) newIdentity(config *rest.Config, user string) (*identity, erro
 	if err != nil {
 		return nil, err
 	}
-	id := &identity{user: user, client: client, metadata: objects}
+	id := &identity{executor: executor, client: client, metadata: objects}
 	options := appliedwork.Options{
 		Client: client, Metadata: objects, Index: c.index, Discovery: c.discovery, Reviews: c.reviews,
 	}
-	if c.agent != nil {
-		id.executor = &appliedwork.Executor{User: user, Groups: groupsOf(user)}
+	if executor != nil {
 		// The agent accesses AppliedWorks for the executor, which needs no right to do so. For
 		// AppliedWorks among its manifests it uses its own rights.
 		options.Inventory, options.InventoryMetadata = c.agent.client, c.agent.metadata
@@ -93,9 +89,9 @@ func (id *identity) explain(err error) error {
 		return &explainedError{conflict, fmt.Sprintf("%s: other managers own fields of the manifest (%s): remove the "+
 			"fields, or set updateStrategy.serverSideApply.force in its manifestConfigs",
 			conflict.Key, strings.Join(conflict.Fields, "; "))}
-	case id.user != "" && apierrors.IsForbidden(err):
+	case id.executor != nil && apierrors.IsForbidden(err):
 		return fmt.Errorf("the executor %s is not allowed to: %w: grant it get, list, create, patch and delete, or "+
-			"change spec.executor", id.user, err)
+			"change spec.executor", id.executor.User, err)
 	}
 	return err
 }

@@ -63,6 +63,7 @@ const (
 	ReasonPanicked             = "AgentPanicked"
 	ReasonPostponed            = "AgentEnded"
 	ReasonLimitExceeded        = "LimitExceeded"
+	ReasonChangedByOthers      = "ChangedByOthers"
 
 	conditionRulePrefix = "ConditionRule"
 )
