@@ -38,6 +38,7 @@ const (
 	retryAfter   = 100 * time.Millisecond
 	retryAtMost  = time.Minute
 	leavingAgain = 5 * time.Second // if the watch does not report the deletion of an object
+	mostWritten  = 100             // works that the informer has not received yet
 )
 
 // Attempts records which works are being served, to find works that end the process.
@@ -117,12 +118,6 @@ func New(o Options) (*Controller, error) {
 		return nil,
 			errors.New("controller: ClusterName, Works, Cluster, Watches, PollInterval and DegradedAfter are required")
 	}
-	metrics, told := newMetrics(), o.Observe
-	o.Observe = func(e Event) {
-		if metrics.observe(e); told != nil {
-			told(e)
-		}
-	}
 	builder, err := status.NewBuilder(o.DegradedAfter)
 	if err != nil {
 		return nil, err
@@ -131,14 +126,16 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Controller{o: o, builder: builder, queue: queue, metrics: metrics, memory: turns.New(maxMemory),
-		states: map[string]*state{}}
+	c := &Controller{
+		o: o, builder: builder, queue: queue, memory: turns.New(maxMemory), states: map[string]*state{},
+	}
 	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0,
 		workinformers.WithNamespace(o.ClusterName))
 	works := c.factory.Work().V1().ManifestWorks()
 	c.informer, c.lister = works.Informer(), works.Lister().ManifestWorks(o.ClusterName)
-	c.latest = cache.NewIntegerResourceVersionMutationCache(klog.Background(), c.informer.GetStore(), nil, retryAtMost, false)
-	if err := metrics.register(o.Metrics, c.lister); err != nil {
+	c.latest = cache.NewIntegerResourceVersionMutationCacheWithOptions(klog.Background(), c.informer.GetStore(),
+		cache.MutationCacheOptions{MaxCacheSize: mostWritten, TTL: retryAtMost})
+	if c.metrics, err = newMetrics(o.Metrics, c.lister); err != nil {
 		queue.ShutDown()
 		return nil, fmt.Errorf("register the metrics of works: %w", err)
 	}
@@ -152,6 +149,13 @@ func New(o Options) (*Controller, error) {
 		DeleteFunc: c.changed,
 	})
 	return c, err
+}
+
+func (c *Controller) observe(e Event) {
+	c.metrics.observe(e)
+	if c.o.Observe != nil {
+		c.o.Observe(e)
+	}
 }
 
 // needsService reports whether the agent must serve a changed work. It returns false for the

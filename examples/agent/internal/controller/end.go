@@ -51,7 +51,7 @@ func (c *Controller) finalize(ctx context.Context, w *workv1.ManifestWork) (time
 	if err := c.setFinalizers(ctx, w, others); err != nil {
 		return 0, ignoreNotFound(err)
 	}
-	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Deleted: true, Changed: true})
+	c.observe(Event{Work: w.Name, Generation: w.Generation, Deleted: true, Changed: true})
 	return 0, nil
 }
 
@@ -91,7 +91,7 @@ func (c *Controller) expire(ctx context.Context, w *workv1.ManifestWork) (time.D
 		return leavingAgain, nil
 	}
 	if removal.Changes != nil && len(removal.Changes.Entries) > 0 {
-		c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Deleted: true, Changed: true})
+		c.observe(Event{Work: w.Name, Generation: w.Generation, Deleted: true, Changed: true})
 	}
 	return 0, nil
 }
@@ -130,7 +130,7 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 	var refused *spoke.ExecutorError
 	switch {
 	case errors.As(err, &foreign), errors.As(err, &refused):
-		c.o.Observe(Event{Work: name, Err: err})
+		c.observe(Event{Work: name, Err: err})
 		return 0, nil
 	case err != nil:
 		return 0, err
@@ -141,7 +141,7 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 		return leavingAgain, nil
 	}
 	if removal.Changes != nil {
-		c.o.Observe(Event{Work: name, Deleted: true, Changed: true})
+		c.observe(Event{Work: name, Deleted: true, Changed: true})
 	}
 	return 0, nil
 }

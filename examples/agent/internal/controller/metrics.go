@@ -16,13 +16,6 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
 )
 
-// Results of serving a work, in the metrics.
-const (
-	resultApplied = "applied"
-	resultFailed  = "failed"
-	resultRemoved = "removed"
-)
-
 // counted are the conditions of works in the metrics.
 var counted = []string{
 	workv1.WorkApplied, workv1.WorkAvailable, workv1.WorkProgressing, workv1.WorkDegraded, workv1.WorkComplete,
@@ -36,7 +29,8 @@ type metrics struct {
 	seconds prometheus.Histogram
 }
 
-func newMetrics() *metrics {
+// newMetrics registers the metrics, including those of works, unless the registry is nil.
+func newMetrics(registry prometheus.Registerer, works worklisters.ManifestWorkNamespaceLister) (*metrics, error) {
 	m := &metrics{
 		served: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "spokewire_agent_served_total",
@@ -47,28 +41,23 @@ func newMetrics() *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.005, 2.5, 10),
 		}),
 	}
-	for _, result := range []string{resultApplied, resultFailed, resultRemoved} {
+	for _, result := range []string{"applied", "failed", "removed"} {
 		m.served.WithLabelValues(result)
 	}
-	return m
-}
-
-// register registers the metrics, including those of works.
-func (m *metrics) register(registry prometheus.Registerer, works worklisters.ManifestWorkNamespaceLister) error {
 	if registry == nil {
-		return nil
+		return m, nil
 	}
-	return errors.Join(registry.Register(m.served), registry.Register(m.seconds),
+	return m, errors.Join(registry.Register(m.served), registry.Register(m.seconds),
 		registry.Register(worksCollector{works}))
 }
 
 func (m *metrics) observe(e Event) {
-	result := resultApplied
+	result := "applied"
 	switch {
 	case e.Err != nil:
-		result = resultFailed
+		result = "failed"
 	case e.Deleted:
-		result = resultRemoved
+		result = "removed"
 	}
 	m.served.WithLabelValues(result).Inc()
 }

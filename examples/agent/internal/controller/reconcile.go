@@ -76,7 +76,7 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	defer func() { c.spent(w, rules.Spent(), time.Now()) }()
 	_, failed := result.Failed()
 	err := errors.Join(failed, result.PruneErr)
-	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Changed: result.Changed, Err: err})
+	c.observe(Event{Work: w.Name, Generation: w.Generation, Changed: result.Changed, Err: err})
 
 	next, after := c.builder.Next(ctx, w, &result, time.Now())
 	if reported := c.reportOrSay(ctx, w, next); reported != nil {

@@ -69,7 +69,7 @@ func (c *Controller) reportOrSay(ctx context.Context, w *workv1.ManifestWork, ne
 		return err
 	}
 	err = fmt.Errorf("write the status of the manifests: %w", err)
-	c.o.Observe(Event{Work: w.Name, Generation: w.Generation, Err: err})
+	c.observe(Event{Work: w.Name, Generation: w.Generation, Err: err})
 	next.ResourceStatus = w.Status.ResourceStatus
 	was := meta.FindStatusCondition(w.Status.Conditions, status.ManifestsReported)
 	if was != nil {

@@ -16,12 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
-	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
@@ -30,8 +28,6 @@ const (
 	// leastInterval is the minimum time between two services of a work for changes of objects, in
 	// case others fight for a field.
 	leastInterval = 500 * time.Millisecond
-	// lookAtStates is the interval at which the states of watches are checked for refused ones.
-	lookAtStates = 5 * time.Second
 )
 
 // Watches reports changes of the objects of works. Each object has one API watch, and the number of
@@ -42,22 +38,16 @@ type Watches struct {
 
 	mu      sync.Mutex
 	changed func(name string)
-	denied  map[spoke.Target]bool
+	denied  map[spoke.Target]bool // objects that the agent may not watch
 }
 
 // NewWatches returns Watches on the cluster of config, for at most most objects.
 func NewWatches(config *rest.Config, most int, metrics prometheus.Registerer) (*Watches, error) {
-	w := &Watches{most: most}
+	w := &Watches{most: most, denied: map[spoke.Target]bool{}}
 	var err error
 	w.watcher, err = dynamicwatcher.New(&dynamicwatcher.Options{
-		Config: config,
-		Reconciler: dynamicwatcher.ReconcilerFunc(func(_ context.Context,
-			work dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.changed(work.Name)
-			return reconcile.Result{}, nil
-		}),
+		Config:     config,
+		Reconciler: dynamicwatcher.ReconcilerFunc(w.reconcile),
 		// A kind may be defined later: its objects are applied when it exists.
 		MissingKind:       dynamicwatcher.Wait,
 		BatchWindow:       gather,
@@ -68,55 +58,39 @@ func NewWatches(config *rest.Config, most int, metrics prometheus.Registerer) (*
 	return w, err
 }
 
-// start watches until ctx ends, and calls changed with a work when its objects have changed.
+// start watches until ctx ends, and calls changed with a work when its objects have changed, or the
+// right to watch them.
 func (w *Watches) start(ctx context.Context, changed func(name string)) error {
 	w.mu.Lock()
 	w.changed = changed
 	w.mu.Unlock()
-	ctx, cancel := context.WithCancel(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer cancel()
-	group.Go(func() { w.lookForDenied(ctx) })
 	return w.watcher.Start(ctx)
 }
 
-// lookForDenied queues the works of an object when the agent loses or regains the right to watch
-// it.
-func (w *Watches) lookForDenied(ctx context.Context) {
-	for wait.Sleep(ctx, clock.RealClock{}, lookAtStates) == nil {
-		now := map[spoke.Target]bool{}
-		for _, s := range w.watcher.Status() {
-			if s.State == dynamicwatcher.StateNoAccess {
-				now[s.Object] = true
-			}
-		}
-		w.mu.Lock()
-		before := w.denied
-		w.denied = now
-		w.mu.Unlock()
-		for _, s := range w.watcher.Status() {
-			if now[s.Object] != before[s.Object] {
-				for _, work := range w.watcher.WatchersOf(s.Object) {
-					w.changed(work.Name)
-				}
-			}
+func (w *Watches) reconcile(ctx context.Context, work dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range dynamicwatcher.TriggersFrom(ctx) {
+		if t.Type == dynamicwatcher.TriggerAccessLost {
+			w.denied[t.Watched] = true
+		} else {
+			delete(w.denied, t.Watched)
 		}
 	}
+	w.changed(work.Name)
+	return reconcile.Result{}, nil
 }
 
 // refused returns the kinds of the objects of a work that the agent may not watch.
 func (w *Watches) refused(work spoke.Target) []string {
 	w.mu.Lock()
-	denied := w.denied
-	w.mu.Unlock()
-	if len(denied) == 0 {
-		return nil
-	}
+	defer w.mu.Unlock()
 	kinds := sets.Set[string]{}
-	for _, t := range w.watcher.WatchesOf(work) {
-		if denied[t] {
-			kinds.Insert(schema.GroupKind{Group: t.Group, Kind: t.Kind}.String())
+	if len(w.denied) > 0 {
+		for _, t := range w.watcher.WatchesOf(work) {
+			if w.denied[t] {
+				kinds.Insert(schema.GroupKind{Group: t.Group, Kind: t.Kind}.String())
+			}
 		}
 	}
 	return sets.List(kinds)
@@ -139,6 +113,7 @@ func (w *Watches) set(ctx context.Context, work spoke.Target, objects spoke.Targ
 			w.failed(ctx, work, err)
 			return false
 		}
+		w.ended(before)
 	}
 	all = true
 	for t, version := range added {
@@ -154,8 +129,21 @@ func (w *Watches) set(ctx context.Context, work spoke.Target, objects spoke.Targ
 
 // drop ends all watches of a work.
 func (w *Watches) drop(ctx context.Context, work spoke.Target) {
+	before := w.watcher.WatchesOf(work)
 	if err := w.watcher.RemoveWatcher(work); err != nil {
 		w.failed(ctx, work, err)
+	}
+	w.ended(before)
+}
+
+// ended forgets refusals of objects that no work watches any more.
+func (w *Watches) ended(objects []spoke.Target) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range objects {
+		if w.denied[t] && len(w.watcher.WatchersOf(t)) == 0 {
+			delete(w.denied, t)
+		}
 	}
 }
 
