@@ -32,10 +32,7 @@ type Config struct {
 // others exceed the limit: each has only one rule, and a work must not be Complete or Available
 // because a rule was left out.
 var essential = []string{
-	workv1.ManifestComplete,
-	workv1.ManifestAvailable,
-	workv1.ManifestApplied,
-	workv1.ManifestProgressing,
+	workv1.ManifestComplete, workv1.ManifestAvailable, workv1.ManifestApplied, workv1.ManifestProgressing,
 	workv1.ManifestDegraded,
 }
 
@@ -103,11 +100,8 @@ func (c *Configs) tooMany(manifests int) error {
 	if c.patterns*manifests <= maxPatterns {
 		return nil
 	}
-	return fmt.Errorf(
-		"%d configurations of the work have wildcards, which is too many for %d manifests: split the work",
-		len(c.wild),
-		manifests,
-	)
+	return fmt.Errorf("%d configurations of the work have wildcards, which is too many for %d manifests: split the work",
+		len(c.wild), manifests)
 }
 
 // For joins the configurations that match an object. Name and namespace of an identifier may have

@@ -21,9 +21,9 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/dynamicwatcher"
-	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
 	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
+	"github.com/spokewire/sdk-go/examples/agent/internal/rules"
 )
 
 // readers is the maximum number of concurrent reads for one work.
@@ -58,7 +58,7 @@ type Outcome struct {
 	// Guarded is whether the object is a Secret that rules must not read.
 	Guarded bool
 	// InVersion reads the object in another version.
-	InVersion feedback.InVersion
+	InVersion rules.InVersion
 
 	owner types.UID // of the AppliedWork of this work
 }

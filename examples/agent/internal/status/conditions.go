@@ -315,8 +315,8 @@ func manifestContested(o *spoke.Outcome) *metav1.Condition {
 	if !o.Contested {
 		return nil
 	}
-	c := new(yes(ReasonChangedByOthers, "Others change the resource as often as it is applied. It is applied with growing "+
-		"pauses: let only one of them own the fields"))
+	c := new(yes(ReasonChangedByOthers, "Others change the resource as often as it is applied. It is applied with "+
+		"growing pauses: let only one of them own the fields"))
 	if rivals := o.Rivals(); len(rivals) > 0 {
 		c.Message = Bounded(fmt.Sprintf("%s. These works have it too: %s", c.Message, strings.Join(rivals, ", ")))
 	}

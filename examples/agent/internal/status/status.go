@@ -28,7 +28,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
 	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/rules"
@@ -212,7 +211,7 @@ func readValues(ctx context.Context, o *spoke.Outcome) ([]workv1.FeedbackValue, 
 	if o.Guarded {
 		return nil, no(ReasonSecretNotRead, errSecret.Error())
 	}
-	values, err := feedback.Read(ctx, o.Config.FeedbackRules, o.Live, o.InVersion)
+	values, err := rules.Feedback(ctx, o.Config.FeedbackRules, o.Live, o.InVersion)
 	if t := o.Config.BadScrapeType; t != "" {
 		err = errors.Join(fmt.Errorf("feedbackScrapeType %q is unknown: write Watch or Poll", t), err)
 	}
@@ -277,4 +276,52 @@ func dropRules(conditions *[]metav1.Condition, rules []workv1.ConditionRule) {
 
 func hasRule(rules []workv1.ConditionRule, condition string) bool {
 	return slices.ContainsFunc(rules, func(r workv1.ConditionRule) bool { return r.Condition == condition })
+}
+
+// previous finds the last status of a manifest, without a search of the list.
+type previous map[workv1.ManifestResourceMeta]*workv1.ManifestCondition
+
+// anyOrdinal is in the key of the first of several entries for the same object.
+const anyOrdinal = -1
+
+func previousOf(manifests []workv1.ManifestCondition) previous {
+	p := make(previous, 2*len(manifests))
+	for i := range manifests {
+		m := &manifests[i]
+		key := keyOf(m.ResourceMeta, m.ResourceMeta.Resource != "")
+		p[key] = m
+		key.Ordinal = anyOrdinal
+		if p[key] == nil {
+			p[key] = m
+		}
+	}
+	return p
+}
+
+// keyOf returns the key of an entry. The namespace of an entry without a resource may have changed
+// since.
+func keyOf(m workv1.ManifestResourceMeta, located bool) workv1.ManifestResourceMeta {
+	key := workv1.ManifestResourceMeta{Ordinal: m.Ordinal, Group: m.Group, Kind: m.Kind, Name: m.Name}
+	if located {
+		key.Namespace, key.Resource = m.Namespace, "known"
+	}
+	return key
+}
+
+// of returns the last status of the same object. Its ordinal may have changed, and its resource and
+// namespace are only known after its kind. If the work has the object twice, the entry with the
+// same ordinal is returned.
+func (p previous) of(m workv1.ManifestResourceMeta) workv1.ManifestCondition {
+	if m.Name == "" {
+		return workv1.ManifestCondition{} // the object is unknown
+	}
+	for _, ordinal := range []int32{m.Ordinal, anyOrdinal} {
+		m.Ordinal = ordinal
+		for _, located := range []bool{true, false} {
+			if was := p[keyOf(m, located)]; was != nil {
+				return *was
+			}
+		}
+	}
+	return workv1.ManifestCondition{}
 }

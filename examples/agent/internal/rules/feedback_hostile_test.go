@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package feedback_test
+package rules_test
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
 	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
+	"github.com/spokewire/sdk-go/examples/agent/internal/rules"
 	"github.com/spokewire/sdk-go/internal/testing/hostiletest"
 )
 
@@ -38,7 +38,7 @@ func read(t *testing.T, paths ...string) error {
 	ctx, _ := guard.WithBudget(t.Context())
 	var err error
 	hostiletest.Check(t,
-		func() { _, err = feedback.Read(ctx, []workv1.FeedbackRule{rule}, hostileObject(), nil) })
+		func() { _, err = rules.Feedback(ctx, []workv1.FeedbackRule{rule}, hostileObject(), nil) })
 	return err
 }
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package feedback_test
+package rules_test
 
 import (
 	"context"
@@ -14,24 +14,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
-	"sigs.k8s.io/yaml"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/feedback"
+	"github.com/spokewire/sdk-go/examples/agent/internal/rules"
 	"github.com/spokewire/sdk-go/interpreter/native"
 )
-
-func object(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	raw, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	obj := &unstructured.Unstructured{}
-	if err := obj.UnmarshalJSON(raw); err != nil {
-		t.Fatal(err)
-	}
-	return obj
-}
 
 // TestWellKnown checks the well-known fields of each kind that the native interpreter returns a
 // status for.
@@ -62,7 +48,7 @@ func TestWellKnown(t *testing.T) {
 		apiVersion, name, _ := strings.Cut(kind, " ")
 		obj := object(t, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}, status: %s}", apiVersion, name,
 			tt.status))
-		values, err := feedback.Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, obj,
+		values, err := rules.Feedback(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}}, obj,
 			nil)
 		if got := text(values); err != nil || got != tt.want {
 			t.Errorf("%s: %q, %v", kind, got, err)
@@ -73,7 +59,7 @@ func TestWellKnown(t *testing.T) {
 			continue // they have no status
 		}
 		obj := object(t, fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: x}}", gvk.GroupVersion(), gvk.Kind))
-		if values, err := feedback.Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
+		if values, err := rules.Feedback(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
 			obj, nil); err != nil || len(values) > 0 {
 			t.Errorf("%s without a status: %v, %v", gvk, values, err)
 		}
@@ -81,7 +67,7 @@ func TestWellKnown(t *testing.T) {
 	for _, bad := range []string{"{apiVersion: v1, kind: Secret, metadata: {name: x}}",
 		"{apiVersion: apps/v1beta1, kind: Deployment, metadata: {name: x}}",
 		"{apiVersion: example.com/v1, kind: Deployment, metadata: {name: x}}"} {
-		if _, err := feedback.Read(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
+		if _, err := rules.Feedback(t.Context(), []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
 			object(t, bad), nil); err == nil || !strings.Contains(err.Error(), "use JSONPaths") {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -132,10 +118,10 @@ func TestJSONPaths(t *testing.T) {
 		{"a path that does not fit", ".status.phase[0]", "", "", "index into a value that is not a list"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+			list := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
 				JsonPaths: []workv1.JsonPath{{Name: "v", Path: tt.path, Version: tt.version},
 					{Name: "always", Path: ".metadata.name"}}}}
-			values, err := feedback.Read(t.Context(), rules, obj, inVersion)
+			values, err := rules.Feedback(t.Context(), list, obj, inVersion)
 			if got, want := text(values), strings.TrimPrefix(tt.want+" always=x", " "); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
@@ -152,15 +138,15 @@ func TestBounds(t *testing.T) {
 	for n, fits := range map[int]bool{1024 - 10: true, 1024 - 9: false} {
 		raw, _ := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "X", "metadata": map[string]any{"name": "x"},
 			"status": map[string]any{"o": map[string]any{"text": strings.Repeat("é", n-1)}}})
-		rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+		list := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
 			JsonPaths: []workv1.JsonPath{{Name: "v", Path: ".status.o"}, {Name: "v", Path: ".metadata.name"}}}}
-		values, err := feedback.Read(t.Context(), rules, object(t, string(raw)), nil)
+		values, err := rules.Feedback(t.Context(), list, object(t, string(raw)), nil)
 		if (err == nil) != fits || len(values) != 1 || (values[0].Value.Type == workv1.JsonRaw) != fits {
 			t.Errorf("%d characters: %v, %.100v", n, err, values)
 		}
 	}
 	for _, bad := range []workv1.FeedbackRule{{Type: workv1.JSONPathsType}, {Type: "CEL"}} {
-		if _, err := feedback.Read(t.Context(), []workv1.FeedbackRule{bad},
+		if _, err := rules.Feedback(t.Context(), []workv1.FeedbackRule{bad},
 			object(t, "{apiVersion: v1, kind: X}"), nil); err == nil {
 			t.Errorf("%+v is no error", bad)
 		}
@@ -183,10 +169,10 @@ func TestCostlyPaths(t *testing.T) {
 		".spec.items[?(@..a)].a[?(@==1)]" + strings.Repeat("[0]", 9):   "",
 		".spec.items[?(@..a[?(@..a==@..a)])]..a[?(@..a==@..a)]":        "",
 	} {
-		rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+		list := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
 			JsonPaths: []workv1.JsonPath{{Name: "v", Path: path}, {Name: "name", Path: ".metadata.name"}}}}
 		start := time.Now()
-		values, err := feedback.Read(t.Context(), rules, obj, nil)
+		values, err := rules.Feedback(t.Context(), list, obj, nil)
 		if d := time.Since(start); d > 10*time.Second || text(values) != "name=x" {
 			t.Errorf("%.40s: %s after %s", path, text(values), d)
 		}
@@ -199,11 +185,11 @@ func TestCostlyPaths(t *testing.T) {
 // TestLongText checks that a text that is too long for a status is reported as an error and left
 // out.
 func TestLongText(t *testing.T) {
-	rules := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
+	list := []workv1.FeedbackRule{{Type: workv1.JSONPathsType,
 		JsonPaths: []workv1.JsonPath{{Name: "v", Path: ".data.text"}}}}
 	for n, fits := range map[int]bool{16 << 10: true, 16<<10 + 1: false} {
 		obj := object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {text: "+strings.Repeat("é", n)+"}}")
-		values, err := feedback.Read(t.Context(), rules, obj, nil)
+		values, err := rules.Feedback(t.Context(), list, obj, nil)
 		if len(values) == 1 != fits || (err == nil) != fits || err != nil &&
 			!strings.Contains(err.Error(), "v: the text has 16385 characters") {
 			t.Errorf("%d characters: %d values, %v", n, len(values), err)

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package feedback reads the values of feedback rules from the objects of a cluster.
-package feedback
+package rules
 
 import (
 	"context"
@@ -27,17 +26,17 @@ const (
 	// maxString is the maximum number of characters of a String value: a status with the content of
 	// a file may be too large for the transport.
 	maxString = 16 << 10
-	// timeLimit is the maximum time to follow one path.
-	timeLimit = time.Second
+	// pathLimit is the maximum time to follow one path.
+	pathLimit = time.Second
 )
 
 // InVersion returns an object in another version of its kind.
 type InVersion func(ctx context.Context, version string) (*unstructured.Unstructured, error)
 
-// Read returns the values of the rules. A missing field has no value and is no error. If two values
+// Feedback returns the values of feedback rules. A missing field has no value and is no error. If two values
 // have the same name, the first is used. The cost of paths is limited, also by the budget of ctx.
 // The error joins the errors of single rules; the other values are returned.
-func Read(
+func Feedback(
 	ctx context.Context, rules []workv1.FeedbackRule, obj *unstructured.Unstructured, inVersion InVersion,
 ) ([]workv1.FeedbackValue, error) {
 	var values []workv1.FeedbackValue
@@ -59,7 +58,7 @@ func Read(
 	for _, rule := range rules {
 		switch rule.Type {
 		case workv1.WellKnownStatusType:
-			wellKnown(ctx, obj, add)
+			wellKnownStatus(ctx, obj, add)
 		case workv1.JSONPathsType:
 			if len(rule.JsonPaths) == 0 {
 				add("JSONPaths", nil, errors.New("the rule has no path: write jsonPaths"))
@@ -76,8 +75,8 @@ func Read(
 	return values, errors.Join(errs...)
 }
 
-// wellKnown reads the well-known fields of a kind.
-func wellKnown(ctx context.Context, obj *unstructured.Unstructured, add func(string, any, error)) {
+// wellKnownStatus reads the well-known fields of a kind.
+func wellKnownStatus(ctx context.Context, obj *unstructured.Unstructured, add func(string, any, error)) {
 	fields, ok := wellKnownFields[obj.GetAPIVersion()+" "+obj.GetKind()]
 	if !ok {
 		add("WellKnownStatus", nil, fmt.Errorf("objects of kind %s in %s have no well-known status: use JSONPaths",
@@ -112,7 +111,7 @@ func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructur
 // find returns the value that a path selects, a list if there are several, or nil.
 func find(ctx context.Context, path string, object map[string]any) (any, error) {
 	var found []jsonpath.Match
-	err := guard.Evaluate(ctx, timeLimit, func(ctx context.Context) (err error) {
+	err := guard.Evaluate(ctx, pathLimit, func(ctx context.Context) (err error) {
 		found, err = jsonpath.Find(ctx, &bound.Steps{}, path, object)
 		return err
 	})
