@@ -188,10 +188,6 @@ func (c *Controller) Start(ctx context.Context) error {
 		watchesErr = c.o.Watches.start(ctx, c.serve)
 	})
 	c.factory.Start(ctx.Done())
-	group.Go(func() {
-		<-ctx.Done()
-		c.factory.Shutdown()
-	})
 	if cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
 		group.Go(func() { c.findOrphans(ctx) })
 		for range workers {
@@ -202,6 +198,7 @@ func (c *Controller) Start(ctx context.Context) error {
 		}
 	}
 	<-ctx.Done()
+	c.factory.Shutdown()
 	c.queue.ShutDown()
 	group.Wait()
 	c.large.Wait()

@@ -126,10 +126,8 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 		return 0, err // it exists, and the informer will report it; or the hub does not serve works yet
 	}
 	left, removal, err := c.o.Cluster.Evict(ctx, c.o.ClusterName, name)
-	var foreign *spoke.ForeignError
-	var refused *spoke.ExecutorError
 	switch {
-	case errors.As(err, &foreign), errors.As(err, &refused):
+	case errors.As(err, new(*spoke.ForeignError)), errors.As(err, new(*spoke.ExecutorError)):
 		c.observe(Event{Work: name, Err: err})
 		return 0, nil
 	case err != nil:

@@ -73,8 +73,14 @@ func Read(ctx context.Context, w *workv1.ManifestWork, kinds Kinds) []Manifest {
 	for i := range manifests {
 		m := &manifests[i]
 		m.Ordinal = i
-		left -= m.decode(w.Spec.Workload.Manifests[i], left)
-		if m.Object != nil && m.Object.GroupVersionKind().GroupKind() == crdKind {
+		var size int
+		m.Object, size, m.Err = decode(w.Spec.Workload.Manifests[i].Raw, left)
+		left -= size
+		if m.Object == nil {
+			continue
+		}
+		m.Key, m.Err = appliedwork.Identify(m.Object)
+		if m.Object.GroupVersionKind().GroupKind() == crdKind {
 			announce(m.Object, announced)
 		}
 	}
@@ -148,33 +154,25 @@ func (m *Manifest) fail(err error) {
 	}
 }
 
-// decode decodes the object, if it needs no more than left bytes of memory. It returns an estimate
-// of the bytes used. The JSON comes from the hub and may be any text with braces.
-func (m *Manifest) decode(raw workv1.Manifest, left int) (size int) {
-	if len(raw.Raw) == 0 {
-		m.fail(errors.New("empty manifest: write an object with apiVersion, kind and metadata.name"))
-		return 0
+// decode decodes an object, if it needs no more than left bytes of memory. It returns an estimate of
+// the bytes used. The JSON comes from the hub and may be any text with braces.
+func decode(raw []byte, left int) (obj *unstructured.Unstructured, size int, err error) {
+	if len(raw) == 0 {
+		return nil, 0, errors.New("empty manifest: write an object with apiVersion, kind and metadata.name")
 	}
-	size, err := jsontext.Memory(raw.Raw)
+	size, err = jsontext.Memory(raw)
 	if err != nil {
-		m.fail(fmt.Errorf("not decoded: %w: make the manifest simpler", err))
-		return 0
+		return nil, 0, fmt.Errorf("not decoded: %w: make the manifest simpler", err)
 	}
 	if size > left {
-		m.fail(fmt.Errorf("not decoded: all manifests of the work would take more than %d bytes of memory "+
-			"together: split the work", MaxMemory))
-		return 0
+		return nil, 0, fmt.Errorf("not decoded: all manifests of the work would take more than %d bytes of memory "+
+			"together: split the work", MaxMemory)
 	}
-	obj := &unstructured.Unstructured{}
-	if err := obj.UnmarshalJSON(raw.Raw); err != nil {
-		m.fail(fmt.Errorf("not an object of the Kubernetes API: %w", err))
-		return 0
+	obj = &unstructured.Unstructured{}
+	if err := obj.UnmarshalJSON(raw); err != nil {
+		return nil, 0, fmt.Errorf("not an object of the Kubernetes API: %w", err)
 	}
-	m.Object = obj
-	if m.Key, err = appliedwork.Identify(obj); err != nil {
-		m.fail(err)
-	}
-	return size
+	return obj, size, nil
 }
 
 // locate finds the resource. Kinds of the cluster take precedence over CRDs of the work.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/examples/agent/internal/fields"
 	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
-	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
 	"github.com/spokewire/sdk-go/internal/bound"
 )
 
@@ -110,9 +110,9 @@ func follow(ctx context.Context, p workv1.JsonPath, obj *unstructured.Unstructur
 
 // find returns the value that a path selects, a list if there are several, or nil.
 func find(ctx context.Context, path string, object map[string]any) (any, error) {
-	var found []jsonpath.Match
+	var found []fields.Match
 	err := guard.Evaluate(ctx, pathLimit, func(ctx context.Context) (err error) {
-		found, err = jsonpath.Find(ctx, &bound.Steps{}, path, object)
+		found, err = fields.Find(ctx, &bound.Steps{}, path, object)
 		return err
 	})
 	switch {

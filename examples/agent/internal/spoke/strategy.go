@@ -15,7 +15,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
-	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
+	"github.com/spokewire/sdk-go/examples/agent/internal/fields"
 )
 
 // optionsFor returns the options to apply a manifest, by its update strategy.
@@ -48,18 +48,18 @@ func (id *identity) serverSideApply(
 		// Whether a field is found by comparing values, and how long that takes, would reveal the
 		// values of a Secret to the hub.
 		if texts := slices.Concat(f.JSONPaths, f.JQPathExpressions); o.Guarded && len(texts) > 0 {
-			return with, &ignore.Error{Path: texts[0], Err: errors.New(
+			return with, &fields.Error{Path: texts[0], Err: errors.New(
 				"rules must not read Secrets: name the field in jsonPointers, or start the agent with " +
 					"--secret-feedback")}
 		}
 	}
 	var live *unstructured.Unstructured
-	if o.Served && ignore.NeedsLive(config.IgnoreFields) {
+	if o.Served && fields.NeedsLive(config.IgnoreFields) {
 		live, err = id.read(ctx, &o.Manifest, o.Resource.Version)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return with, fmt.Errorf("read %s: %w", o.Key, err)
 		}
 	}
-	err = ignore.Find(ctx, o.Object, live, config.IgnoreFields, &with)
+	err = fields.Ignored(ctx, o.Object, live, config.IgnoreFields, &with)
 	return with, err
 }

@@ -20,8 +20,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/examples/agent/internal/fields"
 	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
-	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 )
 
@@ -85,13 +85,13 @@ func manifestApplied(o *spoke.Outcome) metav1.Condition {
 	}
 	c := no(workv1.AppliedManifestFailed, Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err)))
 	var conflict *appliedwork.OwnershipConflictError
-	var path *ignore.Error
+	var path *fields.Error
 	var executor *spoke.ExecutorError
 	switch {
 	case errors.As(o.Err, &executor):
-		c.Reason = ReasonExecutorRefused
+		c.Reason = "ExecutorRefused"
 	case errors.As(o.Err, &conflict):
-		c.Reason = ReasonApplyConflict
+		c.Reason = "ApplyConflict"
 	case errors.As(o.Err, &path):
 		c.Reason = workv1.AppliedManifestSSAIgnoreFieldError
 	}
@@ -103,11 +103,11 @@ func manifestAvailable(o *spoke.Outcome) metav1.Condition {
 	case o.Live != nil:
 		return yes(ReasonResourceAvailable, "Resource is available")
 	case o.ReadErr != nil:
-		return unknown(ReasonFetchingFailed, Bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr)))
+		return unknown("FetchingResourceFailed", Bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr)))
 	case o.Resource.Resource == "" || o.Key.Name == "":
-		return unknown(ReasonIncomplete, "Resource meta is incompleted")
+		return unknown("IncompletedResourceMeta", "Resource meta is incompleted")
 	}
-	return no(ReasonResourceNotAvailable, "Resource is not available")
+	return no("ResourceNotAvailable", "Resource is not available")
 }
 
 // manifestProgressing returns the condition Progressing. A manifest that cannot be applied is
@@ -138,7 +138,7 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 			return c
 		}
 		if healthy, err := b.native.Health(ctx, o.Live); err == nil && !healthy {
-			c.Reason, c.Message = ReasonUnhealthy, fmt.Sprintf("%s is not as desired yet", o.Live.GetKind())
+			c.Reason, c.Message = "NotHealthy", fmt.Sprintf("%s is not as desired yet", o.Live.GetKind())
 			return c
 		}
 	}
@@ -209,7 +209,7 @@ func progressing(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.C
 
 func degraded(manifests []workv1.ManifestCondition) metav1.Condition {
 	if is, _, _ := count(manifests, workv1.ManifestDegraded); is > 0 {
-		return yes(ReasonNotAsDesired, fmt.Sprintf("%d of %d resources are degraded", is, len(manifests)))
+		return yes("NotAsDesired", fmt.Sprintf("%d of %d resources are degraded", is, len(manifests)))
 	}
 	return no(ReasonAsDesired, "No resource is degraded")
 }

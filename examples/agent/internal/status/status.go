@@ -46,23 +46,16 @@ const (
 	ManifestsReported    = "ManifestsReported"    // of the work; False, or absent
 	Contested            = "Contested"            // of the work and of a manifest; True, or absent
 
-	ReasonApplyConflict        = "ApplyConflict"
-	ReasonExecutorRefused      = "ExecutorRefused"
-	ReasonSecretNotRead        = "SecretNotRead"
-	ReasonResourceAvailable    = "ResourceAvailable"
-	ReasonResourceNotAvailable = "ResourceNotAvailable"
-	ReasonFetchingFailed       = "FetchingResourceFailed"
-	ReasonIncomplete           = "IncompletedResourceMeta"
-	ReasonUnhealthy            = "NotHealthy"
-	ReasonObjectFailed         = "ObjectFailed"
-	ReasonAsDesired            = "AsDesired"
-	ReasonNotAsDesired         = "NotAsDesired"
-	ReasonExpired              = "TTLExpired"
-	ReasonStatusRefused        = "StatusRefused"
-	ReasonPanicked             = "AgentPanicked"
-	ReasonPostponed            = "AgentEnded"
-	ReasonLimitExceeded        = "LimitExceeded"
-	ReasonChangedByOthers      = "ChangedByOthers"
+	ReasonSecretNotRead     = "SecretNotRead"
+	ReasonResourceAvailable = "ResourceAvailable"
+	ReasonObjectFailed      = "ObjectFailed"
+	ReasonAsDesired         = "AsDesired"
+	ReasonExpired           = "TTLExpired"
+	ReasonStatusRefused     = "StatusRefused"
+	ReasonPanicked          = "AgentPanicked"
+	ReasonPostponed         = "AgentEnded"
+	ReasonLimitExceeded     = "LimitExceeded"
+	ReasonChangedByOthers   = "ChangedByOthers"
 
 	conditionRulePrefix = "ConditionRule"
 )

@@ -19,7 +19,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
-	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
+	"github.com/spokewire/sdk-go/examples/agent/internal/fields"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
@@ -101,7 +101,7 @@ func TestConditions(t *testing.T) {
 				" Progressing=True(Failed) Degraded=False(Failed)",
 			"Applied=False(AppliedManifestWorkFailed) Available=True(ResourcesAvailable) Progressing=True(Failed) " +
 				"Degraded=False(AsDesired)"},
-		{"a path", func(o *spoke.Outcome) { o.Err = &ignore.Error{Path: "x", Err: errors.New("no")} },
+		{"a path", func(o *spoke.Outcome) { o.Err = &fields.Error{Path: "x", Err: errors.New("no")} },
 			"Applied=False(AppliedManifestSSAIgnoreFieldError) Available=True(ResourceAvailable)" + synced +
 				" Progressing=True(Failed) Degraded=False(Failed)",
 			"Applied=False(AppliedManifestWorkFailed) Available=True(ResourcesAvailable) Progressing=True(Failed) " +

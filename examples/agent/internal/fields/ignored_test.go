@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package ignore_test
+package fields_test
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/appliedwork"
-	"github.com/spokewire/sdk-go/examples/agent/internal/ignore"
+	"github.com/spokewire/sdk-go/examples/agent/internal/fields"
 )
 
 const (
@@ -69,7 +69,7 @@ func find(
 ) (appliedwork.ObjectOptions, error) {
 	t.Helper()
 	var options appliedwork.ObjectOptions
-	err := ignore.Find(t.Context(), m, live, []workv1.IgnoreField{field}, &options)
+	err := fields.Ignored(t.Context(), m, live, []workv1.IgnoreField{field}, &options)
 	return options, err
 }
 
@@ -132,7 +132,7 @@ func TestFieldRemovedFromManifest(t *testing.T) {
 		workv1.IgnoreFieldsConditionOnSpokeChange: {IgnoreChangedFields: []string{"/spec/template"}},
 	} {
 		rule.Condition = condition
-		if needs := ignore.NeedsLive([]workv1.IgnoreField{rule}); needs != (condition == workv1.IgnoreFieldsConditionOnSpokePresent) {
+		if needs := fields.NeedsLive([]workv1.IgnoreField{rule}); needs != (condition == workv1.IgnoreFieldsConditionOnSpokePresent) {
 			t.Errorf("%s: NeedsLive is %t", condition, needs)
 		}
 		got, err := find(t, m, parse(t, live), rule)
@@ -223,7 +223,7 @@ func TestErrors(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, obj := range []*unstructured.Unstructured{nil, parse(t, live)} {
 				_, err := find(t, parse(t, manifest), obj, tt.field)
-				var path *ignore.Error
+				var path *fields.Error
 				if !errors.As(err, &path) || path.Path != tt.path || !strings.Contains(err.Error(), tt.want) {
 					t.Errorf("%v, want %q", err, tt.want)
 				}

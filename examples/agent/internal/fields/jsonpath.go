@@ -1,10 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jsonpath follows JSON paths of Kubernetes. Package jsonpath of client-go returns values;
-// this package returns their positions too, and limits the cost, because paths are untrusted. The
-// parser is from client-go.
-package jsonpath
+package fields
 
 import (
 	"cmp"
@@ -21,16 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/internal/bound"
 )
 
-const (
-	// Most is the maximum number of matches of a path.
-	Most = 10_000
-	// longest is the maximum length of a path, in bytes.
-	longest = 4 << 10
-)
-
-// ErrMisfit is returned when a path has no match because it selects items of a value that is not a
+// errMisfit is returned when a path has no match because it selects items of a value that is not a
 // list.
-var ErrMisfit = errors.New("index into a value that is not a list")
+var errMisfit = errors.New("index into a value that is not a list")
 
 // Match is a value and its path: strings are fields of objects, ints are items of lists.
 type Match struct {
@@ -38,12 +28,13 @@ type Match struct {
 	Value any
 }
 
-// Find returns the matches of a path, which may be in braces. A missing field is no match. The
-// error is [ErrMisfit] or describes the problem of the path; when ctx has ended, it is the error of
-// ctx. Find takes steps for the values that it visits.
+// Find returns the matches of a JSON path of Kubernetes, which may be in braces. A missing field is no match. The
+// error is [errMisfit] or describes the problem of the path; when ctx has ended, it is the error of
+// ctx. The path takes steps for the values that it visits. Package jsonpath of client-go, which has the
+// parser, returns values without positions, and at any cost.
 func Find(ctx context.Context, steps *bound.Steps, text string, object map[string]any) ([]Match, error) {
-	if len(text) > longest {
-		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(text), longest)
+	if len(text) > longestPath {
+		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(text), longestPath)
 	}
 	if !strings.HasPrefix(text, "{") {
 		text = "{" + text + "}"
@@ -58,15 +49,15 @@ func Find(ctx context.Context, steps *bound.Steps, text string, object map[strin
 	var found []Match
 	w := walker{ctx: ctx, steps: steps}
 	w.walk(parser.Root.Nodes, Match{Value: object}, func(m Match) {
-		if found = append(found, m); len(found) > Most {
-			w.err = fmt.Errorf("matches more than %d fields", Most)
+		if found = append(found, m); len(found) > mostFields {
+			w.err = fmt.Errorf("matches more than %d fields", mostFields)
 		}
 	})
 	switch {
 	case w.err != nil:
 		return nil, w.err
 	case len(found) == 0 && w.misfit:
-		return nil, ErrMisfit
+		return nil, errMisfit
 	}
 	return found, nil
 }

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ignore finds the fields that the ignoreFields of a work select: by a JSON path of
-// Kubernetes, a JSON pointer (RFC 6901) or a path expression of jq. Package appliedwork leaves them
-// to others.
-package ignore
+// Package fields finds the fields that the rules of a work select: by a JSON path of Kubernetes, a
+// JSON pointer (RFC 6901) or a path expression of jq. The cost is limited, because works are
+// untrusted. Package appliedwork leaves the fields of ignoreFields to others.
+package fields
 
 import (
 	"cmp"
@@ -21,11 +21,14 @@ import (
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
-	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
 	"github.com/spokewire/sdk-go/internal/bound"
 )
 
 const (
+	// mostFields is the maximum number of matches of a path.
+	mostFields = 10_000
+	// longestPath is the maximum length of a path, in bytes.
+	longestPath = 4 << 10
 	// pathLimit is the maximum time for one path or pointer, in addition to the limit of steps.
 	pathLimit = time.Second
 	// jqLimit is the maximum time for one expression of jq.
@@ -45,7 +48,7 @@ func (e *Error) Error() string { return fmt.Sprintf("ignoreFields: %.1000q: %v",
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NeedsLive reports whether [Find] needs the object on the cluster: JSON paths and expressions of
+// NeedsLive reports whether [Ignored] needs the object on the cluster: JSON paths and expressions of
 // jq also select fields that only the object has.
 func NeedsLive(fields []workv1.IgnoreField) bool {
 	for _, f := range fields {
@@ -56,11 +59,11 @@ func NeedsLive(fields []workv1.IgnoreField) bool {
 	return false
 }
 
-// Find sets IgnoreFields and IgnoreChangedFields of the options for a manifest. live is the object
+// Ignored sets IgnoreFields and IgnoreChangedFields of the options for a manifest. live is the object
 // on the cluster, or nil. Errors are [*Error], also for an object that does not exist yet, so
 // invalid paths are reported early. The number of fields and the time are limited, also by the
 // budget of ctx.
-func Find(
+func Ignored(
 	ctx context.Context, manifest, live *unstructured.Unstructured, fields []workv1.IgnoreField,
 	options *appliedwork.ObjectOptions,
 ) error {
@@ -170,8 +173,8 @@ func byPointer(_ context.Context, steps *bound.Steps, text string, _ *unstructur
 func byJSONPath(
 	ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured,
 ) ([]field, error) {
-	found, err := jsonpath.Find(ctx, steps, text, obj.Object)
-	if err != nil && !errors.Is(err, jsonpath.ErrMisfit) { // no match: no field is ignored
+	found, err := Find(ctx, steps, text, obj.Object)
+	if err != nil && !errors.Is(err, errMisfit) { // no match: no field is ignored
 		return nil, err
 	}
 	fields := make([]field, len(found))

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package ignore
+package fields
 
 import (
 	"context"
@@ -13,14 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/spokewire/sdk-go/examples/agent/internal/jsonpath"
 	"github.com/spokewire/sdk-go/internal/bound"
 )
 
 // byJQ evaluates a path expression of jq.
 func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructured.Unstructured) ([]field, error) {
-	if len(text) > longestJQ {
-		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(text), longestJQ)
+	if len(text) > longestPath {
+		return nil, fmt.Errorf("%d bytes are more than the limit of %d", len(text), longestPath)
 	}
 	query, err := gojq.Parse(text)
 	if err != nil {
@@ -72,8 +71,8 @@ func byJQ(ctx context.Context, steps *bound.Steps, text string, obj *unstructure
 			}
 			fields = append(fields, at)
 		}
-		if len(fields) > jsonpath.Most {
-			return nil, fmt.Errorf("matches more than %d fields", jsonpath.Most)
+		if len(fields) > mostFields {
+			return nil, fmt.Errorf("matches more than %d fields", mostFields)
 		}
 	}
 }
@@ -127,9 +126,6 @@ func jqPath(found []any, at any) (p []any, exists bool, err error) {
 // An expression of jq can create a text of 2 GiB in one step, which no time limit stops. Selecting
 // fields creates no values, so only the operations for that are allowed. The only allowed function
 // that can take long, test, is replaced by one with a limit.
-
-// longestJQ is the maximum length of an expression, in bytes.
-const longestJQ = 4 << 10
 
 // functions are the functions that an expression may call. Their results are not larger than their
 // input.
