@@ -75,11 +75,7 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	watches, err := controller.NewWatches(config, o.MaxWatches, metrics)
-	if err != nil {
-		return err
-	}
-	o.Works.ClusterName, o.Works.Works, o.Works.Cluster, o.Works.Watches = o.Cluster, h.works, cluster, watches
+	o.Works.ClusterName, o.Works.Works, o.Works.Cluster, o.Works.Config = o.Cluster, h.works, cluster, config
 	o.Works.Evicts = o.Spoke.EvictionGrace > 0
 	o.Works.Metrics, o.Works.Observe = metrics, printTo(stdout)
 	works, err := controller.New(o.Works)

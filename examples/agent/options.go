@@ -94,9 +94,8 @@ type options struct {
 	Store         string
 	HubKubeconfig string
 
-	MaxWatches int
-	Listen     string
-	Verbose    bool
+	Listen  string
+	Verbose bool
 }
 
 var adoptions = map[string]appliedwork.Adoption{
@@ -122,7 +121,7 @@ func parse(args []string) (options, error) {
 	flags.DurationVar(&o.Spoke.EvictionGrace, "eviction-grace", 0, "")
 	flags.DurationVar(&o.Works.PollInterval, "poll", time.Minute, "")
 	flags.DurationVar(&o.Works.DegradedAfter, "degraded-after", 5*time.Minute, "")
-	flags.IntVar(&o.MaxWatches, "max-watches", 5000, "")
+	flags.IntVar(&o.Works.MaxWatches, "max-watches", 5000, "")
 	flags.BoolVar(&o.Verbose, "verbose", false, "")
 	flags.BoolVar(&o.Spoke.SecretFeedback, "secret-feedback", false, "")
 	required := flags.Bool("require-executor", false, "")
@@ -228,5 +227,5 @@ func (o *options) checkValues() error {
 			return fmt.Errorf("--listen: %q: must be host:port or :port", o.Listen)
 		}
 	}
-	return command.Within("max-watches", o.MaxWatches, 0, 100_000)
+	return command.Within("max-watches", o.Works.MaxWatches, 0, 100_000)
 }

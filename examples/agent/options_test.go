@@ -31,9 +31,8 @@ func TestParse(t *testing.T) {
 	}{
 		{"--cluster c --broker mqtt://b --source a", options{
 			Cluster: "c", Transport: transportMQTT, Broker: mqtt.Options{BrokerURL: "mqtt://b"}, Sources: []string{"a"},
-			Spoke:      spoke.Options{Hub: "hub", Adoption: appliedwork.AdoptionNever},
-			Works:      controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute},
-			MaxWatches: 5000,
+			Spoke: spoke.Options{Hub: "hub", Adoption: appliedwork.AdoptionNever},
+			Works: controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000},
 		}},
 		{"--cluster c --kubeconfig k --hub h --broker mqtts://b --source a --source b --store s --broker-ca ca " +
 			"--broker-cert cert --broker-key key --username u --password-file p " +
@@ -52,8 +51,7 @@ func TestParse(t *testing.T) {
 			Cluster: "c", Transport: transportKube, HubKubeconfig: "k",
 			Spoke: spoke.Options{Hub: "hub", FormerAddresses: []string{"https://a", "https://b"}, Executors: []string{"*/*"},
 				Adoption: appliedwork.AdoptionAlways, EvictionGrace: time.Hour},
-			Works:      controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute},
-			MaxWatches: 5000,
+			Works: controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000},
 		}},
 	} {
 		got, err := parse(strings.Split(tt.line, " "))

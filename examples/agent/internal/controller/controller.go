@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -26,6 +27,7 @@ import (
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/agent/internal/guard"
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
@@ -39,6 +41,15 @@ const (
 	retryAtMost  = time.Minute
 	leavingAgain = 5 * time.Second // if the watch does not report the deletion of an object
 	mostWritten  = 100             // works that the informer has not received yet
+
+	// maxMemory limits the decoded manifests of all large works that are served at the same time,
+	// in bytes, as an estimate.
+	maxMemory = 256 << 20
+	// smallWork is the maximum memory of a work that waits for no other work, in bytes.
+	smallWork = 1 << 20
+	// leastMemory is the minimum that is counted for a large work. It limits the number of large
+	// works that are served at the same time.
+	leastMemory = 32 << 20
 )
 
 // Attempts records which works are being served, to find works that end the process.
@@ -64,8 +75,10 @@ type Options struct {
 	Works workclientset.Interface
 	// Cluster applies the manifests. Required.
 	Cluster Cluster
-	// Watches reports changes of objects. Required.
-	Watches *Watches
+	// Config is the configuration for the watches of objects. Required.
+	Config *rest.Config
+	// MaxWatches is the maximum number of watched objects; others are polled.
+	MaxWatches int
 	// PollInterval is the interval for polled objects, and for objects beyond the limit of watches.
 	// Required.
 	PollInterval time.Duration
@@ -97,6 +110,7 @@ type Event struct {
 // Controller serves the works of one cluster.
 type Controller struct {
 	o        Options
+	watches  *watches
 	queue    workqueue.TypedRateLimitingInterface[string]
 	informer cache.SharedIndexInformer
 	factory  workinformers.SharedInformerFactory
@@ -113,12 +127,16 @@ type Controller struct {
 
 // New returns a Controller. It starts nothing.
 func New(o Options) (*Controller, error) {
-	if o.ClusterName == "" || o.Works == nil || o.Cluster == nil || o.Watches == nil || o.PollInterval <= 0 ||
+	if o.ClusterName == "" || o.Works == nil || o.Cluster == nil || o.Config == nil || o.PollInterval <= 0 ||
 		o.DegradedAfter <= 0 {
 		return nil,
-			errors.New("controller: ClusterName, Works, Cluster, Watches, PollInterval and DegradedAfter are required")
+			errors.New("controller: ClusterName, Works, Cluster, Config, PollInterval and DegradedAfter are required")
 	}
 	builder, err := status.NewBuilder(o.DegradedAfter)
+	if err != nil {
+		return nil, err
+	}
+	watches, err := newWatches(o)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +145,7 @@ func New(o Options) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		o: o, builder: builder, queue: queue, memory: turns.New(maxMemory), states: map[string]*state{},
+		o: o, builder: builder, watches: watches, queue: queue, memory: turns.New(maxMemory), states: map[string]*state{},
 	}
 	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0,
 		workinformers.WithNamespace(o.ClusterName))
@@ -185,7 +203,7 @@ func (c *Controller) Start(ctx context.Context) error {
 	var watchesErr error
 	group.Go(func() {
 		defer cancel()
-		watchesErr = c.o.Watches.start(ctx, c.serve)
+		watchesErr = c.watches.start(ctx, c.serve)
 	})
 	c.factory.Start(ctx.Done())
 	if cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
@@ -261,9 +279,24 @@ func (c *Controller) get(name string) (*workv1.ManifestWork, error) {
 	return w, err
 }
 
-// watcher returns the identifier of a work as a watcher.
-func (c *Controller) watcher(name string) spoke.Target {
-	return spoke.Target{
-		Group: workv1.GroupName, Version: "v1", Kind: "ManifestWork", Namespace: c.o.ClusterName, Name: name,
+// needs returns the source of a work, if it is known, and the memory of the work's decoded
+// manifests.
+func (c *Controller) needs(name string) (source string, size int) {
+	w, err := c.get(name)
+	if err != nil || w == nil {
+		return "", 0
 	}
+	return w.Labels[codec.LabelOriginalSource], manifest.Memory(w)
+}
+
+// nextLarge serves a large work as soon as there is memory for it. Meanwhile the workers serve
+// other works, also if a source has many large works.
+func (c *Controller) nextLarge(ctx context.Context, name, source string, size int) {
+	defer c.queue.Done(name)
+	end, err := c.memory.Take(ctx, source, max(size, leastMemory))
+	if err != nil {
+		return // the agent stops
+	}
+	defer end()
+	c.serveNow(ctx, name, size)
 }

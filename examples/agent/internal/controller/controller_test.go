@@ -97,6 +97,9 @@ func (c *cluster) count(of map[string]int, name string) int {
 }
 
 // bench is a hub and a controller with a cluster, in a synctest bubble.
+// nowhere is the configuration of a cluster without an API server.
+var nowhere = &rest.Config{Host: "http://127.0.0.1:1"}
+
 type bench struct {
 	*testing.T
 	*cluster
@@ -112,15 +115,11 @@ func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *
 		if err != nil {
 			t.Fatal(err)
 		}
-		watches, err := controller.NewWatches(&rest.Config{Host: "http://127.0.0.1:1"}, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
 		b := &bench{T: t, events: make(chan controller.Event, 1000), cluster: &cluster{
 			applied: map[string]int{}, served: map[string]int{}, removed: map[string]int{}, evicted: map[string]int{},
 			apply: func(*workv1.ManifestWork) spoke.Result { return spoke.Result{} },
 		}}
-		o := controller.Options{ClusterName: "cluster1", Works: agent.Clientset(), Cluster: b.cluster, Watches: watches,
+		o := controller.Options{ClusterName: "cluster1", Works: agent.Clientset(), Cluster: b.cluster, Config: nowhere,
 			PollInterval:  time.Hour,
 			DegradedAfter: time.Minute, Observe: func(e controller.Event) { b.events <- e }}
 		if change != nil {

@@ -25,7 +25,7 @@ import (
 // finalize removes a deleted work from the cluster, and then removes its finalizer.
 func (c *Controller) finalize(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
 	if !slices.Contains(w.Finalizers, workv1.ManifestWorkFinalizer) {
-		c.o.Watches.drop(ctx, c.watcher(w.Name))
+		c.watches.drop(ctx, w.Name)
 		return 0, nil
 	}
 	removal, err := c.o.Cluster.Remove(ctx, w)
@@ -33,13 +33,13 @@ func (c *Controller) finalize(ctx context.Context, w *workv1.ManifestWork) (time
 		return 0, nil
 	}
 	if !removal.Done {
-		c.o.Watches.set(ctx, c.watcher(w.Name), removal.Left)
+		c.watches.set(ctx, w.Name, removal.Left)
 		next := withCondition(w, workv1.WorkDeleting, metav1.Condition{
 			Status: metav1.ConditionTrue, Reason: "ResourcesNotGone", Message: stillThere(removal, err),
 		})
 		return leavingAgain, errors.Join(err, ignoreNotFound(c.report(ctx, w, next)))
 	}
-	c.o.Watches.drop(ctx, c.watcher(w.Name))
+	c.watches.drop(ctx, w.Name)
 	gone := withCondition(w, status.Deleted, metav1.Condition{
 		Status: metav1.ConditionTrue, Reason: "ManifestsDeleted", Message: "no object of the work is left on cluster " +
 			c.o.ClusterName,
@@ -72,7 +72,7 @@ func (c *Controller) expire(ctx context.Context, w *workv1.ManifestWork) (time.D
 	if ctx.Err() != nil {
 		return 0, nil
 	}
-	c.o.Watches.set(ctx, c.watcher(w.Name), removal.Left)
+	c.watches.set(ctx, w.Name, removal.Left)
 	message := "the work has finished and its ttlSecondsAfterFinished has passed: delete the work"
 	if !removal.Done {
 		message = fmt.Sprintf("%s: %s", message, stillThere(removal, err))
@@ -116,7 +116,7 @@ func (c *Controller) findOrphans(ctx context.Context) {
 // evict removes the objects of a work that the hub does not have, after a grace period. The hub
 // must confirm that: an unreachable hub is no reason.
 func (c *Controller) evict(ctx context.Context, name string) (time.Duration, error) {
-	c.o.Watches.drop(ctx, c.watcher(name))
+	c.watches.drop(ctx, name)
 	c.forget(name)
 	if !c.o.Evicts {
 		return 0, nil
@@ -135,7 +135,7 @@ func (c *Controller) evict(ctx context.Context, name string) (time.Duration, err
 	case left > 0:
 		return left, nil
 	case !removal.Done:
-		c.o.Watches.set(ctx, c.watcher(name), removal.Left)
+		c.watches.set(ctx, name, removal.Left)
 		return leavingAgain, nil
 	}
 	if removal.Changes != nil {

@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -193,12 +192,8 @@ func TestMetrics(t *testing.T) {
 		again := prometheus.NewRegistry()
 		again.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: taken, Help: "of somebody else",
 			ConstLabels: prometheus.Labels{"name": "manifestworks"}}))
-		watches, err := controller.NewWatches(&rest.Config{Host: "http://127.0.0.1:1"}, 0, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
 		_, err = controller.New(controller.Options{ClusterName: "c", Works: agent.Clientset(), Cluster: &cluster{},
-			Watches: watches, PollInterval: time.Hour, DegradedAfter: time.Hour, Metrics: again})
+			Config: nowhere, PollInterval: time.Hour, DegradedAfter: time.Hour, Metrics: again})
 		if err == nil {
 			t.Errorf("%s is registered twice", taken)
 		}

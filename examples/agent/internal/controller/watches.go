@@ -11,11 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
@@ -30,10 +29,11 @@ const (
 	leastInterval = 500 * time.Millisecond
 )
 
-// Watches reports changes of the objects of works. Each object has one API watch, and the number of
+// watches reports changes of the objects of works. Each object has one API watch, and the number of
 // watches is limited.
-type Watches struct {
+type watches struct {
 	watcher dynamicwatcher.DynamicWatcher
+	cluster string
 	most    int
 
 	mu      sync.Mutex
@@ -41,33 +41,32 @@ type Watches struct {
 	denied  map[spoke.Target]bool // objects that the agent may not watch
 }
 
-// NewWatches returns Watches on the cluster of config, for at most most objects.
-func NewWatches(config *rest.Config, most int, metrics prometheus.Registerer) (*Watches, error) {
-	w := &Watches{most: most, denied: map[spoke.Target]bool{}}
+func newWatches(o Options) (*watches, error) {
+	w := &watches{cluster: o.ClusterName, most: o.MaxWatches, denied: map[spoke.Target]bool{}}
 	var err error
 	w.watcher, err = dynamicwatcher.New(&dynamicwatcher.Options{
-		Config:     config,
+		Config:     o.Config,
 		Reconciler: dynamicwatcher.ReconcilerFunc(w.reconcile),
 		// A kind may be defined later: its objects are applied when it exists.
 		MissingKind:       dynamicwatcher.Wait,
 		BatchWindow:       gather,
 		MinInterval:       leastInterval,
 		Name:              "work-agent",
-		MetricsRegisterer: metrics,
+		MetricsRegisterer: o.Metrics,
 	})
 	return w, err
 }
 
 // start watches until ctx ends, and calls changed with a work when its objects have changed, or the
 // right to watch them.
-func (w *Watches) start(ctx context.Context, changed func(name string)) error {
+func (w *watches) start(ctx context.Context, changed func(name string)) error {
 	w.mu.Lock()
 	w.changed = changed
 	w.mu.Unlock()
 	return w.watcher.Start(ctx)
 }
 
-func (w *Watches) reconcile(ctx context.Context, work dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+func (w *watches) reconcile(ctx context.Context, work dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range dynamicwatcher.TriggersFrom(ctx) {
@@ -81,13 +80,18 @@ func (w *Watches) reconcile(ctx context.Context, work dynamicwatcher.ObjectIdent
 	return reconcile.Result{}, nil
 }
 
+// target returns the identifier of a work as a watcher.
+func (w *watches) target(name string) spoke.Target {
+	return spoke.Target{Group: workv1.GroupName, Version: "v1", Kind: "ManifestWork", Namespace: w.cluster, Name: name}
+}
+
 // refused returns the kinds of the objects of a work that the agent may not watch.
-func (w *Watches) refused(work spoke.Target) []string {
+func (w *watches) refused(work string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	kinds := sets.Set[string]{}
 	if len(w.denied) > 0 {
-		for _, t := range w.watcher.WatchesOf(work) {
+		for _, t := range w.watcher.WatchesOf(w.target(work)) {
 			if w.denied[t] {
 				kinds.Insert(schema.GroupKind{Group: t.Group, Kind: t.Kind}.String())
 			}
@@ -98,7 +102,8 @@ func (w *Watches) refused(work spoke.Target) []string {
 
 // set replaces the watched objects of a work. The watch of an object with a version reports only
 // later changes. It reports whether all objects are watched, which they are not beyond the limit.
-func (w *Watches) set(ctx context.Context, work spoke.Target, objects spoke.Targets) (all bool) {
+func (w *watches) set(ctx context.Context, name string, objects spoke.Targets) (all bool) {
+	work := w.target(name)
 	added := maps.Clone(objects)
 	var kept []spoke.Target
 	before := w.watcher.WatchesOf(work)
@@ -128,7 +133,8 @@ func (w *Watches) set(ctx context.Context, work spoke.Target, objects spoke.Targ
 }
 
 // drop ends all watches of a work.
-func (w *Watches) drop(ctx context.Context, work spoke.Target) {
+func (w *watches) drop(ctx context.Context, name string) {
+	work := w.target(name)
 	before := w.watcher.WatchesOf(work)
 	if err := w.watcher.RemoveWatcher(work); err != nil {
 		w.failed(ctx, work, err)
@@ -137,7 +143,7 @@ func (w *Watches) drop(ctx context.Context, work spoke.Target) {
 }
 
 // ended forgets refusals of objects that no work watches any more.
-func (w *Watches) ended(objects []spoke.Target) {
+func (w *watches) ended(objects []spoke.Target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range objects {
@@ -147,7 +153,7 @@ func (w *Watches) ended(objects []spoke.Target) {
 	}
 }
 
-func (w *Watches) failed(ctx context.Context, t spoke.Target, err error) {
+func (w *watches) failed(ctx context.Context, t spoke.Target, err error) {
 	if !errors.Is(err, dynamicwatcher.ErrNotStarted) {
 		klog.FromContext(ctx).Error(err, "Cannot watch", "object", fmt.Sprint(t))
 	}

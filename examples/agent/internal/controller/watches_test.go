@@ -43,7 +43,7 @@ func TestRefusedWatch(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	watches, err := NewWatches(&rest.Config{Host: server.URL}, 10, nil)
+	watches, err := newWatches(Options{ClusterName: "c", Config: &rest.Config{Host: server.URL}, MaxWatches: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,17 +51,16 @@ func TestRefusedWatch(t *testing.T) {
 	served, ended := make(chan string, 100), make(chan error)
 	go func() { ended <- watches.start(ctx, func(name string) { served <- name }) }()
 	<-watches.watcher.Started()
-	work := spoke.Target{Group: "g", Version: "v1", Kind: "ManifestWork", Namespace: "c", Name: "w"}
 	object := spoke.Target{Version: "v1", Kind: "ConfigMap", Namespace: "n", Name: "c"}
-	if !watches.set(ctx, work, spoke.Targets{object: ""}) {
+	if !watches.set(ctx, "w", spoke.Targets{object: ""}) {
 		t.Fatal("the object is not watched")
 	}
 	for _, want := range [][]string{{"ConfigMap"}, {}} {
-		for !slices.Equal(watches.refused(work), want) {
+		for !slices.Equal(watches.refused("w"), want) {
 			select {
 			case <-served:
 			case <-time.After(30 * time.Second):
-				t.Fatalf("refused are %v, want %v", watches.refused(work), want)
+				t.Fatalf("refused are %v, want %v", watches.refused("w"), want)
 			}
 		}
 		allowed.Store(true)
@@ -69,7 +68,7 @@ func TestRefusedWatch(t *testing.T) {
 	watches.mu.Lock()
 	watches.denied[object] = true
 	watches.mu.Unlock()
-	watches.drop(ctx, work)
+	watches.drop(ctx, "w")
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
