@@ -235,12 +235,25 @@ func (c *Controller) next(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
-	if source, size := c.needs(name); size > smallWork {
-		c.large.Go(func() { c.nextLarge(ctx, name, source, size) })
+	var source string
+	var size int
+	if w, err := c.get(name); err == nil && w != nil {
+		source, size = w.Labels[codec.LabelOriginalSource], manifest.Memory(w)
+	}
+	if size <= smallWork {
+		defer c.queue.Done(name)
+		c.serveNow(ctx, name, smallWork)
 		return true
 	}
-	defer c.queue.Done(name)
-	c.serveNow(ctx, name, smallWork)
+	// A large work waits until there is memory for it. Meanwhile the workers serve other works, also
+	// if a source has many large works.
+	c.large.Go(func() {
+		defer c.queue.Done(name)
+		if end, err := c.memory.Take(ctx, source, max(size, leastMemory)); err == nil { // else ctx has ended
+			defer end()
+			c.serveNow(ctx, name, size)
+		}
+	})
 	return true
 }
 
@@ -277,26 +290,4 @@ func (c *Controller) get(name string) (*workv1.ManifestWork, error) {
 	found, _, err := c.latest.GetByKey(c.o.ClusterName + "/" + name)
 	w, _ := found.(*workv1.ManifestWork)
 	return w, err
-}
-
-// needs returns the source of a work, if it is known, and the memory of the work's decoded
-// manifests.
-func (c *Controller) needs(name string) (source string, size int) {
-	w, err := c.get(name)
-	if err != nil || w == nil {
-		return "", 0
-	}
-	return w.Labels[codec.LabelOriginalSource], manifest.Memory(w)
-}
-
-// nextLarge serves a large work as soon as there is memory for it. Meanwhile the workers serve
-// other works, also if a source has many large works.
-func (c *Controller) nextLarge(ctx context.Context, name, source string, size int) {
-	defer c.queue.Done(name)
-	end, err := c.memory.Take(ctx, source, max(size, leastMemory))
-	if err != nil {
-		return // the agent stops
-	}
-	defer end()
-	c.serveNow(ctx, name, size)
 }

@@ -127,24 +127,20 @@ func (w *walker) slice(node *jsonpath.ArrayNode, m Match, next func(Match)) {
 		w.misfit = w.misfit || m.Value != nil
 		return
 	}
-	bound := func(p jsonpath.ParamsEntry, otherwise int) int {
-		switch {
-		case !p.Known:
-			return otherwise
-		case p.Value < 0 || p.Value == 0 && p.Derived:
-			return max(p.Value+len(list), 0)
+	limits := [...]int{0, len(list), 1} // start, end and step
+	for i, p := range node.Params {
+		if p.Known {
+			limits[i] = p.Value
 		}
-		return p.Value
+		if fromEnd := p.Value < 0 || p.Value == 0 && p.Derived; p.Known && fromEnd && i < 2 {
+			limits[i] += len(list)
+		}
 	}
-	start, end, by := bound(node.Params[0], 0), min(bound(node.Params[1], len(list)), len(list)), 1
-	if stride := node.Params[2]; stride.Known {
-		by = stride.Value
-	}
-	if by <= 0 {
+	if limits[2] <= 0 {
 		w.err = errors.New("the step of a slice must be more than 0")
 		return
 	}
-	for i := start; i < end; i += min(by, len(list)) {
+	for i := max(limits[0], 0); i < min(limits[1], len(list)); i += min(limits[2], len(list)) {
 		w.child(m, i, list[i], next)
 	}
 }
@@ -210,30 +206,32 @@ var errFound = errors.New("found")
 
 // compares compares two values. Values of different types are not equal, and have no order.
 func compares(left any, operator string, right any) (bool, error) {
-	order, ordered := 0, false
-	switch l := left.(type) {
-	case float64:
-		if r, ok := right.(float64); ok {
-			order, ordered = cmp.Compare(l, r), true
-		}
-	case string:
-		if r, ok := right.(string); ok {
-			order, ordered = cmp.Compare(l, r), true
-		}
-	}
+	n, ordered := order(left, right)
 	switch operator {
 	case "==":
 		return reflect.DeepEqual(left, right), nil
 	case "!=":
 		return !reflect.DeepEqual(left, right), nil
 	case "<":
-		return ordered && order < 0, nil
+		return ordered && n < 0, nil
 	case "<=":
-		return ordered && order <= 0, nil
+		return ordered && n <= 0, nil
 	case ">":
-		return ordered && order > 0, nil
+		return ordered && n > 0, nil
 	case ">=":
-		return ordered && order >= 0, nil
+		return ordered && n >= 0, nil
 	}
 	return false, fmt.Errorf("the operator %q is unknown", operator)
+}
+
+func order(left, right any) (n int, ordered bool) {
+	switch l := left.(type) {
+	case float64:
+		r, ok := right.(float64)
+		return cmp.Compare(l, r), ok
+	case string:
+		r, ok := right.(string)
+		return cmp.Compare(l, r), ok
+	}
+	return 0, false
 }

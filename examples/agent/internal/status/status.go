@@ -146,25 +146,24 @@ func (b *Builder) manifest(
 	byRule := func(kind string) bool {
 		return o.Live != nil && !o.Guarded && hasRule(rules, kind) && (kind != workv1.ManifestApplied || o.Err == nil)
 	}
-	if !byRule(workv1.ManifestApplied) &&
-		(!o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil) {
-		conditions.Set(workv1.ManifestApplied, manifestApplied(o))
+	standard := func(kind string, c metav1.Condition) {
+		if !byRule(kind) {
+			conditions.Set(kind, c)
+		}
 	}
-	if !byRule(workv1.ManifestAvailable) {
-		conditions.Set(workv1.ManifestAvailable, manifestAvailable(o))
+	if !o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil {
+		standard(workv1.ManifestApplied, manifestApplied(o))
 	}
+	standard(workv1.ManifestAvailable, manifestAvailable(o))
 	if o.Live != nil {
 		var c metav1.Condition
-		if values, c = readValues(ctx, o); !byRule(StatusFeedbackSynced) {
-			conditions.Set(StatusFeedbackSynced, c)
-		}
+		values, c = readValues(ctx, o)
+		standard(StatusFeedbackSynced, c)
 	} else if o.Guarded || o.ReadErr == nil && !o.Kept {
 		values = nil
 	}
 	m.StatusFeedbacks.Values = values
-	if !byRule(workv1.ManifestProgressing) {
-		conditions.Set(workv1.ManifestProgressing, b.manifestProgressing(ctx, o))
-	}
+	standard(workv1.ManifestProgressing, b.manifestProgressing(ctx, o))
 	if !byRule(workv1.ManifestDegraded) {
 		var c metav1.Condition
 		c, left = b.manifestDegraded(m.Conditions, now)
