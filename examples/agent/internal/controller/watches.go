@@ -14,11 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
@@ -27,6 +29,8 @@ const (
 	// leastInterval is the minimum time between two services of a work for changes of objects, in
 	// case others fight for a field.
 	leastInterval = 500 * time.Millisecond
+	// lookAtStates is the interval at which the states of watches are checked for refused ones.
+	lookAtStates = 5 * time.Second
 )
 
 // watches reports changes of the objects of works. Each object has one API watch, and the number of
@@ -38,11 +42,11 @@ type watches struct {
 
 	mu      sync.Mutex
 	changed func(name string)
-	denied  map[spoke.Target]bool // objects that the agent may not watch
+	denied  map[spoke.Target]bool
 }
 
 func newWatches(o Options) (*watches, error) {
-	w := &watches{cluster: o.ClusterName, most: o.MaxWatches, denied: map[spoke.Target]bool{}}
+	w := &watches{cluster: o.ClusterName, most: o.MaxWatches}
 	var err error
 	w.watcher, err = dynamicwatcher.New(&dynamicwatcher.Options{
 		Config:     o.Config,
@@ -63,21 +67,44 @@ func (w *watches) start(ctx context.Context, changed func(name string)) error {
 	w.mu.Lock()
 	w.changed = changed
 	w.mu.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	group.Go(func() { w.lookForDenied(ctx) })
 	return w.watcher.Start(ctx)
 }
 
-func (w *watches) reconcile(ctx context.Context, work dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
+func (w *watches) reconcile(_ context.Context, work dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, t := range dynamicwatcher.TriggersFrom(ctx) {
-		if t.Type == dynamicwatcher.TriggerAccessLost {
-			w.denied[t.Watched] = true
-		} else {
-			delete(w.denied, t.Watched)
-		}
-	}
 	w.changed(work.Name)
 	return reconcile.Result{}, nil
+}
+
+// lookForDenied queues the works of an object when the agent loses or regains the right to watch
+// it. No trigger reports kinds that cannot be watched.
+func (w *watches) lookForDenied(ctx context.Context) {
+	for wait.Sleep(ctx, clock.RealClock{}, lookAtStates) == nil {
+		now := map[spoke.Target]bool{}
+		states := w.watcher.Status()
+		for _, s := range states {
+			if s.State == dynamicwatcher.StateNoAccess {
+				now[s.Object] = true
+			}
+		}
+		w.mu.Lock()
+		before := w.denied
+		w.denied = now
+		w.mu.Unlock()
+		for _, s := range states {
+			if now[s.Object] != before[s.Object] {
+				for _, work := range w.watcher.WatchersOf(s.Object) {
+					w.changed(work.Name)
+				}
+			}
+		}
+	}
 }
 
 // target returns the identifier of a work as a watcher.
@@ -88,13 +115,15 @@ func (w *watches) target(name string) spoke.Target {
 // refused returns the kinds of the objects of a work that the agent may not watch.
 func (w *watches) refused(work string) []string {
 	w.mu.Lock()
-	defer w.mu.Unlock()
+	denied := w.denied
+	w.mu.Unlock()
+	if len(denied) == 0 {
+		return nil
+	}
 	kinds := sets.Set[string]{}
-	if len(w.denied) > 0 {
-		for _, t := range w.watcher.WatchesOf(w.target(work)) {
-			if w.denied[t] {
-				kinds.Insert(schema.GroupKind{Group: t.Group, Kind: t.Kind}.String())
-			}
+	for _, t := range w.watcher.WatchesOf(w.target(work)) {
+		if denied[t] {
+			kinds.Insert(schema.GroupKind{Group: t.Group, Kind: t.Kind}.String())
 		}
 	}
 	return sets.List(kinds)
@@ -118,7 +147,6 @@ func (w *watches) set(ctx context.Context, name string, objects spoke.Targets) (
 			w.failed(ctx, work, err)
 			return false
 		}
-		w.ended(before)
 	}
 	all = true
 	for t, version := range added {
@@ -135,21 +163,8 @@ func (w *watches) set(ctx context.Context, name string, objects spoke.Targets) (
 // drop ends all watches of a work.
 func (w *watches) drop(ctx context.Context, name string) {
 	work := w.target(name)
-	before := w.watcher.WatchesOf(work)
 	if err := w.watcher.RemoveWatcher(work); err != nil {
 		w.failed(ctx, work, err)
-	}
-	w.ended(before)
-}
-
-// ended forgets refusals of objects that no work watches any more.
-func (w *watches) ended(objects []spoke.Target) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, t := range objects {
-		if w.denied[t] && len(w.watcher.WatchersOf(t)) == 0 {
-			delete(w.denied, t)
-		}
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/appliedwork"
@@ -29,9 +28,12 @@ import (
 var unasked = []string{workv1.ManifestApplied, workv1.ManifestAvailable, workv1.ManifestProgressing,
 	workv1.ManifestDegraded, StatusFeedbackSynced}
 
-// isConditionType reports whether the API accepts a condition type. The API server refuses a whole
-// status with an invalid type.
-func isConditionType(text string) bool { return len(validation.IsQualifiedName(text)) == 0 }
+// conditionType is the pattern of the API's schema. The API server refuses a whole status with an
+// invalid type.
+var conditionType = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?` +
+	`(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$`)
+
+func isConditionType(text string) bool { return len(text) <= 316 && conditionType.MatchString(text) }
 
 // errSecret is why the rules for a Secret are not evaluated.
 var errSecret = errors.New("rules do not read Secrets: remove the rules, or start the agent with --secret-feedback")
