@@ -147,31 +147,24 @@ func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) erro
 	}
 }
 
-// printTo returns a function that prints a line for an event. It may be called concurrently.
+// printTo returns a function that prints a line for an event, unless nothing has changed. It may be
+// called concurrently. The agent continues if w is closed.
 func printTo(w io.Writer) func(controller.Event) {
 	var mu sync.Mutex
 	return func(e controller.Event) {
+		work := e.Work + ", which the hub does not have"
+		if e.Generation != 0 {
+			work = fmt.Sprintf("%s generation %d", e.Work, e.Generation)
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		if text := line(e); text != "" {
-			fmt.Fprintln(w, text) // the agent continues if stdout is closed
+		switch {
+		case e.Err != nil:
+			fmt.Fprintf(w, "not yet   %s: %v\n", work, e.Err)
+		case e.Deleted:
+			fmt.Fprintf(w, "removed   %s: its objects are deleted or orphaned\n", work)
+		case e.Changed:
+			fmt.Fprintf(w, "applied   %s\n", work)
 		}
 	}
-}
-
-// line returns the text of an event; empty if nothing changed.
-func line(e controller.Event) string {
-	work := e.Work + ", which the hub does not have"
-	if e.Generation != 0 {
-		work = fmt.Sprintf("%s generation %d", e.Work, e.Generation)
-	}
-	switch {
-	case e.Err != nil:
-		return fmt.Sprintf("not yet   %s: %v", work, e.Err)
-	case e.Deleted:
-		return "removed   " + work + ": its objects are deleted or orphaned"
-	case e.Changed:
-		return "applied   " + work
-	}
-	return ""
 }

@@ -265,7 +265,7 @@ func (c *Controller) serveNow(ctx context.Context, name string, memory int) {
 		after, err = c.reconcile(ctx, name, memory)
 		return err
 	})
-	if panicked := (*guard.PanicError)(nil); errors.As(err, &panicked) {
+	if errors.As(err, new(*guard.PanicError)) {
 		err = errors.Join(err, guard.Recover(ctx, "reporting a panic",
 			func() error { return c.degrade(ctx, name, status.ReasonPanicked, err.Error()) }))
 	}

@@ -33,9 +33,9 @@ const (
 // InVersion returns an object in another version of its kind.
 type InVersion func(ctx context.Context, version string) (*unstructured.Unstructured, error)
 
-// Feedback returns the values of feedback rules. A missing field has no value and is no error. If two values
-// have the same name, the first is used. The cost of paths is limited, also by the budget of ctx.
-// The error joins the errors of single rules; the other values are returned.
+// Feedback returns the values of feedback rules. A missing field has no value and is no error. If
+// two values have the same name, the first is used. The cost of paths is limited, also by the budget
+// of ctx. The error joins the errors of single rules; the other values are returned.
 func Feedback(
 	ctx context.Context, rules []workv1.FeedbackRule, obj *unstructured.Unstructured, inVersion InVersion,
 ) ([]workv1.FeedbackValue, error) {

@@ -86,15 +86,12 @@ func manifestApplied(o *spoke.Outcome) metav1.Condition {
 		return yes(workv1.AppliedManifestComplete, "Apply manifest complete")
 	}
 	c := no(workv1.AppliedManifestFailed, Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err)))
-	var conflict *appliedwork.OwnershipConflictError
-	var path *fields.Error
-	var executor *spoke.ExecutorError
 	switch {
-	case errors.As(o.Err, &executor):
+	case errors.As(o.Err, new(*spoke.ExecutorError)):
 		c.Reason = "ExecutorRefused"
-	case errors.As(o.Err, &conflict):
+	case errors.As(o.Err, new(*appliedwork.OwnershipConflictError)):
 		c.Reason = "ApplyConflict"
-	case errors.As(o.Err, &path):
+	case errors.As(o.Err, new(*fields.Error)):
 		c.Reason = workv1.AppliedManifestSSAIgnoreFieldError
 	}
 	return c
@@ -123,7 +120,7 @@ func (b *Builder) manifestProgressing(ctx context.Context, o *spoke.Outcome) met
 		return c
 	case o.Err != nil:
 		c.Reason, c.Message = workv1.WorkProgressingReasonFailed, Bounded(o.Err.Error())
-		if panicked := (*guard.PanicError)(nil); errors.As(o.Err, &panicked) {
+		if errors.As(o.Err, new(*guard.PanicError)) {
 			c.Reason = ReasonPanicked
 		}
 		return c
