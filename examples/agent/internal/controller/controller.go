@@ -23,8 +23,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
-	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
-	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
+	workinformers "open-cluster-management.io/api/client/work/informers/externalversions/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/codec"
@@ -113,8 +112,6 @@ type Controller struct {
 	watches  *watches
 	queue    workqueue.TypedRateLimitingInterface[string]
 	informer cache.SharedIndexInformer
-	factory  workinformers.SharedInformerFactory
-	lister   worklisters.ManifestWorkNamespaceLister
 	latest   cache.MutationCache // of works: newer than informer after a write
 	builder  *status.Builder
 	metrics  *metrics
@@ -147,13 +144,10 @@ func New(o Options) (*Controller, error) {
 	c := &Controller{
 		o: o, builder: builder, watches: watches, queue: queue, memory: turns.New(maxMemory), states: map[string]*state{},
 	}
-	c.factory = workinformers.NewSharedInformerFactoryWithOptions(o.Works, 0,
-		workinformers.WithNamespace(o.ClusterName))
-	works := c.factory.Work().V1().ManifestWorks()
-	c.informer, c.lister = works.Informer(), works.Lister().ManifestWorks(o.ClusterName)
+	c.informer = workinformers.NewManifestWorkInformer(o.Works, o.ClusterName, 0, cache.Indexers{})
 	c.latest = cache.NewIntegerResourceVersionMutationCacheWithOptions(klog.Background(), c.informer.GetStore(),
 		cache.MutationCacheOptions{MaxCacheSize: mostWritten, TTL: retryAtMost})
-	if c.metrics, err = newMetrics(o.Metrics, c.lister); err != nil {
+	if c.metrics, err = newMetrics(o.Metrics, c.informer.GetStore()); err != nil {
 		queue.ShutDown()
 		return nil, fmt.Errorf("register the metrics of works: %w", err)
 	}
@@ -205,7 +199,7 @@ func (c *Controller) Start(ctx context.Context) error {
 		defer cancel()
 		watchesErr = c.watches.start(ctx, c.serve)
 	})
-	c.factory.Start(ctx.Done())
+	group.Go(func() { c.informer.RunWithContext(ctx) })
 	if cache.WaitForCacheSync(ctx.Done(), c.informer.HasSynced) {
 		group.Go(func() { c.findOrphans(ctx) })
 		for range workers {
@@ -216,7 +210,6 @@ func (c *Controller) Start(ctx context.Context) error {
 		}
 	}
 	<-ctx.Done()
-	c.factory.Shutdown()
 	c.queue.ShutDown()
 	group.Wait()
 	c.large.Wait()

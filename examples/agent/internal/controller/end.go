@@ -102,7 +102,7 @@ func (c *Controller) findOrphans(ctx context.Context) {
 		names, err := c.o.Cluster.Recorded(ctx, c.o.ClusterName)
 		if err == nil {
 			for _, name := range names {
-				if _, err := c.lister.Get(name); apierrors.IsNotFound(err) {
+				if w, err := c.get(name); err == nil && w == nil {
 					c.queue.Add(name)
 				}
 			}

@@ -10,9 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
@@ -32,7 +31,7 @@ type metrics struct {
 }
 
 // newMetrics registers the metrics, including those of works, unless the registry is nil.
-func newMetrics(registry prometheus.Registerer, works worklisters.ManifestWorkNamespaceLister) (*metrics, error) {
+func newMetrics(registry prometheus.Registerer, works cache.Store) (*metrics, error) {
 	m := &metrics{
 		served: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "spokewire_agent_served_total",
@@ -76,7 +75,7 @@ var (
 
 // worksCollector counts the works in the informer.
 type worksCollector struct {
-	works worklisters.ManifestWorkNamespaceLister
+	works cache.Store
 }
 
 func (c worksCollector) Describe(out chan<- *prometheus.Desc) {
@@ -86,13 +85,10 @@ func (c worksCollector) Describe(out chan<- *prometheus.Desc) {
 }
 
 func (c worksCollector) Collect(out chan<- prometheus.Metric) {
-	works, err := c.works.List(labels.Everything())
-	if err != nil {
-		out <- prometheus.NewInvalidMetric(worksDesc, err)
-		return
-	}
+	works := c.works.List()
 	conditions, manifests := map[[2]string]int{}, map[[2]string]int{}
-	for _, w := range works {
+	for _, obj := range works {
+		w := obj.(*workv1.ManifestWork)
 		for _, kind := range counted {
 			if is := meta.FindStatusCondition(w.Status.Conditions, kind); is != nil {
 				conditions[[2]string{kind, string(is.Status)}]++
