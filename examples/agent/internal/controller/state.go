@@ -80,14 +80,14 @@ func (c *Controller) judge(w *workv1.ManifestWork, r *spoke.Result, now time.Tim
 }
 
 // spent pauses a work if its rules took long.
-func (c *Controller) spent(w *workv1.ManifestWork, time time.Duration, now time.Time) {
-	if time <= quick {
+func (c *Controller) spent(w *workv1.ManifestWork, took time.Duration, now time.Time) {
+	if took <= quick {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if s := c.states[w.Name]; s != nil {
-		s.slow = now.Add(pauseFactor * time)
+		s.slow = now.Add(pauseFactor * took)
 	}
 }
 
