@@ -51,15 +51,9 @@ const (
 	leastMemory = 32 << 20
 )
 
-// Attempts records which works are being served, to find works that end the process.
-type Attempts interface {
-	Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.Duration, ends int)
-	Served(ctx context.Context, w *workv1.ManifestWork)
-}
-
 // Cluster is the managed cluster.
 type Cluster interface {
-	Attempts
+	Begin(ctx context.Context, w *workv1.ManifestWork) (served func(), wait time.Duration, ends int)
 	Apply(ctx context.Context, w *workv1.ManifestWork, keep func(*manifest.Manifest) bool) spoke.Result
 	Remove(ctx context.Context, w *workv1.ManifestWork) (spoke.Removal, error)
 	Evict(ctx context.Context, namespace, name string) (time.Duration, spoke.Removal, error)

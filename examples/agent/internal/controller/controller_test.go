@@ -46,17 +46,15 @@ type cluster struct {
 	evicted  map[string]int
 }
 
-func (c *cluster) Begin(_ context.Context, w *workv1.ManifestWork) (time.Duration, int) {
-	if c.begin == nil {
-		return 0, 0
+func (c *cluster) Begin(_ context.Context, w *workv1.ManifestWork) (served func(), wait time.Duration, ends int) {
+	if c.begin != nil {
+		wait, ends = c.begin(w)
 	}
-	return c.begin(w)
-}
-
-func (c *cluster) Served(_ context.Context, w *workv1.ManifestWork) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.served[w.Name]++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.served[w.Name]++
+	}, wait, ends
 }
 
 func (c *cluster) Apply(_ context.Context, w *workv1.ManifestWork, _ func(*manifest.Manifest) bool) spoke.Result {

@@ -59,7 +59,7 @@ func (c *Controller) reconcile(ctx context.Context, name string, memory int) (af
 
 // apply applies a work to the cluster, watches its objects, and reports its status.
 func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Duration, error) {
-	wait, ends := c.o.Cluster.Begin(ctx, w)
+	served, wait, ends := c.o.Cluster.Begin(ctx, w)
 	if wait > 0 {
 		klog.FromContext(ctx).Info("Postponed a work that was being served when earlier agents ended", "ends", ends,
 			"wait", wait)
@@ -67,7 +67,7 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 			"The work waits until the others are served. The agent ended %d times while it served the work: see the "+
 				"agent's log", ends))
 	}
-	defer c.o.Cluster.Served(ctx, w)
+	defer served()
 	defer c.metrics.took(time.Now())
 	ctx, rules := guard.WithBudget(ctx)
 	result := c.o.Cluster.Apply(ctx, w, status.Kept(w))

@@ -49,11 +49,11 @@ func (c *Cluster) attemptOf(record string) *attempt {
 	return c.attempts[record]
 }
 
-// Begin must be called before each [Cluster.Apply], and [Cluster.Served] after it. wait is more
-// than 0 when earlier processes ended while they served this generation of the work; ends is their
-// number. The caller must then not apply the work, and call Begin again after that time. Such works
-// are served one at a time, which identifies the work that ends the process.
-func (c *Cluster) Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.Duration, ends int) {
+// Begin must be called before each [Cluster.Apply], and served after it. wait is more than 0 when
+// earlier processes ended while they served this generation of the work; ends is their number. The
+// caller must then not apply the work, and call Begin again after that time. Such works are served
+// one at a time, which identifies the work that ends the process.
+func (c *Cluster) Begin(ctx context.Context, w *workv1.ManifestWork) (served func(), wait time.Duration, ends int) {
 	name := c.recordName(w.Namespace, w.Name)
 	a := c.attemptOf(name)
 	known := a != nil
@@ -63,7 +63,7 @@ func (c *Cluster) Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.
 	if !known {
 		record, err := c.get(ctx, name)
 		if err != nil {
-			return 0, 0 // Apply returns it
+			return func() {}, 0, 0 // Apply returns it
 		}
 		if record != nil && c.mine(record) == nil {
 			if last := settingsIn(record).Attempt; last != nil && last.Generation == w.Generation {
@@ -75,25 +75,20 @@ func (c *Cluster) Begin(ctx context.Context, w *workv1.ManifestWork) (wait time.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.attempts[name] = a
-	if a.served || a.Number == 1 {
-		return 0, 0
+	if !a.served && a.Number > 1 {
+		if left := time.Until(a.notBefore); left > 0 {
+			return nil, left, a.Number - 1
+		}
+		if c.suspect != nil && c.suspect != a {
+			return nil, suspectAgain, a.Number - 1
+		}
+		c.suspect = a
 	}
-	if left := time.Until(a.notBefore); left > 0 {
-		return left, a.Number - 1
-	}
-	if c.suspect != nil && c.suspect != a {
-		return suspectAgain, a.Number - 1
-	}
-	c.suspect = a
-	return 0, 0
+	return func() { c.served(ctx, a) }, 0, 0
 }
 
-// Served clears the attempt that [Cluster.Begin] started, also when ctx has ended.
-func (c *Cluster) Served(ctx context.Context, w *workv1.ManifestWork) {
-	a := c.attemptOf(c.recordName(w.Namespace, w.Name))
-	if a == nil || a.served {
-		return
-	}
+// served clears an attempt, also when ctx has ended.
+func (c *Cluster) served(ctx context.Context, a *attempt) {
 	c.mu.Lock()
 	if c.suspect == a {
 		c.suspect = nil
@@ -109,7 +104,7 @@ func (c *Cluster) Served(ctx context.Context, w *workv1.ManifestWork) {
 	s := settingsIn(record)
 	s.Attempt = nil
 	if err := c.remember(ctx, record, s); err != nil { // the next Apply clears it too
-		klog.FromContext(ctx).Error(err, "Failed to clear the attempt of a work", "work", klog.KObj(w))
+		klog.FromContext(ctx).Error(err, "Failed to clear the attempt of a work", "work", record.Spec.WorkName)
 	}
 }
 

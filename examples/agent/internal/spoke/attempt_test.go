@@ -79,31 +79,31 @@ func TestWorkThatEndsAgentIsPostponed(t *testing.T) {
 		w.Namespace, w.Name, w.UID, w.Generation = "cluster1", name, types.UID(name), generation
 		return w
 	}
-	begins := func(c *spoke.Cluster, w *workv1.ManifestWork, wait time.Duration, ends int) {
+	begins := func(c *spoke.Cluster, w *workv1.ManifestWork, wait time.Duration, ends int) (served func()) {
 		t.Helper()
-		if got, n := c.Begin(t.Context(), w); got > wait || got < wait-time.Second || got <= 0 && wait > 0 || n != ends {
+		served, got, n := c.Begin(t.Context(), w)
+		if got > wait || got < wait-time.Second || got <= 0 && wait > 0 || n != ends {
 			t.Fatalf("%s waits for %s after %d ends, want %s after %d", w.Name, got, n, wait, ends)
 		}
 		if wait > 0 {
-			return
+			return nil
 		}
 		if err := c.RecordAttempt(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
+		return served
 	}
 	bad, innocent, later := work("bad", 1), work("innocent", 1), work("later", 1)
 	c := start()
 	begins(c, bad, 0, 0)
 	begins(c, innocent, 0, 0)
-	begins(c, later, 0, 0)
-	c.Served(t.Context(), later)
+	begins(c, later, 0, 0)()
 	begins(c, later, 0, 0)
 
 	c = start() // after the first end
 	begins(c, bad, 2*time.Second, 1)
 	begins(c, innocent, 2*time.Second, 1)
-	begins(c, later, 0, 0)
-	c.Served(t.Context(), later)
+	begins(c, later, 0, 0)()
 	c.Elapse(2 * time.Second)
 	begins(c, bad, 0, 0)
 	begins(c, innocent, time.Second, 1) // one at a time
@@ -111,19 +111,16 @@ func TestWorkThatEndsAgentIsPostponed(t *testing.T) {
 	c = start() // after the second end
 	begins(c, bad, 4*time.Second, 2)
 	begins(c, innocent, 2*time.Second, 1)
-	begins(c, later, 0, 0)
-	c.Served(t.Context(), later)
+	begins(c, later, 0, 0)()
 	c.Elapse(2 * time.Second)
-	begins(c, innocent, 0, 0)
-	c.Served(t.Context(), innocent)
+	begins(c, innocent, 0, 0)()
 	c.Elapse(2 * time.Second)
 	begins(c, bad, 0, 0)
 
 	c = start() // after the third end
 	begins(c, innocent, 0, 0)
 	begins(c, bad, 8*time.Second, 3)
-	begins(c, work("bad", 2), 0, 0) // a new generation may be the fix
-	c.Served(t.Context(), work("bad", 2))
+	begins(c, work("bad", 2), 0, 0)() // a new generation may be the fix
 
 	c = start()
 	begins(c, work("bad", 2), 0, 0)
