@@ -270,10 +270,7 @@ func (id *identity) read(
 ) (*unstructured.Unstructured, error) {
 	resource := m.Resource
 	resource.Version = version
-	if m.Namespaced {
-		return id.client.Resource(resource).Namespace(m.Key.Namespace).Get(ctx, m.Key.Name, metav1.GetOptions{})
-	}
-	return id.client.Resource(resource).Get(ctx, m.Key.Name, metav1.GetOptions{})
+	return id.client.Resource(resource).Namespace(m.Key.Namespace).Get(ctx, m.Key.Name, metav1.GetOptions{})
 }
 
 // Watched returns the objects to watch: those of the manifests, and those that are being pruned.
