@@ -73,9 +73,9 @@ func onAPIServer(kubeconfig string) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	none := func() error { return nil } // Controller.Synced covers the readiness
+	noop := func() error { return nil } // Controller.Synced covers the readiness
 	return &hub{
-		works: client, address: addressOf(config.Host), ready: none, close: none,
+		works: client, address: addressOf(config.Host), ready: noop, close: noop,
 		start: func(ctx context.Context) error { <-ctx.Done(); return nil },
 	}, nil
 }
