@@ -67,12 +67,16 @@
 // # Interpret custom resources
 //
 // Package [github.com/spokewire/sdk-go/interpreter] returns replicas, health, status and
-// dependencies of any kind. For your own kind choose a YAML file with CEL, which needs no
-// deployment ([github.com/spokewire/sdk-go/interpreter/customization]); your customizations of
-// Karmada ([github.com/spokewire/sdk-go/interpreter/lua]); a Go handler in your process
-// ([github.com/spokewire/sdk-go/interpreter.FromHandler]); or a webhook, if the Go code runs in a
-// separate process or a control plane like Karmada calls it. A chain asks its interpreters in the
-// order of its arguments. The built-in kinds and those of widely used projects come last:
+// dependencies of any kind. For your own kind, choose one of these:
+//
+//   - a YAML file with CEL, which needs no deployment
+//     ([github.com/spokewire/sdk-go/interpreter/customization]);
+//   - your Karmada customizations in Lua ([github.com/spokewire/sdk-go/interpreter/lua]);
+//   - a Go handler in your process ([github.com/spokewire/sdk-go/interpreter.FromHandler]);
+//   - a webhook, if Karmada or another process calls it.
+//
+// A chain asks its interpreters in the order of its arguments. The built-in kinds and those of
+// widely used projects come last:
 //
 //	answers := caller.Chain(customizations, lua, webhooks, native.New(), kinds.New())
 //	replicas, requirements, err := answers.Replicas(ctx, deployment)
