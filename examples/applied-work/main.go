@@ -103,7 +103,8 @@ func (e *example) twoVersions(ctx context.Context) error {
 	return nil
 }
 
-// apply applies the objects of manifests that were read with readErr. A nil object prevents pruning.
+// apply applies objects and prunes. A nil object stands for a manifest that could not be read, with
+// the reason in readErr. Such an object prevents pruning.
 func (e *example) apply(ctx context.Context, objects []*unstructured.Unstructured, readErr error) error {
 	applied, applyErr := e.applier.Apply(ctx, e.work, objects, appliedwork.ApplyOptions{})
 	pruned, pruneErr := e.pruner.Prune(ctx, e.work, objects, appliedwork.PruneOptions{})

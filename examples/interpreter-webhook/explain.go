@@ -100,7 +100,7 @@ func (n named) Interpret(ctx context.Context, q interpreter.Query) (interpreter.
 	return n.Interpreter.Interpret(ctx, q)
 }
 
-// explain prints each answer about an object. It reports whether there was no error.
+// explain prints each answer about an object. It returns false after an error.
 func (e *explainer) explain(ctx context.Context, object *unstructured.Unstructured) bool {
 	fmt.Fprintf(e.out, "%s %s\n", object.GetKind(), strings.TrimPrefix(object.GetNamespace()+"/"+object.GetName(), "/"))
 	ok := true

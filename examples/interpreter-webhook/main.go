@@ -7,9 +7,9 @@
 //	go run ./examples/interpreter-webhook serve --certs DIR   serve a webhook for the custom resource Workload
 //
 // Explain calls the webhook for Workloads, in the same process, with TLS on the loopback interface.
-// It also explains the built-in kinds and those of package interpreter/customization/kinds. Files
-// with customizations, in CEL (package interpreter/customization) or Karmada's in Lua (package
-// interpreter/lua), add kinds or replace answers:
+// It also explains the built-in kinds and those of package interpreter/customization/kinds. Add
+// kinds or replace answers with files of customizations: in CEL (package
+// interpreter/customization), or Karmada's customizations in Lua (package interpreter/lua):
 //
 //	go run ./examples/interpreter-webhook explain --customizations FILE OBJECTS
 package main

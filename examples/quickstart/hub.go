@@ -19,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// greeting is the work of each cluster, for a text.
+// greeting is the work of each cluster. %q stands for the text of its ConfigMap.
 const greeting = `{"apiVersion": "work.open-cluster-management.io/v1", "kind": "ManifestWork",
 	"metadata": {"name": "greeting"}, "spec": {"workload": {"manifests": [{"apiVersion": "v1", "kind": "ConfigMap",
 		"metadata": {"namespace": "default", "name": "greeting"}, "data": {"text": %q}}]}}}`

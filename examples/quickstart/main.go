@@ -6,8 +6,9 @@
 //
 //	go run ./examples/quickstart
 //
-// All runs in one process, on clusters in memory; with --broker, the works travel over an MQTT
-// broker. See hub.go and agent.go; and for real clusters, TUTORIAL.md and examples/agent.
+// Everything runs in one process, with the clusters and the broker in memory. With --broker, the
+// works travel over an MQTT broker. Read hub.go and agent.go first. For real clusters, see
+// TUTORIAL.md and examples/agent.
 package main
 
 import (
