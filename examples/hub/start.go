@@ -115,7 +115,7 @@ func (p *parts) openHub(o options, log func(string, ...any)) (err error) {
 		Engine: p.engine, Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
 		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
-		Forget: p.clusters.Forget, LastReport: p.clusters.LastReport, Beat: spokes.Beat, Log: log, Changed: changed,
+		Forget: p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
 	})
 	p.registry.MustRegister(p.hub.Collector())
 	p.page, err = page.New(p.hub, page.Options{})

@@ -5,6 +5,7 @@ package health
 
 import (
 	"bytes"
+	"context"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
@@ -156,6 +158,25 @@ func (t *Tracker) Works() []Work {
 		out = append(out, Work{k.work, k.verdicts, behind})
 	}
 	return out
+}
+
+// Manifests calls each with the manifests in works that are not being deleted. It waits until all
+// works that existed when Start was called are known.
+func (t *Tracker) Manifests(ctx context.Context, each func(id appcontext.Identity, manifest string)) error {
+	if !t.Synced(ctx) {
+		return ctx.Err()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range t.works {
+		if k.work.DeletionTimestamp != nil {
+			continue
+		}
+		for _, m := range k.manifests {
+			each(appcontext.Identity{Cluster: document.ClusterID(k.work.Namespace), Object: m.object}, m.text)
+		}
+	}
+	return nil
 }
 
 // verdictsOn returns the verdicts of the objects of a work. The caller holds t.mu.

@@ -4,7 +4,6 @@
 package httpapi
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -59,20 +57,20 @@ func New(options Options) http.Handler {
 			r.Body = http.MaxBytesReader(w, r.Body, document.MaxBytes)
 			code, body, err := f(r)
 			if err != nil {
-				code, body = explain(err)
-				var own *failure
-				if errors.As(err, &own) && own.allow != "" {
-					w.Header().Set("Allow", own.allow)
+				f := explain(err)
+				if f.allow != "" {
+					w.Header().Set("Allow", f.allow)
 				}
+				code, body = f.code, f
 			}
 			answer(w, code, body)
 		})
 	}
-	handle("GET /api/v1/{kind}", a.list)
-	handle("GET /api/v1/{kind}/{name}", a.get)
+	handle("GET /api/v1/{kind}", ofKind(a.list))
+	handle("GET /api/v1/{kind}/{name}", ofKind(a.get))
 	if !a.ReadOnly {
-		handle("PUT /api/v1/{kind}/{name}", a.put)
-		handle("DELETE /api/v1/{kind}/{name}", a.remove)
+		handle("PUT /api/v1/{kind}/{name}", ofKind(a.put))
+		handle("DELETE /api/v1/{kind}/{name}", ofKind(a.remove))
 		handle("POST /api/v1/complete",
 			accepted(func(ctx context.Context, _ string) error { return a.Hub.Complete(ctx) }))
 	}
@@ -113,56 +111,58 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 	out := failf(http.StatusMethodNotAllowed, "%s does not support %s", r.URL.Path, r.Method)
 	out.allow = strings.Join(allow, ", ")
 	if a.ReadOnly {
-		out.text += ": documents come from a folder: change them there"
+		out.Text += ": documents come from a folder: change them there"
 	}
 	return out
 }
 
-// failure is an error with an HTTP status.
+// failure is an error with an HTTP status. It is also the body of the response.
 type failure struct {
 	code  int
-	text  string
+	Text  string `json:"error"`
+	Field string `json:"field,omitempty"`
 	allow string // the allowed methods, for the status 405
 }
 
-func (f *failure) Error() string { return f.text }
+func (f *failure) Error() string { return f.Text }
 
 func failf(code int, format string, args ...any) *failure {
-	return &failure{code: code, text: fmt.Sprintf(format, args...)}
+	return &failure{code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// problem is the body of an error.
-type problem struct {
-	Error string `json:"error"`
-	Field string `json:"field,omitempty"`
-}
-
-// explain returns the status and the body for an error.
-func explain(err error) (int, problem) {
+// failed returns the failure for an error. For an error of a document it has the field.
+func failed(code int, err error) *failure {
 	var wrong *document.Error
+	if errors.As(err, &wrong) {
+		return &failure{code: code, Text: wrong.Error(), Field: wrong.Field}
+	}
+	return &failure{code: code, Text: err.Error()}
+}
+
+// explain returns the failure for any error.
+func explain(err error) *failure {
 	var own *failure
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &own):
-		return own.code, problem{Error: own.text}
+		return own
 	case errors.As(err, &large):
-		return http.StatusRequestEntityTooLarge,
-			problem{Error: fmt.Sprintf("the body has more than %d bytes", large.Limit)}
-	case errors.As(err, &wrong):
-		return http.StatusUnprocessableEntity, problem{Error: wrong.Error(), Field: wrong.Field}
+		return failf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", large.Limit)
+	case errors.As(err, new(*document.Error)):
+		return failed(http.StatusUnprocessableEntity, err)
 	case errors.Is(err, rsync.ErrInvalidInput):
-		return http.StatusBadRequest, problem{Error: err.Error()}
+		return failed(http.StatusBadRequest, err)
 	case errors.Is(err, hub.ErrNotFound), errors.Is(err, rsync.ErrNotFound):
-		return http.StatusNotFound, problem{Error: err.Error()}
+		return failed(http.StatusNotFound, err)
 	case errors.Is(err, hub.ErrNoRevision), errors.Is(err, hub.ErrPresent), errors.Is(err, hub.ErrNoDocument),
 		errors.Is(err, rsync.ErrInvalidState):
-		return http.StatusConflict, problem{Error: err.Error()}
+		return failed(http.StatusConflict, err)
 	}
-	return http.StatusInternalServerError, problem{Error: err.Error()}
+	return failed(http.StatusInternalServerError, err)
 }
 
 // Refuse writes an error response of the API.
-func Refuse(w http.ResponseWriter, code int, text string) { answer(w, code, problem{Error: text}) }
+func Refuse(w http.ResponseWriter, code int, text string) { answer(w, code, &failure{Text: text}) }
 
 func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -197,8 +197,16 @@ func writeList(w io.Writer, documents []*document.Document) {
 	_, _ = io.WriteString(w, "]\n")
 }
 
-// kindOf returns the kind of a path.
-func kindOf(r *http.Request) (document.Kind, error) { return kindNamed(r.PathValue("kind")) }
+// ofKind returns a handler of requests for documents of the kind in their path.
+func ofKind(f func(document.Kind, *http.Request) (int, any, error)) handler {
+	return func(r *http.Request) (int, any, error) {
+		kind, err := kindNamed(r.PathValue("kind"))
+		if err != nil {
+			return 0, nil, err
+		}
+		return f(kind, r)
+	}
+}
 
 func kindNamed(name string) (document.Kind, error) {
 	for _, kind := range document.Kinds() {
@@ -209,19 +217,11 @@ func kindNamed(name string) (document.Kind, error) {
 	return "", failf(http.StatusNotFound, "there is no kind %q", name)
 }
 
-func (a *api) list(r *http.Request) (int, any, error) {
-	kind, err := kindOf(r)
-	if err != nil {
-		return 0, nil, err
-	}
+func (a *api) list(kind document.Kind, _ *http.Request) (int, any, error) {
 	return http.StatusOK, a.Hub.Documents().Documents(kind), nil
 }
 
-func (a *api) get(r *http.Request) (int, any, error) {
-	kind, err := kindOf(r)
-	if err != nil {
-		return 0, nil, err
-	}
+func (a *api) get(kind document.Kind, r *http.Request) (int, any, error) {
 	d := a.Hub.Documents().Document(kind, r.PathValue("name"))
 	if d == nil {
 		return 0, nil, failf(http.StatusNotFound, "there is no %s %q", kind, r.PathValue("name"))
@@ -229,71 +229,55 @@ func (a *api) get(r *http.Request) (int, any, error) {
 	return http.StatusOK, d, nil
 }
 
-func (a *api) put(r *http.Request) (int, any, error) {
-	kind, err := kindOf(r)
+func (a *api) put(kind document.Kind, r *http.Request) (int, any, error) {
+	data, err := bodyOf(r)
 	if err != nil {
 		return 0, nil, err
-	}
-	data, err := io.ReadAll(r.Body)
-	if err != nil {
-		return 0, nil, bodyError(err)
 	}
 	d, err := document.DecodeOne(data)
 	if err == nil {
 		err = d.WithName(kind, r.PathValue("name"))
 	}
-	var wrong *document.Error
-	if errors.As(err, &wrong) {
-		return http.StatusBadRequest, problem{Error: wrong.Error(), Field: wrong.Field}, nil
-	}
 	if err != nil {
-		return 0, nil, err
+		return 0, nil, failed(http.StatusBadRequest, err)
 	}
 	created, err := a.Hub.Put(r.Context(), d)
-	if err != nil {
-		return 0, nil, err
-	}
 	if created {
-		return http.StatusCreated, d, nil
+		return http.StatusCreated, d, err
 	}
-	return http.StatusOK, d, nil
+	return http.StatusOK, d, err
 }
 
-func (a *api) remove(r *http.Request) (int, any, error) {
-	kind, err := kindOf(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	err = a.Hub.Delete(r.Context(), document.Key{Kind: kind, Name: r.PathValue("name")})
-	return http.StatusOK, struct{}{}, err
+func (a *api) remove(kind document.Kind, r *http.Request) (int, any, error) {
+	return http.StatusOK, struct{}{}, a.Hub.Delete(r.Context(), document.Key{Kind: kind, Name: r.PathValue("name")})
 }
 
-// bodyError returns the error for a body that cannot be read.
-func bodyError(err error) error {
+// bodyOf reads a body.
+func bodyOf(r *http.Request) ([]byte, error) {
+	data, err := io.ReadAll(r.Body)
 	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return err
+	case err == nil, errors.As(err, new(*http.MaxBytesError)):
+		return data, err
 	case errors.Is(err, bodies.ErrNoMemory):
-		return failf(http.StatusServiceUnavailable, "%v: try again", err)
+		return nil, failf(http.StatusServiceUnavailable, "%v: try again", err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return failf(http.StatusRequestTimeout, "the body takes too long to arrive")
+		return nil, failf(http.StatusRequestTimeout, "the body takes too long to arrive")
 	}
-	return failf(http.StatusBadRequest, "the body cannot be read: %v", err)
+	return nil, failf(http.StatusBadRequest, "the body cannot be read: %v", err)
 }
 
 func (a *api) rollback(r *http.Request) (int, any, error) {
 	var body struct {
 		Revision int `json:"revision"`
 	}
-	data, err := io.ReadAll(r.Body)
+	data, err := bodyOf(r)
 	if err != nil {
-		return 0, nil, bodyError(err)
+		return 0, nil, err
 	}
 	if len(data) > 0 {
 		if strict, err := kjson.UnmarshalStrict(data, &body); err != nil || len(strict) > 0 || body.Revision < 1 {
-			return http.StatusBadRequest, problem{
-				Error: "the body must be empty, or an object with the number of a revision", Field: "revision",
-			}, nil
+			const text = "the body must be empty, or an object with the number of a revision"
+			return 0, nil, &failure{code: http.StatusBadRequest, Text: text, Field: "revision"}
 		}
 	}
 	out, err := a.Hub.Rollback(r.Context(), r.PathValue("name"), body.Revision)
@@ -302,13 +286,13 @@ func (a *api) rollback(r *http.Request) (int, any, error) {
 
 func (a *api) approve(r *http.Request) (int, any, error) {
 	var body rsync.Approval
-	data, err := io.ReadAll(r.Body)
+	data, err := bodyOf(r)
 	if err != nil {
-		return 0, nil, bodyError(err)
+		return 0, nil, err
 	}
 	if strict, err := kjson.UnmarshalStrict(data, &body); err != nil || len(strict) > 0 {
 		const text = `the body must have a group and a gate, Before or After: {"group": "canary", "gate": "After"}`
-		return http.StatusBadRequest, problem{Error: text, Field: "group"}, nil
+		return 0, nil, &failure{code: http.StatusBadRequest, Text: text, Field: "group"}
 	}
 	return a.control(func(e *rsync.Engine, ctx context.Context, ref rsync.EventRef) error {
 		return e.Approve(ctx, ref, body)
@@ -327,15 +311,10 @@ func accepted(change func(ctx context.Context, name string) error) handler {
 	}
 }
 
-// applicationStatus is the status of an application.
+// applicationStatus is the status of an application, with the revisions that it can be rolled back
+// to.
 type applicationStatus struct {
-	Name     string          `json:"name"`
-	Revision string          `json:"revision,omitempty"`
-	Status   string          `json:"status"`
-	Reason   string          `json:"reason,omitempty"`
-	Rollout  *page.Rollout   `json:"rollout,omitempty"`
-	Clusters []clusterStatus `json:"clusters"`
-	// Revisions are the revisions that it can be rolled back to.
+	page.Application
 	Revisions []revision `json:"revisions,omitempty"`
 }
 
@@ -348,63 +327,11 @@ type revision struct {
 	Clusters int       `json:"clusters"`
 }
 
-type clusterStatus struct {
-	Name     string `json:"name"`
-	Revision string `json:"revision,omitempty"`
-	Health   string `json:"health"`
-	Reason   string `json:"reason,omitempty"`
-}
-
-// clusterOf is the status of a cluster.
-type clusterOf struct {
-	Name   string `json:"name"`
-	Status string `json:"status"`
-	Reason string `json:"reason,omitempty"`
-	// LastReport is when the last message of its agent arrived since the hub started, to the minute.
-	LastReport *time.Time `json:"heard,omitempty"`
-}
-
-// unclaimedWork is a work with objects that no application has.
-type unclaimedWork struct {
-	Cluster     string   `json:"cluster"`
-	Work        string   `json:"work"`
-	Application string   `json:"application,omitempty"`
-	Objects     []string `json:"objects"`
-}
-
-func statusOf(p page.Application) applicationStatus {
-	out := applicationStatus{
-		Name: p.Name, Revision: p.Revision, Status: p.Status.Word, Reason: p.Status.Reason, Rollout: p.Rollout,
-		Clusters: []clusterStatus{},
-	}
-	for _, c := range p.Placements {
-		out.Clusters = append(out.Clusters, clusterStatus{c.Cluster, c.Revision, c.Status.Word, c.Status.Reason})
-	}
-	return out
-}
-
 func (a *api) status(*http.Request) (int, any, error) {
 	state := a.Hub.State()
-	applications := []applicationStatus{}
-	for _, p := range state.Applications {
-		applications = append(applications, statusOf(p))
-	}
-	slices.SortFunc(applications, func(a, b applicationStatus) int { return cmp.Compare(a.Name, b.Name) })
-	clusters := []clusterOf{}
-	for _, c := range state.Clusters {
-		of := clusterOf{Name: c.Name, Status: c.Status.Word, Reason: c.Status.Reason}
-		if !c.LastReport.IsZero() {
-			of.LastReport = new(c.LastReport.UTC())
-		}
-		clusters = append(clusters, of)
-	}
-	slices.SortFunc(clusters, func(a, b clusterOf) int { return cmp.Compare(a.Name, b.Name) })
-	unclaimed := []unclaimedWork{}
-	for _, u := range state.Unclaimed {
-		unclaimed = append(unclaimed, unclaimedWork(u))
-	}
 	return http.StatusOK, map[string]any{
-		"applications": applications, "clusters": clusters, "refused": state.Input.Error, "unclaimed": unclaimed,
+		"applications": state.Applications, "clusters": state.Clusters, "refused": state.Input.Error,
+		"unclaimed": state.Unclaimed,
 	}, nil
 }
 
@@ -427,11 +354,11 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 		defer cancel()
 		_ = a.Hub.Settled(ctx, name) // the status is returned in any case
 	}
-	p, ok := a.Hub.Application(name)
+	p, ok := a.Hub.Application(r.Context(), name)
 	if !ok {
 		return 0, nil, failf(http.StatusNotFound, "there is no application %q", name)
 	}
-	out := statusOf(p)
+	out := applicationStatus{Application: p}
 	revisions, _, err := a.Rollouts.Revisions(r.Context(), name)
 	for _, r := range revisions {
 		out.Revisions = append(out.Revisions, revision{r.Number, r.Cause, r.Created, r.Clusters})

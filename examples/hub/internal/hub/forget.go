@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,7 +49,7 @@ func (h *Hub) awaited(ctx context.Context, cluster string) (bool, error) {
 			return true, nil
 		}
 	}
-	if forgotten, err := h.options.Store.Get(ctx, forgottenPrefix+cluster+"/"); err != nil || forgotten.Exists() {
+	if forgotten, err := h.forgotten(ctx); err != nil || slices.Contains(forgotten, cluster) {
 		return err == nil, err
 	}
 	applications, err := h.options.Rollouts.Applications(ctx)
@@ -73,45 +74,56 @@ func (h *Hub) awaited(ctx context.Context, cluster string) (bool, error) {
 
 // WorksChanged reports that works have changed. It returns at once.
 func (h *Hub) WorksChanged() {
-	select {
-	case h.works <- struct{}{}:
-	default: // already signaled
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.news.Wake()
+}
+
+// nextWorks returns a channel that is closed when works have changed.
+func (h *Hub) nextWorks() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.news.Next()
 }
 
 // giveUp abandons the works of forgotten clusters when they are being deleted. Failures are
 // retried.
 func (h *Hub) giveUp(ctx context.Context) error {
 	logged := ""
-	var again <-chan time.Time
 	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-h.works:
-		case <-again:
-		}
-		again = nil
+		changed := h.nextWorks()
+		var again <-chan time.Time
 		if err := h.abandon(ctx); err != nil && ctx.Err() == nil {
 			if again = time.After(time.Second); err.Error() != logged {
 				logged = err.Error()
 				h.options.Log("failed to forget the works of removed clusters, retrying: %s", logged)
 			}
 		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-again:
+		}
 	}
+}
+
+// forgotten returns the forgotten clusters.
+func (h *Hub) forgotten(ctx context.Context) (clusters []string, err error) {
+	result, err := h.options.Store.Range(ctx, forgottenPrefix)
+	for _, kv := range result.KVs {
+		clusters = append(clusters, strings.TrimSuffix(strings.TrimPrefix(kv.Key, forgottenPrefix), "/"))
+	}
+	return clusters, err
 }
 
 // abandon forgets the works of forgotten clusters that are being deleted.
 func (h *Hub) abandon(ctx context.Context) error {
-	result, err := h.options.Store.Range(ctx, forgottenPrefix)
+	clusters, err := h.forgotten(ctx)
 	if err != nil {
 		return err
 	}
-	for _, kv := range result.KVs {
-		cluster := strings.TrimSuffix(strings.TrimPrefix(kv.Key, forgottenPrefix), "/")
+	for _, cluster := range clusters {
 		if !h.options.Health.Leaving(cluster) {
 			continue
 		}
@@ -125,15 +137,14 @@ func (h *Hub) abandon(ctx context.Context) error {
 
 // remember removes clusters with documents from the forgotten ones.
 func (h *Hub) remember(ctx context.Context, set *document.Set) error {
-	result, err := h.options.Store.Range(ctx, forgottenPrefix)
+	clusters, err := h.forgotten(ctx)
 	if err != nil {
 		return err
 	}
 	var ops []store.Op
-	for _, kv := range result.KVs {
-		if set.Document(document.ClusterKind,
-			strings.TrimSuffix(strings.TrimPrefix(kv.Key, forgottenPrefix), "/")) != nil {
-			ops = append(ops, store.Delete(kv.Key))
+	for _, cluster := range clusters {
+		if set.Document(document.ClusterKind, cluster) != nil {
+			ops = append(ops, store.Delete(forgottenPrefix+cluster+"/"))
 		}
 	}
 	return h.write(ctx, ops...)

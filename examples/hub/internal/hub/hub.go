@@ -61,10 +61,10 @@ type Options struct {
 	Settled func(context.Context) error
 	// Forget abandons the works of a cluster that are being deleted.
 	Forget func(ctx context.Context, cluster string) error
-	// LastReport returns when the last message of the agent of a cluster arrived, zero for never. Agents
-	// with works send at least one message in each Beat.
-	LastReport func(cluster string) time.Time
-	Beat       time.Duration
+	// LastReports returns when the last message of the agent of each cluster arrived. Agents with
+	// works send at least one message in each Beat.
+	LastReports func() map[string]time.Time
+	Beat        time.Duration
 	// Log receives log lines. Changed is called when [Hub.State] has changed.
 	Log     func(format string, args ...any)
 	Changed func()
@@ -75,7 +75,6 @@ type Hub struct {
 	options Options
 	began   time.Time
 	loaded  chan struct{}
-	works   chan struct{} // has an element when works have changed
 	turns   chan struct{} // has an element for each running template
 
 	complete  chan struct{} // closed when the documents are complete
@@ -103,8 +102,6 @@ type application struct {
 	since   time.Time
 	held    int              // the revision of a rollback, or 0
 	newest  rollout.Revision // the target; only the digests are set
-	has     map[appcontext.Identity]bool
-	on      map[string]bool // the clusters of its objects
 	// rendering is the target, rendered from the document for the clusters.
 	rendering *render.Rendering
 	document  []byte
@@ -117,7 +114,7 @@ func New(options Options) *Hub {
 	complete := make(chan struct{})
 	return &Hub{
 		options: options, complete: complete, completed: sync.OnceFunc(func() { close(complete) }),
-		began: time.Now(), loaded: make(chan struct{}), works: make(chan struct{}, 1),
+		began: time.Now(), loaded: make(chan struct{}),
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		set:   set, applications: map[string]*application{}, prepared: map[*document.Document]prepared{},
 		owners: map[appcontext.Identity]string{}, earlier: map[string]bool{},
@@ -332,7 +329,9 @@ func (h *Hub) roll(r result, cause string) {
 		}
 	}
 	if r.rendering != nil && r.rendering != a.rendering {
-		h.own(a, r)
+		for id := range r.rendering.Resources {
+			h.owners[id] = r.name
+		}
 		a.rendering, a.document, a.clusters = r.rendering, r.source.Document, r.clusters
 		a.newest = rollout.Revision{Digest: r.rendering.Digest(), Content: r.source.Digest()}
 	}

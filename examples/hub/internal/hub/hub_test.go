@@ -200,7 +200,7 @@ func (f *fixture) start() {
 	f.Hub = hub.New(hub.Options{
 		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects,
 		Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check),
-		LastReport: clusters.LastReport, Beat: f.beat,
+		LastReports: clusters.LastReports, Beat: f.beat,
 		Settled: func(context.Context) error { close(settled); return nil },
 		Forget:  func(context.Context, string) error { return nil }, Log: say, Changed: func() {},
 	})

@@ -4,7 +4,6 @@
 package hub
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,7 +15,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
-	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -27,6 +26,8 @@ import (
 
 // reached is the progress of the agent of a cluster with an application.
 type reached struct {
+	placed  bool // the documents place the application on the cluster
+	works   []health.Work
 	waiting int  // works that the agent has not applied
 	leaving int  // works that it must clean up
 	missing bool // an object is in no work yet
@@ -36,15 +37,17 @@ type reached struct {
 	message string
 	// refused and degraded are the messages of the first such work.
 	refused, degraded string
+	left              string // objects of another revision that are still there
 }
 
 // all reports whether the agent has applied all works, and has cleaned up the deleted ones.
-func (r reached) all() bool { return r.applied() && r.leaving == 0 }
+func (r *reached) all() bool { return r.applied() && r.leaving == 0 }
 
-func (r reached) applied() bool { return r.waiting == 0 && !r.missing }
+func (r *reached) applied() bool { return r.waiting == 0 && !r.missing }
 
 // reachedBy returns the progress of an agent with some works.
-func reachedBy(works []health.Work) (r reached) {
+func reachedBy(works []health.Work) *reached {
+	r := &reached{works: works}
 	for i := range works {
 		if works[i].DeletionTimestamp != nil {
 			r.leaving++
@@ -73,105 +76,105 @@ func first(a, b string) string {
 }
 
 // reach is the progress of each cluster with an application.
-type reach map[string]reached
+type reach map[string]*reached
+
+// at returns the progress of a cluster.
+func (r reach) at(cluster string) *reached {
+	if r[cluster] == nil {
+		r[cluster] = &reached{}
+	}
+	return r[cluster]
+}
+
+func byCluster(works []health.Work) map[string][]health.Work {
+	out := map[string][]health.Work{}
+	for _, w := range works {
+		out[w.Namespace] = append(out[w.Namespace], w)
+	}
+	return out
+}
 
 // reachOf returns the progress of clusters with an application that has these works. Objects that
-// are in no work yet count as missing only when the application is deployed.
+// are in no work yet count as missing only when the application is deployed. Until then, objects
+// that it must not have any more count as left.
 func reachOf(a application, s rollout.Status, works []health.Work) reach {
-	byCluster := map[string][]health.Work{}
-	for _, w := range works {
-		byCluster[w.Namespace] = append(byCluster[w.Namespace], w)
-	}
 	out := reach{}
-	for cluster, works := range byCluster {
+	for cluster, works := range byCluster(works) {
 		r := reachedBy(works)
-		if a.rendering != nil && !a.on[cluster] { // its objects are being removed
+		out[cluster] = r
+		if a.rendering == nil {
+			continue
+		}
+		if !a.rendering.On[cluster] { // its objects are being removed
 			r.leaving, r.waiting = r.leaving+r.waiting, 0
 		}
-		out[cluster] = r
+		if s.State == rollout.Rolling || s.State == rollout.Failed {
+			r.left = left(a.rendering, works)
+		}
 	}
 	if s.State != rollout.Deployed || !s.Settled || a.rendering == nil {
 		return out
 	}
-	held := map[string]map[appcontext.Object]bool{}
-	for cluster, works := range byCluster {
-		held[cluster] = map[appcontext.Object]bool{}
-		for i := range works {
-			for j := range works[i].Objects {
-				held[cluster][works[i].Objects[j].Object] = true
-			}
+	held := map[appcontext.Identity]bool{}
+	for _, w := range works {
+		for i := range w.Objects {
+			held[identityOf(w, w.Objects[i].Object)] = true
 		}
 	}
-	for id := range a.rendering.Installed() {
-		if name := id.Cluster.Name; !held[name][id.Object] {
-			r := out[name]
-			r.missing = true
-			out[name] = r
+	for id := range a.rendering.Resources {
+		if !held[id] && a.rendering.Installs(id) {
+			out.at(id.Cluster.Name).missing = true
 		}
 	}
 	return out
+}
+
+func identityOf(w health.Work, o appcontext.Object) appcontext.Identity {
+	return appcontext.Identity{Cluster: document.ClusterID(w.Namespace), Object: o}
+}
+
+// left returns which objects of works a rendering does not install, as text. Works that are being
+// deleted are not included.
+func left(rendering *render.Rendering, works []health.Work) string {
+	var objects []string
+	for _, w := range works {
+		_, revision, _ := rollout.ParseContextID(w.Annotations[manifestwork.AnnotationAppContext])
+		for i := range w.Objects {
+			if o := w.Objects[i].Object; w.DeletionTimestamp == nil && !rendering.Installs(identityOf(w, o)) {
+				objects = append(objects, fmt.Sprintf("%s of revision %d", o, revision))
+			}
+		}
+	}
+	switch len(objects) {
+	case 0:
+		return ""
+	case 1:
+		return objects[0] + " still exists"
+	}
+	return fmt.Sprintf("%s still exists, and %d more", slices.Min(objects), len(objects)-1)
 }
 
 // await records why the rollout waits, besides agents. to is the progress of the wanted revision,
 // and underway of the event in progress.
 func (r reach) await(a application, s rollout.Status, to, underway phases) {
-	note := func(cluster, message string) {
-		on := r[cluster]
-		on.busy, on.message = true, cmp.Or(message, on.message)
-		r[cluster] = on
-	}
 	switch {
 	case s.Revision == 0:
-		for cluster := range r {
-			note(cluster, "")
+		for _, on := range r {
+			on.busy = true
 		}
-	case to.underway:
-		for cluster := range a.on {
+	case to.underway && a.rendering != nil:
+		for cluster := range a.rendering.On {
 			if p := to.on[cluster]; !p.done && !p.failed && (p.begun || !to.rollout) {
-				note(cluster, "")
+				r.at(cluster).busy = true
 			}
 		}
 	}
 	for cluster, p := range underway.on {
 		if p.message != "" && !p.failed {
-			note(cluster, p.message)
+			on := r.at(cluster)
+			on.busy, on.message = true, p.message
 		}
 	}
-}
-
-// leftOn returns, by cluster, objects that the application must not have any more. Works that are
-// being deleted are not included.
-func leftOn(a application, works []health.Work) map[string]string {
-	if a.rendering == nil {
-		return nil
-	}
-	wanted := map[string]map[appcontext.Object]bool{}
-	for id := range a.rendering.Installed() {
-		if wanted[id.Cluster.Name] == nil {
-			wanted[id.Cluster.Name] = map[appcontext.Object]bool{}
-		}
-		wanted[id.Cluster.Name][id.Object] = true
-	}
-	found := map[string][]string{}
-	for _, w := range works {
-		if w.DeletionTimestamp != nil {
-			continue
-		}
-		for i := range w.Objects {
-			if o := w.Objects[i].Object; !wanted[w.Namespace][o] {
-				_, revision, _ := rollout.ParseContextID(w.Annotations[manifestwork.AnnotationAppContext])
-				found[w.Namespace] = append(found[w.Namespace], fmt.Sprintf("%s of revision %d", o, revision))
-			}
-		}
-	}
-	out := map[string]string{}
-	for cluster, objects := range found {
-		out[cluster] = slices.Min(objects) + " still exists"
-		if more := len(objects) - 1; more > 0 {
-			out[cluster] += fmt.Sprintf(", and %d more", more)
-		}
-	}
-	return out
 }
 
 // summary returns the clusters that the application waits for, and the first problems.
@@ -250,9 +253,7 @@ const pause = 100 * time.Millisecond
 // it, or when there is no such application. The error is that of ctx.
 func (h *Hub) Settled(ctx context.Context, application string) error {
 	for {
-		h.mu.Lock()
-		news := h.news.Next()
-		h.mu.Unlock()
+		news := h.nextWorks()
 		if err := h.options.Rollouts.Settled(ctx, application); err != nil {
 			return err
 		}
@@ -262,8 +263,8 @@ func (h *Hub) Settled(ctx context.Context, application string) error {
 		case !status.Settled:
 			continue // there is a newer target
 		default:
-			a, works := h.application(application)
-			if waiting, _, _ := reachOf(a, status, works).summary(); waiting == "" {
+			v := h.view(ctx, application)
+			if waiting, _, _ := reachOf(v.applications[application], status, v.works).summary(); waiting == "" {
 				return nil
 			}
 		}
@@ -276,29 +277,4 @@ func (h *Hub) Settled(ctx context.Context, application string) error {
 			return err
 		}
 	}
-}
-
-// application returns the state of an application, and its works.
-func (h *Hub) application(name string) (a application, works []health.Work) {
-	h.mu.Lock()
-	if known := h.applications[name]; known != nil {
-		a = *known
-	}
-	h.mu.Unlock()
-	for _, w := range h.options.Health.Works() {
-		if applicationOf(w.ManifestWork) == name {
-			works = append(works, w)
-		}
-	}
-	return a, works
-}
-
-// Application returns an application of [Hub.State], and whether it exists.
-func (h *Hub) Application(name string) (page.Application, bool) {
-	set := h.Documents()
-	a, works := h.application(name)
-	if name == "" || len(works) == 0 && set.Document(document.ApplicationKind, name) == nil {
-		return page.Application{}, false
-	}
-	return h.applicationState(set, name, a, works), true
 }

@@ -203,17 +203,7 @@ func (h *Hub) letGo(owner string, id appcontext.Identity) bool {
 		return false
 	}
 	a := h.applications[owner]
-	return a == nil || !a.has[id]
-}
-
-// own records the objects of an application. The caller holds h.mu.
-func (h *Hub) own(a *application, r result) {
-	a.has, a.on = map[appcontext.Identity]bool{}, map[string]bool{}
-	for id := range r.rendering.Identities() {
-		a.on[id.Cluster.Name] = true
-		a.has[id] = true
-		h.owners[id] = r.name
-	}
+	return a == nil || a.rendering == nil || a.rendering.Resources[id] == nil
 }
 
 // renderAll renders applications. They wait for their objects concurrently: while the hub's cluster
@@ -316,9 +306,7 @@ func (h *Hub) prepare(ctx context.Context, d *document.Document) (forget func())
 		h.rendered(d, clusters) != nil {
 		return func() {}
 	}
-	h.turns <- struct{}{}
-	rendering, err := render.Render(d, clusters, render.Without{}, h.checking(ctx))
-	<-h.turns
+	rendering, err := h.renderWith(ctx, d, clusters, render.Without{})
 	if err != nil {
 		return func() {}
 	}
@@ -356,24 +344,23 @@ func sameCluster(a, b *document.Cluster) bool {
 func (h *Hub) read(
 	ctx context.Context, d *document.Document, clusters []*document.Cluster, kept map[string]string,
 ) (out *render.Rendering, err error) {
-	with := func(objects render.Objects) error {
-		h.turns <- struct{}{}
-		defer func() { <-h.turns }()
-		var err error
-		out, err = render.Render(d, clusters, render.Kept{Values: kept, Other: atWork{objects, h.turns}},
-			h.checking(ctx))
+	err = h.options.Objects.Read(ctx, d.Name, func(objects render.Objects) (err error) {
+		out, err = h.renderWith(ctx, d, clusters, render.Kept{Values: kept, Other: atWork{objects, h.turns}})
 		return err
-	}
-	err = h.options.Objects.Read(ctx, d.Name, with)
+	})
 	return out, err
 }
 
-// checking returns the function that checks objects before any object of their application is
-// written.
-func (h *Hub) checking(ctx context.Context) render.Check {
-	return func(cluster string, resources []appcontext.Resource) error {
+// renderWith renders when it has its turn. It checks objects before any object of their application
+// is written.
+func (h *Hub) renderWith(
+	ctx context.Context, d *document.Document, clusters []*document.Cluster, objects render.Objects,
+) (*render.Rendering, error) {
+	h.turns <- struct{}{}
+	defer func() { <-h.turns }()
+	return render.Render(d, clusters, objects, func(cluster string, resources []appcontext.Resource) error {
 		return h.options.Check(ctx, cluster, resources)
-	}
+	})
 }
 
 // renderKept renders with the values of the wanted revision if it has the same document; otherwise
@@ -387,9 +374,7 @@ func (h *Hub) renderKept(ctx context.Context, d *document.Document, clusters []*
 	if err != nil || string(source.Document) != string(d.JSON) {
 		return nil
 	}
-	h.turns <- struct{}{}
-	defer func() { <-h.turns }()
-	out, err := render.Render(d, clusters, render.Kept{Values: source.Values, Other: render.Without{}}, h.checking(ctx))
+	out, err := h.renderWith(ctx, d, clusters, render.Kept{Values: source.Values, Other: render.Without{}})
 	if err != nil {
 		return nil
 	}

@@ -12,20 +12,14 @@ import (
 // connection is down.
 const silence = 3
 
-// lastReport returns when the last message of the agent of a cluster arrived, to the minute, so that the
-// page does not change with each message.
-func (h *Hub) lastReport(cluster string) time.Time {
-	return h.options.LastReport(cluster).Truncate(time.Minute)
-}
-
 // silent reports whether an agent with works is silent. An agent is not silent until the hub has
 // run for that time.
-func (h *Hub) silent(cluster string) bool {
-	last := h.options.LastReport(cluster)
-	if last.Before(h.began) {
-		last = h.began
+func (v *view) silent(cluster string) bool {
+	last := v.reports[cluster]
+	if last.Before(v.began) {
+		last = v.began
 	}
-	return time.Since(last) > silence*h.options.Beat
+	return time.Since(last) > silence*v.options.Beat
 }
 
 // watchSilence notifies in each beat that the state may have changed, because an agent that becomes

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,57 +24,81 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
-// State implements [page.Hub].
-func (h *Hub) State() page.State {
+// view is a copy of the state, from which statuses are computed.
+type view struct {
+	*Hub
+	ctx          context.Context // of the store, which is local: an error only hides progress
+	set          *document.Set
+	applications map[string]application
+	works        []health.Work
+	byName       map[string][]health.Work // the works of each application, or of "" without one
+	reports      map[string]time.Time     // the last report of each cluster
+}
+
+// view returns a copy of the state. It has only the works of an application, or all with "".
+func (h *Hub) view(ctx context.Context, only string) view {
+	v := view{
+		Hub: h, ctx: ctx, applications: map[string]application{}, byName: map[string][]health.Work{},
+		reports: h.options.LastReports(),
+	}
 	h.mu.Lock()
-	set, out := h.set, page.State{Input: page.Input{
-		Origin: cmp.Or(h.options.Dir, "the HTTP API"), Taken: h.taken, Error: h.refused,
-	}}
-	applications := map[string]application{}
+	v.set = h.set
 	for name, a := range h.applications {
-		applications[name] = *a
+		v.applications[name] = *a
 	}
 	h.mu.Unlock()
-	works := h.options.Health.Works()
-	out.Unclaimed = h.unclaimed(works)
-	out.Input.Notice = notice(out.Unclaimed)
-	unclaimed := map[string]int{} // works, by cluster
-	for _, u := range out.Unclaimed {
-		unclaimed[u.Cluster]++
-	}
-	names := map[string]bool{}
-	byCluster, byApplication := map[string][]health.Work{}, map[string][]health.Work{}
-	for _, w := range works {
-		name := applicationOf(w.ManifestWork)
-		names[name] = true
-		byCluster[w.Namespace] = append(byCluster[w.Namespace], w)
-		byApplication[name] = append(byApplication[name], w)
-		out.Works = append(out.Works, workState(name, w))
-	}
-	for _, c := range document.All[*document.Cluster](set, document.ClusterKind) {
-		out.Clusters = append(out.Clusters,
-			h.clusterState(c.Metadata.Name, c.Metadata.Labels, byCluster[c.Metadata.Name], false))
-	}
-	for name, works := range byCluster {
-		if set.Document(document.ClusterKind, name) == nil {
-			c := h.clusterState(name, nil, works, true)
-			if n := unclaimed[name]; n > 0 {
-				c.Status = page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "the cluster has no document, and " +
-					"no application has the objects of " + countWorks(n)}
-			}
-			out.Clusters = append(out.Clusters, c)
+	for _, w := range h.options.Health.Works() {
+		if name := applicationOf(w.ManifestWork); only == "" || name == only {
+			v.works = append(v.works, w)
+			v.byName[name] = append(v.byName[name], w)
 		}
 	}
-	for _, d := range set.Documents(document.ApplicationKind) {
-		names[d.Name] = true
+	return v
+}
+
+// names returns the names of the documents of a kind, and of groups of works, in order.
+func (v *view) names(kind document.Kind, groups map[string][]health.Work) []string {
+	out := slices.Collect(maps.Keys(groups))
+	for _, d := range v.set.Documents(kind) {
+		out = append(out, d.Name)
 	}
-	for name := range names {
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// State implements [page.Hub].
+func (h *Hub) State() page.State {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	v := h.view(ctx, "")
+	out := page.State{Clusters: []page.Cluster{}, Applications: []page.Application{}, Unclaimed: h.unclaimed(v.works)}
+	h.mu.Lock()
+	out.Input = page.Input{
+		Origin: cmp.Or(h.options.Dir, "the HTTP API"), Taken: h.taken, Error: h.refused, Notice: notice(out.Unclaimed),
+	}
+	h.mu.Unlock()
+	for _, w := range v.works {
+		out.Works = append(out.Works, workState(w))
+	}
+	byCluster := byCluster(v.works)
+	for _, name := range v.names(document.ClusterKind, byCluster) {
+		out.Clusters = append(out.Clusters, v.cluster(name, byCluster[name], out.Unclaimed))
+	}
+	for _, name := range v.names(document.ApplicationKind, v.byName) {
 		if name != "" {
-			out.Applications = append(out.Applications,
-				h.applicationState(set, name, applications[name], byApplication[name]))
+			out.Applications = append(out.Applications, v.application(name))
 		}
 	}
 	return out
+}
+
+// Application returns an application of [Hub.State], and whether it exists.
+func (h *Hub) Application(ctx context.Context, name string) (page.Application, bool) {
+	v := h.view(ctx, name)
+	if name == "" || len(v.works) == 0 && v.set.Document(document.ApplicationKind, name) == nil {
+		return page.Application{}, false
+	}
+	return v.application(name), true
 }
 
 // applicationOf returns the application of a work, or "".
@@ -82,8 +107,10 @@ func applicationOf(w *workv1.ManifestWork) string {
 	return name
 }
 
-func workState(application string, w health.Work) page.Work {
-	out := page.Work{Cluster: w.Namespace, Name: w.Name, Application: application, Conditions: w.Status.Conditions}
+func workState(w health.Work) page.Work {
+	out := page.Work{
+		Cluster: w.Namespace, Name: w.Name, Application: applicationOf(w.ManifestWork), Conditions: w.Status.Conditions,
+	}
 	for _, v := range w.Objects {
 		out.Objects = append(out.Objects, page.Object{
 			Kind: v.Object.Kind, Namespace: v.Object.Namespace, Name: v.Object.Name,
@@ -103,11 +130,26 @@ func toneOf(h health.Health) page.Tone {
 	return page.Busy
 }
 
-func (h *Hub) clusterState(name string, labels map[string]string, works []health.Work, leaving bool) page.Cluster {
-	out := page.Cluster{Name: name, Labels: labels, Status: clusterStatus(works, leaving), LastReport: h.lastReport(name)}
-	if len(works) > 0 && h.silent(name) {
+// cluster returns the status of a cluster with some works.
+func (v *view) cluster(name string, works []health.Work, unclaimed []page.Unclaimed) page.Cluster {
+	out := page.Cluster{Name: name, LastReport: v.reports[name].Truncate(time.Minute).UTC()} // few changes of the page
+	c := document.Get[*document.Cluster](v.set, document.ClusterKind, name)
+	if c != nil {
+		out.Labels = c.Metadata.Labels
+	}
+	lost := 0
+	for _, u := range unclaimed {
+		if u.Cluster == name {
+			lost++
+		}
+	}
+	switch out.Status = clusterStatus(works, c == nil); {
+	case c == nil && lost > 0:
+		out.Status = page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "the cluster has no document, and " +
+			"no application has the objects of " + countWorks(lost)}
+	case len(works) > 0 && v.silent(name):
 		out.Status = page.Status{Tone: page.Bad, Word: "Silent", Reason: strings.TrimSuffix(
-			fmt.Sprintf("no message from its agent for %s; last reported: %s: %s", silence*h.options.Beat,
+			fmt.Sprintf("no message from its agent for %s; last reported: %s: %s", silence*v.options.Beat,
 				out.Status.Word, out.Status.Reason), ": ")}
 	}
 	return out
@@ -133,77 +175,47 @@ func clusterStatus(works []health.Work, leaving bool) page.Status {
 	return page.Status{Tone: page.Good, Word: "Current"}
 }
 
-func (h *Hub) applicationState(set *document.Set, name string, a application, works []health.Work) page.Application {
-	status, _ := h.options.Rollouts.Status(name)
-	parts := 0
-	if d := document.Get[*document.Application](set, document.ApplicationKind, name); d != nil {
-		parts = len(d.Spec.Parts)
-	}
-	phases, was := h.phases(name, status.Revision, parts), h.phases(name, status.From, parts)
-	r := reachOf(a, status, works)
-	var left map[string]string
-	shown := h.rolloutState(phases)
+// application returns the status of an application.
+func (v *view) application(name string) page.Application {
+	a, s := v.applications[name], page.Application{Name: name, Rollout: v.rollout(name), Placements: []page.Placement{}}
+	status, _ := v.options.Rollouts.Status(name)
+	to, from := v.phases(name, status.Revision), v.phases(name, status.From)
+	r := reachOf(a, status, v.byName[name])
 	if status.State == rollout.Rolling {
-		if shown != nil {
-			status.Message = shown.Waiting
+		if s.Rollout != nil {
+			status.Message = s.Rollout.Waiting
 		}
-		r.await(a, status, phases, h.underway(name, parts, phases, was))
+		r.await(a, status, to, v.underway(name, to, from))
 	}
-	if status.State == rollout.Rolling || status.State == rollout.Failed {
-		left = leftOn(a, works)
-	}
-	documented := set.Document(document.ApplicationKind, name) != nil
-	out := page.Application{Name: name, Rollout: shown, Status: applicationStatus(a, status, r, documented)}
+	s.Status = applicationStatus(a, status, r, v.set.Document(document.ApplicationKind, name) != nil)
 	if status.Revision != 0 {
-		out.Revision = strconv.Itoa(status.Revision)
+		s.Revision = strconv.Itoa(status.Revision)
 	}
-	clusters := map[string][]health.Work{}
-	for _, c := range set.On(name) {
-		clusters[c.Metadata.Name] = nil
+	for _, c := range v.set.On(name) {
+		r.at(c.Metadata.Name).placed = true
 	}
-	for _, w := range works {
-		clusters[w.Namespace] = append(clusters[w.Namespace], w)
-	}
-	for cluster, works := range clusters {
-		p := page.Placement{
-			Cluster: cluster, Status: placementStatus(works, phases.on[cluster], r[cluster], left[cluster]),
+	for _, cluster := range slices.Sorted(maps.Keys(r)) {
+		on := r[cluster]
+		if !on.placed && len(on.works) == 0 {
+			continue
 		}
-		if on := phases.on[cluster]; phases.rollout && !on.begun && !on.done && !on.failed {
-			p.Status = page.Status{
-				Tone: page.Busy, Word: string(rollout.Rolling), Reason: "waits for its turn in the rollout",
-			}
-		}
-		if p.Status.Word == string(rollout.Rolling) && status.Revision == 0 {
-			p.Status.Word = "Leaving"
-		}
-		if len(works) > 0 && h.silent(cluster) {
-			p.Status.Reason = strings.TrimSuffix("last report, its agent is silent: "+p.Status.Reason, ": ")
-			if p.Status.Tone == page.Good {
-				p.Status.Tone = page.Unknown
-			}
-		}
-		if _, there := was.on[cluster]; there && slices.ContainsFunc(works, wasApplied) {
+		p := page.Placement{Cluster: cluster, Status: v.placementStatus(cluster, on, to, status)}
+		if _, there := from.on[cluster]; there && slices.ContainsFunc(on.works, wasApplied) {
 			p.Revision = strconv.Itoa(status.From)
 		}
-		if (phases.on[cluster].done || status.State == rollout.Deployed) && r[cluster].all() {
-			p.Revision = out.Revision
+		if (to.on[cluster].done || status.State == rollout.Deployed) && on.all() {
+			p.Revision = s.Revision
 		}
-		out.Placements = append(out.Placements, p)
+		s.Placements = append(s.Placements, p)
 	}
-	slices.SortFunc(out.Placements, func(a, b page.Placement) int { return cmp.Compare(a.Cluster, b.Cluster) })
-	return out
+	return s
 }
 
-// rolloutState returns the progress of the rollout to a revision, or nil.
-func (h *Hub) rolloutState(p phases) *page.Rollout {
-	if p.last == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	status, err := h.options.Engine.RolloutStatus(ctx, *p.last)
+// rollout returns the progress of the rollout of an application, or nil.
+func (v *view) rollout(name string) *page.Rollout {
+	status, err := v.options.Rollouts.Rollout(v.ctx, name)
 	if err != nil {
-		return nil // as in phases
+		return nil
 	}
 	out := &page.Rollout{
 		Status: string(status.Status), Waiting: status.Waiting, Paused: status.Paused, Aborted: status.Aborted,
@@ -273,29 +285,23 @@ type phase struct {
 // event.
 type phases struct {
 	underway bool
-	rollout  bool            // the event in progress is a rollout
-	last     *rsync.EventRef // the last rollout to the revision, or nil
+	rollout  bool // the event in progress is a rollout
 	on       map[string]phase
 }
 
-// phases returns the progress of a revision with some parts.
-func (h *Hub) phases(application string, revision, parts int) phases {
+// phases returns the progress of a revision.
+func (v *view) phases(application string, revision int) phases {
 	out := phases{on: map[string]phase{}}
-	if revision == 0 {
-		return out
-	}
-	// The store is local, and an error only hides progress.
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	status, err := h.options.Engine.Status(ctx, rollout.ContextID(application, revision))
+	status, err := v.options.Engine.Status(v.ctx, rollout.ContextID(application, revision))
 	if err != nil {
 		return out
 	}
+	parts := 0
+	if d := document.Get[*document.Application](v.set, document.ApplicationKind, application); d != nil {
+		parts = len(d.Spec.Parts)
+	}
 	event := slices.IndexFunc(status.Queue, func(e rsync.Element) bool { return !e.Status.Final() })
 	out.underway = event >= 0
-	if ref, ok := rollout.LastRollout(status); ok {
-		out.last = &ref
-	}
 	out.rollout = out.underway && status.Queue[event].Rollout
 	for _, c := range status.Clusters {
 		p := out.on[c.Cluster.Name]
@@ -319,37 +325,58 @@ func (h *Hub) phases(application string, revision, parts int) phases {
 
 // underway returns the phases of the event that a rollout waits for: first of the given revisions,
 // then of the others.
-func (h *Hub) underway(application string, parts int, known ...phases) phases {
+func (v *view) underway(application string, known ...phases) phases {
 	for _, p := range known {
 		if p.underway {
 			return p
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	revisions, _, err := h.options.Rollouts.Revisions(ctx, application)
+	revisions, _, err := v.options.Rollouts.Revisions(v.ctx, application)
 	if err != nil {
 		return phases{}
 	}
 	for _, r := range revisions {
-		if p := h.phases(application, r.Number, parts); p.underway {
+		if p := v.phases(application, r.Number); p.underway {
 			return p
 		}
 	}
 	return phases{}
 }
 
-// placementStatus returns the status of an application on a cluster: a failure of the rollout, then
-// the progress of the agent, then the worst health of its objects. left is an object of another
-// revision that is still there.
-func placementStatus(works []health.Work, p phase, r reached, left string) page.Status {
+// placementStatus returns the status of an application on a cluster.
+func (v *view) placementStatus(cluster string, on *reached, to phases, s rollout.Status) page.Status {
+	p := to.on[cluster]
+	out := on.status(p)
+	if to.rollout && !p.begun && !p.done && !p.failed {
+		out = page.Status{
+			Tone: page.Busy, Word: string(rollout.Rolling), Reason: "waits for its turn in the rollout",
+		}
+	}
+	if out.Word == string(rollout.Rolling) && s.Revision == 0 {
+		out.Word = "Leaving"
+	}
+	if len(on.works) > 0 && v.silent(cluster) {
+		out.Reason = strings.TrimSuffix("last report, its agent is silent: "+out.Reason, ": ")
+		if out.Tone == page.Good {
+			out.Tone = page.Unknown
+		}
+	}
+	return out
+}
+
+// status returns the status of a cluster: a failure of the rollout, then the progress of the agent,
+// then the worst health of its objects.
+func (r *reached) status(p phase) page.Status {
 	var worst *health.Verdict
-	for _, w := range works {
+	for _, w := range r.works {
 		for i := range w.Objects {
 			if v := &w.Objects[i]; worst == nil || rank(v.Health) > rank(worst.Health) {
 				worst = v
 			}
 		}
+	}
+	rolling := func(reason string) page.Status {
+		return page.Status{Tone: page.Busy, Word: string(rollout.Rolling), Reason: reason}
 	}
 	switch {
 	case p.failed:
@@ -364,13 +391,11 @@ func placementStatus(works []health.Work, p phase, r reached, left string) page.
 			Tone: page.Busy, Word: "Leaving", Reason: cmp.Or(p.message, "its agent has not cleaned up yet"),
 		}
 	case !r.all() || worst == nil && !p.done:
-		return page.Status{
-			Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(p.message, "its agent has not applied it yet"),
-		}
+		return rolling(cmp.Or(p.message, "its agent has not applied it yet"))
 	case r.busy:
-		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: cmp.Or(r.message, "the rollout continues there")}
-	case left != "":
-		return page.Status{Tone: page.Busy, Word: "Rolling", Reason: left}
+		return rolling(cmp.Or(r.message, "the rollout continues there"))
+	case r.left != "":
+		return rolling(r.left)
 	case r.degraded != "":
 		return page.Status{Tone: page.Bad, Word: string(health.Degraded), Reason: r.degraded}
 	case worst == nil:

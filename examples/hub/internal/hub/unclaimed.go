@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
-	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
 // The works and the state of the hub are in two files. If the state was lost or is outdated, works
@@ -29,10 +27,10 @@ const whatToDo = "state.db was lost or is outdated; the objects stay unchanged. 
 func (h *Hub) unclaimed(works []health.Work) []page.Unclaimed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	out := []page.Unclaimed{}
 	if h.taken.IsZero() {
-		return nil // the targets are not known yet
+		return out // the targets are not known yet
 	}
-	var out []page.Unclaimed
 	for i := range works {
 		w := &works[i]
 		application := applicationOf(w.ManifestWork)
@@ -44,8 +42,7 @@ func (h *Hub) unclaimed(works []health.Work) []page.Unclaimed {
 		for j := range w.Objects {
 			o := w.Objects[j].Object
 			// CRDs of a crd-install hook stay when their application is removed.
-			id := appcontext.Identity{Cluster: document.ClusterID(w.Namespace), Object: o}
-			if h.owners[id] == "" && o.Kind != "CustomResourceDefinition" {
+			if h.owners[identityOf(*w, o)] == "" && o.Kind != "CustomResourceDefinition" {
 				objects = append(objects, o.String())
 			}
 		}

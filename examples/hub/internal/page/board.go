@@ -58,15 +58,22 @@ func (e *element) has(words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(e.text, word) })
 }
 
-// sections are the tables, in the order of the page.
-var sections = []struct {
-	id, title string
-	columns   []string
-}{
-	{"clusters", "Clusters", []string{"Cluster", "State", "Reason", "Labels"}},
-	{"applications", "Applications", []string{"Application", "Revision", "State", "Rollout", "Reason"}},
-	{"placements", "Applications on clusters", []string{"Application", "Cluster", "Revision", "State", "Reason"}},
-	{"works", "Works", []string{"Work", "Application", "Conditions", "Objects"}},
+// section is a table of the page.
+type section struct {
+	ID, Title, noun string
+	Columns         []string
+	Summary, Rows   template.HTML
+}
+
+// sections are the tables without their content, in the order of the page. The ID is also the name
+// of the template of a row.
+var sections = []section{
+	{ID: "clusters", Title: "Clusters", noun: "cluster", Columns: []string{"Cluster", "State", "Reason", "Labels"}},
+	{ID: "applications", Title: "Applications", noun: "application",
+		Columns: []string{"Application", "Revision", "State", "Rollout", "Reason"}},
+	{ID: "placements", Title: "Applications on clusters", noun: "placement",
+		Columns: []string{"Application", "Cluster", "Revision", "State", "Reason"}},
+	{ID: "works", Title: "Works", noun: "work", Columns: []string{"Work", "Application", "Conditions", "Objects"}},
 }
 
 // placed is a placement with its application.
@@ -79,39 +86,34 @@ type placed struct {
 // any.
 func (b *board) show(s State) error {
 	next := b.version + 1
-	seen := map[string]bool{}
+	seen, tones := map[string]bool{}, map[string][]Tone{}
 	var failed error
 	put := func(kind, id string, model any) {
 		seen[id] = true
-		if err := b.put(kind, id, model, next); err != nil {
-			failed = cmp.Or(failed, err)
-		}
+		failed = cmp.Or(failed, b.put(kind, id, model, next))
 	}
-	tones := map[string][]Tone{}
-	row := func(kind, table string, tone Tone, model any, name ...string) {
+	row := func(table string, tone Tone, model any, name ...string) {
 		tones[table] = append(tones[table], tone)
-		put(kind, rowID(table, name...), model)
+		put(table, rowID(table, name...), model)
 	}
-
 	put("input", "input", s.Input)
 	for _, c := range s.Clusters {
-		row("cluster", "clusters", c.Status.Tone, c, c.Name)
+		row("clusters", c.Status.Tone, c, c.Name)
 	}
 	for _, a := range s.Applications {
 		placements := a.Placements
 		a.Placements = nil // rows of their own
-		row("application", "applications", a.Status.Tone, a, a.Name)
+		row("applications", a.Status.Tone, a, a.Name)
 		for _, p := range placements {
-			row("placement", "placements", p.Status.Tone, placed{a.Name, p}, a.Name, p.Cluster)
+			row("placements", p.Status.Tone, placed{a.Name, p}, a.Name, p.Cluster)
 		}
 	}
 	for _, w := range s.Works {
-		row("work", "works", workTone(w), w, w.Cluster, w.Name)
+		row("works", workTone(w), w, w.Cluster, w.Name)
 	}
-	put("summary", "clusters.summary", count(tones["clusters"], "cluster", "clusters", "good", "bad"))
-	put("summary", "applications.summary", count(tones["applications"], "application", "applications", "good", "bad"))
-	put("summary", "placements.summary", count(tones["placements"], "placement", "placements", "good", "bad"))
-	put("summary", "works.summary", count(tones["works"], "work", "works", "good", "bad"))
+	for _, s := range sections {
+		put("summary", s.ID+".summary", count(tones[s.ID], s.noun, "good", "bad"))
+	}
 	b.settle(seen, next)
 	return failed
 }
@@ -161,20 +163,8 @@ func (b *board) settle(seen map[string]bool, version uint64) {
 
 // render executes the template of a kind. The result is a whole HTML element.
 func render(kind, id string, model any) (string, error) {
-	var data any
-	switch kind {
-	case "input":
-		data = model
-	case "summary":
-		data = struct{ ID, Line any }{strings.TrimSuffix(id, ".summary"), model}
-	default:
-		data = struct {
-			ID    string
-			Model any
-		}{id, model}
-	}
 	var out bytes.Buffer
-	if err := templates.ExecuteTemplate(&out, kind, data); err != nil {
+	if err := templates.ExecuteTemplate(&out, kind, struct{ ID, Model any }{id, model}); err != nil {
 		return "", fmt.Errorf("rendering %s: %w", id, err)
 	}
 	return out.String(), nil
@@ -211,16 +201,16 @@ type update struct {
 // since returns the changes after a version, or the whole page for a version that the board never
 // had.
 func (b *board) since(version uint64, known bool) update {
-	u := update{Reset: !known || version < b.floor || version > b.version}
-	for _, id := range []string{
-		"input", "clusters.summary", "applications.summary", "placements.summary", "works.summary",
-	} {
-		if e := b.elements[id]; e != nil && (u.Reset || e.version > version) {
-			u.Set = append(u.Set, e.html)
-		}
+	if known && version == b.version {
+		return update{}
 	}
-	for _, id := range b.rows {
-		if e := b.elements[id]; u.Reset || e.version > version {
+	u := update{Reset: !known || version < b.floor || version > b.version}
+	ids := []string{"input"}
+	for _, s := range sections {
+		ids = append(ids, s.ID+".summary")
+	}
+	for _, id := range append(ids, b.rows...) {
+		if e := b.elements[id]; e != nil && (u.Reset || e.version > version) {
 			u.Set = append(u.Set, e.html)
 		}
 	}
@@ -242,40 +232,28 @@ type view struct {
 	Sections                       []section
 }
 
-type section struct {
-	ID, Title     string
-	Columns       []string
-	Summary, Rows template.HTML
-}
-
 // page returns the whole page. Rows that do not contain all words of the query are hidden, so a
 // browser can show them without a request.
 func (b *board) page(title, version, query string) view {
 	v := view{Title: title, Version: version, Query: query, Input: b.html("input")}
-	wanted := strings.Fields(strings.ToLower(query))
-	rows, shown := map[string]*strings.Builder{}, 0
+	wanted, shown := strings.Fields(strings.ToLower(query)), 0
 	for _, s := range sections {
-		rows[s.id] = &strings.Builder{}
-	}
-	for _, id := range b.rows {
-		table, _, _ := strings.Cut(id, "/")
-		out, e := rows[table], b.elements[id]
-		if !e.has(wanted) {
-			out.WriteString("<tr hidden")
-			out.WriteString(strings.TrimPrefix(e.html, "<tr"))
-			continue
+		var rows strings.Builder
+		for _, id := range b.rows {
+			if !strings.HasPrefix(id, s.ID+"/") {
+				continue
+			}
+			if e := b.elements[id]; e.has(wanted) {
+				shown++
+				rows.WriteString(e.html)
+			} else {
+				rows.WriteString("<tr hidden" + strings.TrimPrefix(e.html, "<tr"))
+			}
 		}
-		shown++
-		out.WriteString(e.html)
+		s.Summary, s.Rows = b.html(s.ID+".summary"), template.HTML(rows.String()) // from the templates of this package
+		v.Sections = append(v.Sections, s)
 	}
 	v.Matches = fmt.Sprintf("%d of %d rows", shown, len(b.rows))
-	for _, s := range sections {
-		v.Sections = append(v.Sections, section{
-			ID: s.id, Title: s.title, Columns: s.columns,
-			Summary: b.html(s.id + ".summary"),
-			Rows:    template.HTML(rows[s.id].String()), // from the templates of this package
-		})
-	}
 	return v
 }
 

@@ -21,13 +21,15 @@ import (
 // serveEvents sends changes to one browser until it disconnects. Each message is created when the
 // browser is ready for it, so a slow browser gets fewer and larger messages, and delays no other.
 func (p *Page) serveEvents(w http.ResponseWriter, r *http.Request) {
-	if !p.enter() {
+	select {
+	case p.readers <- struct{}{}:
+		defer func() { <-p.readers }()
+	default:
 		w.Header().Set("Retry-After", "10")
 		http.Error(w, fmt.Sprintf("%d browsers are connected already; reload the page manually", p.opts.MaxReaders),
 			http.StatusServiceUnavailable)
 		return
 	}
-	defer p.leave()
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-store")
@@ -74,8 +76,12 @@ func (p *Page) next(ctx context.Context, version uint64, known bool) ([]byte, ui
 	quiet := time.NewTimer(beat)
 	defer quiet.Stop()
 	for {
-		changed, wait, message, now, err := p.look(ctx, version, known)
-		if message != nil || err != nil {
+		p.mu.Lock()
+		changed, wait := p.refresh(ctx)
+		now, name, u := p.board.version, p.version(), p.board.since(version, known)
+		p.mu.Unlock()
+		if !known || now != version {
+			message, err := event(name, u)
 			return message, now, err
 		}
 		var again <-chan time.Time
@@ -93,20 +99,6 @@ func (p *Page) next(ctx context.Context, version uint64, known bool) ([]byte, ui
 			return nil, version, ctx.Err()
 		}
 	}
-}
-
-// look returns an event with the changes since a version, or nil and the results of refresh.
-func (p *Page) look(
-	ctx context.Context, version uint64, known bool,
-) (changed <-chan struct{}, wait time.Duration, message []byte, now uint64, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	changed, wait = p.refresh(ctx)
-	if known && p.board.version == version {
-		return changed, wait, nil, version, nil
-	}
-	message, err = event(p.version(), p.board.since(version, known))
-	return changed, wait, message, p.board.version, err
 }
 
 // event returns an update as a server-sent event. JSON has no line breaks, which would end the
@@ -129,20 +121,4 @@ func (p *Page) parse(text string) (version uint64, known bool) {
 	epoch, number, _ := strings.Cut(text, ".")
 	version, err := strconv.ParseUint(number, 10, 64)
 	return version, err == nil && epoch == p.epoch
-}
-
-func (p *Page) enter() bool {
-	p.signal.Lock()
-	defer p.signal.Unlock()
-	if p.readers == p.opts.MaxReaders {
-		return false
-	}
-	p.readers++
-	return true
-}
-
-func (p *Page) leave() {
-	p.signal.Lock()
-	defer p.signal.Unlock()
-	p.readers--
 }

@@ -376,13 +376,17 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
+type hubFunc func() page.State
+
+func (f hubFunc) State() page.State { return f() }
+
 // TestChangedUnderLock checks that a call of Changed under the lock of State does not deadlock,
 // and that no change is lost.
 func TestChangedUnderLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hub{state: small()}
 		var p *page.Page
-		p = newPage(t, page.HubFunc(func() page.State {
+		p = newPage(t, hubFunc(func() page.State {
 			state := h.State()
 			h.edit(func(s *page.State) {
 				if s.Clusters[0].Status.Word != "Last" {

@@ -35,11 +35,6 @@ type Options struct {
 }
 
 const (
-	defaultTitle        = "Spokewire hub"
-	defaultInterval     = 250 * time.Millisecond
-	defaultMaxReaders   = 100
-	defaultWriteTimeout = 10 * time.Second
-
 	// beat is the interval of messages on an idle connection, which detect a lost connection on
 	// both sides.
 	beat = 15 * time.Second
@@ -60,8 +55,9 @@ type Page struct {
 	epoch string // distinguishes the versions of other processes
 	mux   *http.ServeMux
 
-	closing   chan struct{}
-	closeOnce sync.Once
+	readers chan struct{} // has an element for each browser with live updates
+	closing chan struct{}
+	close   func() // closes closing once
 
 	mu     sync.Mutex
 	board  board
@@ -72,7 +68,6 @@ type Page struct {
 	signal  sync.Mutex
 	dirty   bool
 	changed chan struct{} // closed while dirty
-	readers int
 }
 
 // New returns the page of a hub. It starts no goroutines.
@@ -83,16 +78,17 @@ func New(hub Hub, opts Options) (*Page, error) {
 	if opts.Interval < 0 || opts.MaxReaders < 0 || opts.WriteTimeout < 0 {
 		return nil, errors.New("page: Options: Interval, MaxReaders and WriteTimeout must not be negative")
 	}
-	opts.Title = cmp.Or(opts.Title, defaultTitle)
-	opts.Interval = cmp.Or(opts.Interval, defaultInterval)
-	opts.MaxReaders = cmp.Or(opts.MaxReaders, defaultMaxReaders)
-	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, defaultWriteTimeout)
+	opts.Title = cmp.Or(opts.Title, "Spokewire hub")
+	opts.Interval = cmp.Or(opts.Interval, 250*time.Millisecond)
+	opts.MaxReaders = cmp.Or(opts.MaxReaders, 100)
+	opts.WriteTimeout = cmp.Or(opts.WriteTimeout, 10*time.Second)
 	p := &Page{
 		hub: hub, opts: opts, epoch: rand.Text()[:10], mux: http.NewServeMux(),
-		closing: make(chan struct{}),
+		closing: make(chan struct{}), readers: make(chan struct{}, opts.MaxReaders),
 		board:   board{elements: map[string]*element{}, gone: map[string]uint64{}},
 		changed: make(chan struct{}),
 	}
+	p.close = sync.OnceFunc(func() { close(p.closing) })
 	p.Changed() // the first state is new
 	p.mux.HandleFunc("GET /{$}", p.servePage)
 	p.mux.HandleFunc("GET /events", p.serveEvents)
@@ -121,7 +117,7 @@ func (p *Page) Changed() {
 
 // Close ends the streams of all browsers, which reconnect until the server stops. Other requests
 // are still served. It is idempotent.
-func (p *Page) Close() { p.closeOnce.Do(func() { close(p.closing) }) }
+func (p *Page) Close() { p.close() }
 
 // ServeHTTP serves the page.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {

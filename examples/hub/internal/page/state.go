@@ -4,6 +4,7 @@
 package page
 
 import (
+	"encoding/json"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,13 +17,8 @@ type Hub interface {
 	State() State
 }
 
-// HubFunc is a function that implements [Hub].
-type HubFunc func() State
-
-// State calls f.
-func (f HubFunc) State() State { return f() }
-
-// State is the content of the page. Lists may be in any order: the page sorts by name.
+// State is the content of the page. Lists may be in any order: the page sorts by name. The HTTP API
+// returns clusters, applications and unclaimed works as JSON.
 type State struct {
 	Input        Input
 	Clusters     []Cluster
@@ -57,35 +53,35 @@ const (
 
 // Status is a state, with its reason.
 type Status struct {
-	Tone Tone
+	Tone Tone `json:"-"`
 	// Word is the state, such as "Applied".
-	Word string
+	Word string `json:"status"`
 	// Reason explains the state, in a sentence or two.
-	Reason string
+	Reason string `json:"reason,omitempty"`
 	// Since is when the state began. Zero shows nothing.
-	Since time.Time
+	Since time.Time `json:"-"`
 }
 
 // Cluster is one cluster. Its name is unique.
 type Cluster struct {
-	Name   string
-	Labels map[string]string
-	Status Status
-	// LastReport is when the last message of the cluster arrived. Zero shows nothing.
-	LastReport time.Time
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"-"`
+	Status
+	// LastReport is when the last message of the cluster arrived, in UTC. Zero shows nothing.
+	LastReport time.Time `json:"heard,omitzero"`
 }
 
 // Application is one application. Its name is unique.
 type Application struct {
-	Name string
+	Name string `json:"name"`
 	// Revision is the wanted revision.
-	Revision string
-	Status   Status
+	Revision string `json:"revision,omitempty"`
+	Status
 	// Rollout is the progress of its rollout; nil without one.
-	Rollout *Rollout
+	Rollout *Rollout `json:"rollout,omitempty"`
 	// Placements has an entry for each cluster that the application is on, will be on, or is being
 	// removed from.
-	Placements []Placement
+	Placements []Placement `json:"clusters"`
 }
 
 // Rollout is the progress of the rollout of an application.
@@ -115,6 +111,16 @@ type Placement struct {
 	Status   Status
 }
 
+// MarshalJSON implements [json.Marshaler].
+func (p Placement) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Name     string `json:"name"`
+		Revision string `json:"revision,omitempty"`
+		Health   string `json:"health"`
+		Reason   string `json:"reason,omitempty"`
+	}{p.Cluster, p.Revision, p.Status.Word, p.Status.Reason})
+}
+
 // Work is one ManifestWork. Cluster and name together are unique.
 type Work struct {
 	Cluster, Name string
@@ -132,8 +138,9 @@ type Object struct {
 
 // Unclaimed is a work with objects that no application has.
 type Unclaimed struct {
-	Cluster, Work string
+	Cluster string `json:"cluster"`
+	Work    string `json:"work"`
 	// Application is the application that the work was created for.
-	Application string
-	Objects     []string
+	Application string   `json:"application,omitempty"`
+	Objects     []string `json:"objects"`
 }

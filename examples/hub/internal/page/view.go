@@ -4,6 +4,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -44,28 +45,17 @@ func instant(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05Z")
 }
 
-// mark returns the tone as one character, for users who cannot distinguish colors.
-func mark(t Tone) string {
-	switch t {
-	case Good:
-		return "✓"
-	case Busy:
-		return "…"
-	case Bad:
-		return "✕"
-	default:
-		return "?"
-	}
-}
+// marks are the tones as characters, for users who cannot distinguish colors.
+var marks = map[Tone]string{Good: "✓", Busy: "…", Bad: "✕"}
+
+func mark(t Tone) string { return cmp.Or(marks[t], "?") }
 
 // class returns the tone as a class of the style sheet.
 func class(t Tone) string {
-	switch t {
-	case Good, Busy, Bad:
-		return string(t)
-	default:
+	if marks[t] == "" {
 		return "unknown"
 	}
+	return string(t)
 }
 
 // labels returns the labels of a cluster as key=value, sorted.
@@ -91,75 +81,49 @@ func more(length int) string {
 	return fmt.Sprintf("and %d more", length-MaxList)
 }
 
-// conditionTone returns the tone of a condition; Unknown for types that the work API does not
-// define.
-func conditionTone(c metav1.Condition) Tone {
-	if c.Status == metav1.ConditionUnknown {
-		return Unknown
+// conditionTones are the tones of conditions. Other types, which the work API does not define, are
+// Unknown.
+var conditionTones = map[string]map[metav1.ConditionStatus]Tone{
+	workv1.WorkApplied:     {metav1.ConditionTrue: Good, metav1.ConditionFalse: Bad},
+	workv1.WorkAvailable:   {metav1.ConditionTrue: Good, metav1.ConditionFalse: Bad},
+	workv1.WorkDegraded:    {metav1.ConditionTrue: Bad, metav1.ConditionFalse: Good},
+	workv1.WorkProgressing: {metav1.ConditionTrue: Busy, metav1.ConditionFalse: Good},
+}
+
+func conditionTone(c metav1.Condition) Tone { return conditionTones[c.Type][c.Status] }
+
+func objectTones(w Work) (tones []Tone) {
+	for _, o := range w.Objects {
+		tones = append(tones, o.Health.Tone)
 	}
-	is := c.Status == metav1.ConditionTrue
-	switch c.Type {
-	case workv1.WorkApplied, workv1.WorkAvailable:
-		if is {
-			return Good
-		}
-		return Bad
-	case workv1.WorkDegraded:
-		if is {
-			return Bad
-		}
-		return Good
-	case workv1.WorkProgressing:
-		if is {
-			return Busy
-		}
-		return Good
-	default:
-		return Unknown
-	}
+	return tones
 }
 
 // workTone returns the worst tone of the conditions and objects of a work: bad, busy, good, or
 // unknown.
 func workTone(w Work) Tone {
-	tone := Unknown
-	take := func(t Tone) {
-		if rank(t) > rank(tone) {
-			tone = t
-		}
-	}
+	tones := append(objectTones(w), Unknown)
 	for _, c := range w.Conditions {
-		take(conditionTone(c))
+		tones = append(tones, conditionTone(c))
 	}
-	for _, o := range w.Objects {
-		take(o.Health.Tone)
-	}
-	return tone
+	order := []Tone{Good, Busy, Bad}
+	return slices.MaxFunc(tones, func(a, b Tone) int { return slices.Index(order, a) - slices.Index(order, b) })
 }
-
-func rank(t Tone) int { return slices.Index([]Tone{Good, Busy, Bad}, t) }
 
 // objectsLine summarizes the objects of a work in a line.
-func objectsLine(w Work) string {
-	tones := make([]Tone, len(w.Objects))
-	for i, o := range w.Objects {
-		tones[i] = o.Health.Tone
-	}
-	return count(tones, "object", "objects", "healthy", "unhealthy")
-}
+func objectsLine(w Work) string { return count(objectTones(w), "object", "healthy", "unhealthy") }
 
 // count returns the number of tones, and the numbers that are bad, in progress, good and unknown.
-func count(tones []Tone, one, many, good, bad string) string {
+func count(tones []Tone, noun, good, bad string) string {
 	if len(tones) == 0 {
-		return "no " + many
+		return "no " + noun + "s"
 	}
 	numbers := map[string]int{}
 	for _, t := range tones {
 		numbers[class(t)]++
 	}
-	noun := many
-	if len(tones) == 1 {
-		noun = one
+	if len(tones) > 1 {
+		noun += "s"
 	}
 	parts := []string{fmt.Sprintf("%d %s", len(tones), noun)}
 	for _, part := range []struct{ class, word string }{

@@ -93,6 +93,9 @@ type Rendering struct {
 	Values map[string]string
 	// Memory is the estimated memory of the objects and their works in the hub, in bytes.
 	Memory int
+	// Resources has the objects on clusters, and On the clusters that have any.
+	Resources map[appcontext.Identity]*appcontext.Resource
+	On        map[string]bool
 
 	apps   []appcontext.App
 	digest func() string // computes it once
@@ -139,7 +142,10 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 	if err := appcontext.Validate(out.AppContext(d.Name)); err != nil {
 		return nil, &document.Error{Where: d.Where, Field: "spec.parts", Problem: err.Error()}
 	}
-	out.Memory = r.memory
+	out.Memory, out.Resources, out.On = r.memory, maps.Collect(out.Identities()), map[string]bool{}
+	for id := range out.Resources {
+		out.On[id.Cluster.Name] = true
+	}
 	out.digest = sync.OnceValue(func() string { return digestOf(out.apps) })
 	return out, nil
 }
@@ -341,33 +347,20 @@ func (k Kept) Value(ref Ref) (string, error) {
 	return k.Other.Value(ref)
 }
 
-// Identities returns the objects on clusters.
-func (r *Rendering) Identities() iter.Seq[appcontext.Identity] { return Identities(r.apps) }
+// Identities returns the objects on clusters, in the order of the parts.
+func (r *Rendering) Identities() iter.Seq2[appcontext.Identity, *appcontext.Resource] {
+	return Identities(r.apps)
+}
 
-// Installed returns the objects that exist while the application is installed, with their
-// manifests: all except delete hooks.
-func (r *Rendering) Installed() iter.Seq2[appcontext.Identity, *appcontext.Resource] {
-	return func(yield func(appcontext.Identity, *appcontext.Resource) bool) {
-		for id, r := range resources(r.apps) {
-			if r.Hook != appcontext.HookPreDelete && r.Hook != appcontext.HookPostDelete && !yield(id, r) {
-				return
-			}
-		}
-	}
+// Installs reports whether an object exists while the application is installed: all except delete
+// hooks do.
+func (r *Rendering) Installs(id appcontext.Identity) bool {
+	resource := r.Resources[id]
+	return resource != nil && resource.Hook != appcontext.HookPreDelete && resource.Hook != appcontext.HookPostDelete
 }
 
 // Identities returns the objects that apps have on clusters.
-func Identities(apps []appcontext.App) iter.Seq[appcontext.Identity] {
-	return func(yield func(appcontext.Identity) bool) {
-		for id := range resources(apps) {
-			if !yield(id) {
-				return
-			}
-		}
-	}
-}
-
-func resources(apps []appcontext.App) iter.Seq2[appcontext.Identity, *appcontext.Resource] {
+func Identities(apps []appcontext.App) iter.Seq2[appcontext.Identity, *appcontext.Resource] {
 	return func(yield func(appcontext.Identity, *appcontext.Resource) bool) {
 		for i := range apps {
 			for _, c := range apps[i].Clusters {

@@ -6,6 +6,7 @@ package spokes
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -24,8 +25,12 @@ func takes(r *appcontext.Resource) *render.InvalidError {
 			"Invalid value: %q: a List is not supported: write each object as a separate document", o.Kind)}
 	}
 	wrong := content.IsPathSegmentName(o.Name) // required for all kinds
-	if rule := nameRules[o.Group][o.Kind]; rule != nil && len(wrong) == 0 {
-		wrong = rule(o.Name)
+	switch {
+	case len(wrong) > 0 || !isBuiltIn(o, o.Kind):
+	case o.Kind == "Namespace", o.Kind == "Service": // older API servers have stricter rules for Services
+		wrong = content.IsDNS1123Label(o.Name)
+	default:
+		wrong = content.IsDNS1123Subdomain(o.Name)
 	}
 	if len(wrong) > 0 {
 		return &render.InvalidError{Field: "metadata.name", Reason: "FieldValueInvalid",
@@ -41,7 +46,7 @@ func isList(r *appcontext.Resource) bool {
 	if !found {
 		return false
 	}
-	if kind == "" && r.Object.Group == "" || nameRules[r.Object.Group][kind] != nil {
+	if kind == "" && r.Object.Group == "" || isBuiltIn(r.Object, kind) {
 		return true
 	}
 	var listed struct {
@@ -50,24 +55,14 @@ func isList(r *appcontext.Resource) bool {
 	return json.Unmarshal(r.Manifest, &listed) == nil && listed.Items != nil
 }
 
-// nameRules are the rules for names of kinds, by group. Other kinds have other rules: a Role may
-// have any name that is a valid path segment. Older API servers have stricter rules for Services.
-var nameRules = map[string]map[string]func(string) []string{
-	"": {
-		"ConfigMap": content.IsDNS1123Subdomain, "Endpoints": content.IsDNS1123Subdomain,
-		"LimitRange": content.IsDNS1123Subdomain,
-		"Namespace":  content.IsDNS1123Label, "PersistentVolume": content.IsDNS1123Subdomain,
-		"PersistentVolumeClaim": content.IsDNS1123Subdomain,
-		"Pod":                   content.IsDNS1123Subdomain, "ReplicationController": content.IsDNS1123Subdomain,
-		"ResourceQuota": content.IsDNS1123Subdomain,
-		"Secret":        content.IsDNS1123Subdomain, "Service": content.IsDNS1123Label,
-		"ServiceAccount": content.IsDNS1123Subdomain,
-	},
-	"apps": {
-		"DaemonSet": content.IsDNS1123Subdomain, "Deployment": content.IsDNS1123Subdomain,
-		"ReplicaSet":  content.IsDNS1123Subdomain,
-		"StatefulSet": content.IsDNS1123Subdomain,
-	},
-	"batch":             {"CronJob": content.IsDNS1123Subdomain, "Job": content.IsDNS1123Subdomain},
-	"networking.k8s.io": {"Ingress": content.IsDNS1123Subdomain, "NetworkPolicy": content.IsDNS1123Subdomain},
+// builtIn are kinds with objects that have DNS names, by group. Other kinds have other rules: a Role
+// may have any name that is a valid path segment.
+var builtIn = map[string][]string{
+	"": {"ConfigMap", "Endpoints", "LimitRange", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "Pod",
+		"ReplicationController", "ResourceQuota", "Secret", "Service", "ServiceAccount"},
+	"apps":              {"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"},
+	"batch":             {"CronJob", "Job"},
+	"networking.k8s.io": {"Ingress", "NetworkPolicy"},
 }
+
+func isBuiltIn(o appcontext.Object, kind string) bool { return slices.Contains(builtIn[o.Group], kind) }

@@ -6,9 +6,12 @@
 package spokes
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
-	"sync"
+	"maps"
+	"reflect"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +20,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
@@ -24,17 +29,17 @@ import (
 // manager identifies the works of the hub.
 const manager = "hub"
 
+// Beat is the interval of resyncs, which every agent with works answers. An agent without a message
+// for longer is offline, or its broker is.
+const Beat = time.Minute
+
 // Spokes is the connection to all clusters.
 type Spokes struct {
 	*work.Source
 	// Health tracks the health of all objects on them.
 	Health *health.Tracker
 
-	store   *boltstore.Store
-	reports *reports
-
-	mu    sync.Mutex
-	found texts // see Missing; nil if not cached
+	store *boltstore.Store
 }
 
 // Options configures [Open].
@@ -56,8 +61,7 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, err
 	}
-	received := &reports{Transport: o.Transport, last: map[string]time.Time{}}
-	source, err := work.NewSource(received, work.SourceOptions{
+	source, err := work.NewSource(o.Transport, work.SourceOptions{
 		SourceID: o.SourceID, Store: store, ResyncInterval: Beat, MetricsRegisterer: o.MetricsRegisterer,
 	})
 	if err != nil {
@@ -67,7 +71,7 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	return &Spokes{Source: source, Health: tracker, store: store, reports: received}, nil
+	return &Spokes{Source: source, Health: tracker, store: store}, nil
 }
 
 // Start keeps the connection until ctx ends, and then closes the file.
@@ -75,9 +79,15 @@ func (s *Spokes) Start(ctx context.Context) error {
 	return errors.Join(s.Source.Start(ctx), s.store.Close())
 }
 
-// LastReport returns when the last message of the agent of a cluster arrived since the hub started. Zero
-// means never.
-func (s *Spokes) LastReport(cluster string) time.Time { return s.reports.lastOf(cluster) }
+// LastReports returns when the last message of the agent of each cluster arrived since the hub
+// started.
+func (s *Spokes) LastReports() map[string]time.Time {
+	out := map[string]time.Time{}
+	for _, c := range s.Clusters() {
+		out[c.Name] = c.LastHeard
+	}
+	return out
+}
 
 // Close closes the file if Start was not called.
 func (s *Spokes) Close() error { return s.store.Close() }
@@ -96,4 +106,26 @@ func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (conne
 		return nil, err
 	}
 	return s.Health.Watching(cluster, c), nil
+}
+
+// Missing reports whether an installed object of an application is in no work, or is different
+// there: the file of works was lost, or is outdated.
+func (s *Spokes) Missing(ctx context.Context, r *render.Rendering) (bool, error) {
+	missing := maps.Clone(r.Resources)
+	maps.DeleteFunc(missing, func(id appcontext.Identity, _ *appcontext.Resource) bool { return !r.Installs(id) })
+	err := s.Health.Manifests(ctx, func(id appcontext.Identity, manifest string) {
+		if resource := missing[id]; resource != nil && same(resource.Manifest, []byte(manifest)) {
+			delete(missing, id)
+		}
+	})
+	return len(missing) > 0, err
+}
+
+// same reports whether two JSON manifests are equal.
+func same(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
