@@ -75,8 +75,7 @@ const (
 
 // Status is the status of an application.
 type Status struct {
-	Application string
-	State       State
+	State State
 	// Revision is the wanted revision, 0 for none; From is the revision that is being replaced.
 	Revision, From int
 	// Message is why it failed, or the work in progress.
@@ -153,13 +152,19 @@ func (m *Manager) run(w *worker) {
 
 // Status returns the status of an application, and whether it is known.
 func (m *Manager) Status(application string) (Status, bool) {
-	m.mu.Lock()
-	w := m.workers[application]
-	m.mu.Unlock()
+	w := m.worker(application)
 	if w == nil {
 		return Status{}, false
 	}
-	return w.report(), true
+	s, _ := w.report()
+	return s, true
+}
+
+// worker returns the worker of an application, or nil.
+func (m *Manager) worker(application string) *worker {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.workers[application]
 }
 
 // Rollout returns the progress of the rollout of an application, or an [rsync.ErrNotFound] without
@@ -205,9 +210,7 @@ func LastRollout(s *rsync.Status) (rsync.EventRef, bool) {
 // stored.
 func (m *Manager) Resume(ctx context.Context, application string) error {
 	status, err := m.Rollout(ctx, application)
-	m.mu.Lock()
-	w := m.workers[application]
-	m.mu.Unlock()
+	w := m.worker(application)
 	if err == nil && w != nil && status.Status.Final() && status.Status != rsync.Done {
 		return w.retry(ctx)
 	}
@@ -231,7 +234,7 @@ func (m *Manager) Control(
 func (m *Manager) leave(w *worker) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if w.newer() {
+	if newer, _ := w.newer(); newer != nil {
 		return false
 	}
 	delete(m.workers, w.application)
@@ -242,20 +245,17 @@ func (m *Manager) leave(w *worker) bool {
 // and scripts. The error is that of ctx, with the last status.
 func (m *Manager) Settled(ctx context.Context, application string) error {
 	for {
-		m.mu.Lock()
-		w := m.workers[application]
-		m.mu.Unlock()
+		w := m.worker(application)
 		if w == nil {
 			return nil
 		}
-		settled, changed := w.settled()
-		if settled {
+		s, changed := w.report()
+		if s.Settled {
 			return nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			s := w.report()
 			return fmt.Errorf("%w: %s is %s: %s", ctx.Err(), application, s.State, s.Message)
 		}
 	}

@@ -27,17 +27,26 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 		cancel()
 		<-ended
 	}()
-	patience := time.NewTimer(w.manager.options.Patience)
-	defer patience.Stop()
-	arrived, left := w.arrival(), !w.leads(e, r)
-	switch {
-	case !left:
-		patience.Stop()
-	case r.Wanted == 0 || e.Rollout: // an event of a removed application need not finish first
-		patience.Reset(0)
-	}
+	left, stopped := !w.leads(e, r), false
+	var impatient <-chan time.Time
 	for {
+		newer, changed := w.newer()
+		switch {
+		case stopped || newer == nil && !left: // also if the newer target was withdrawn
+			impatient = nil
+		case e.Rollout, left && r.Wanted == 0, newer != nil && newer.Rendering == nil:
+			impatient = time.After(0) // an event of a removed application need not finish first
+		case impatient == nil:
+			impatient = time.After(w.manager.options.Patience)
+		}
 		select {
+		case <-changed:
+		case <-impatient:
+			w.log("the event in progress takes long and is stopped for a newer one")
+			if err := w.stop(ctx, r); err != nil {
+				return err
+			}
+			stopped = true
 		case <-ended:
 			if errors.Is(result, rsync.ErrStopped) || errors.Is(result, rsync.ErrPreempted) {
 				// Stopped by wait: the states decide the next step. A rollout needs another key to start
@@ -52,23 +61,6 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 				result = &haltedError{result}
 			}
 			return result
-		case <-arrived:
-			arrived = nil
-			switch {
-			case w.ends() || e.Rollout:
-				patience.Reset(0)
-			case !left:
-				patience.Reset(w.manager.options.Patience)
-			}
-		case <-patience.C:
-			if arrived = w.arrival(); !left && !w.newer() { // the newer target was withdrawn
-				continue
-			}
-			arrived = nil
-			w.log("the event in progress takes long and is stopped for a newer one")
-			if err := w.stop(ctx, r); err != nil {
-				return err
-			}
 		}
 	}
 }

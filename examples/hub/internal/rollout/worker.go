@@ -31,36 +31,25 @@ type worker struct {
 	there       bool // all works of earlier processes exist; used only by run
 
 	mu      sync.Mutex
-	taken   *Target       // the current target
-	waiting *Target       // a newer target, or nil
-	again   bool          // its rollout must start again
-	arrived chan struct{} // closed when a newer target waits
+	taken   *Target // the current target
+	waiting *Target // a newer target, or nil
+	again   bool    // its rollout must start again
 	status  Status
 	done    bool           // the current target is reached
 	changed wait.Broadcast // woken when one of the fields above changes
 }
 
 func newWorker(m *Manager, application string) *worker {
-	return &worker{
-		manager: m, application: application, arrived: make(chan struct{}),
-		status: Status{Application: application, State: Pending, Since: time.Now()},
-	}
+	return &worker{manager: m, application: application, status: Status{State: Pending, Since: time.Now()}}
 }
 
 // set sets the target. A target equal to the current one is not newer.
 func (w *worker) set(target Target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	was := w.waiting != nil
 	w.waiting = &target
-	switch {
-	case w.taken != nil && w.taken.same(&target) && !w.again:
+	if w.taken != nil && w.taken.same(&target) && !w.again {
 		w.waiting = nil
-		if was {
-			w.arrived = make(chan struct{})
-		}
-	case !was:
-		close(w.arrived)
 	}
 	w.changed.Wake()
 }
@@ -71,9 +60,8 @@ func (w *worker) retry(ctx context.Context) error {
 	w.again = true
 	if w.waiting == nil {
 		w.waiting = w.taken
-		close(w.arrived)
-		w.changed.Wake()
 	}
+	w.changed.Wake()
 	w.mu.Unlock()
 	for {
 		w.mu.Lock()
@@ -104,54 +92,50 @@ func (w *worker) take() Target {
 	defer w.mu.Unlock()
 	if w.waiting != nil {
 		w.taken, w.waiting, w.done = w.waiting, nil, false
-		w.arrived = make(chan struct{})
 	}
 	return *w.taken
 }
 
-// arrival returns a channel that is closed when a newer target waits. The target may be withdrawn
-// by then: check newer.
-func (w *worker) arrival() <-chan struct{} {
+// newer returns the newer target, or nil, and a channel that is closed at the next change.
+func (w *worker) newer() (*Target, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.arrived
+	return w.waiting, w.changed.Next()
 }
 
-func (w *worker) newer() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.waiting != nil
+// awaitNewer waits for a newer target. It returns false if ctx ends or the time is over before.
+func (w *worker) awaitNewer(ctx context.Context, over <-chan time.Time) bool {
+	for {
+		target, changed := w.newer()
+		if target != nil {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-over:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
 }
 
-// ends reports whether the newer target removes the application.
-func (w *worker) ends() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.waiting != nil && w.waiting.Rendering == nil
-}
-
-func (w *worker) report() Status {
+// report returns the status, and a channel that is closed at the next change.
+func (w *worker) report() (Status, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.status
 	s.Settled = w.done && w.waiting == nil
-	return s
-}
-
-func (w *worker) settled() (bool, <-chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.done && w.waiting == nil, w.changed.Next()
+	return s, w.changed.Next()
 }
 
 // show sets the status. done is whether the current target is reached.
 func (w *worker) show(state State, revision, from int, done bool, message string) {
+	now := Status{State: state, Revision: revision, From: from, Message: message}
 	w.mu.Lock()
-	if s := &w.status; s.State != state || s.Revision != revision || s.From != from || s.Message != message ||
-		w.done != done {
-		*s = Status{Application: w.application, State: state, Revision: revision, From: from, Message: message,
-			Since: time.Now()}
-		w.done = done
+	if now.Since = w.status.Since; now != w.status || done != w.done {
+		now.Since = time.Now()
+		w.status, w.done = now, done
 		w.changed.Wake()
 	}
 	w.mu.Unlock()
@@ -164,15 +148,7 @@ func (w *worker) log(format string, args ...any) {
 
 // run works until ctx ends, or the application is removed.
 func (w *worker) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.arrival():
-		}
-		if !w.newer() {
-			continue
-		}
+	for w.awaitNewer(ctx, nil) {
 		target := w.take()
 		w.insist(ctx, target)
 		if ctx.Err() != nil || target.Rendering == nil && w.manager.leave(w) {
@@ -183,37 +159,27 @@ func (w *worker) run(ctx context.Context) {
 
 // insist retries until the target is reached, a newer one waits, or ctx ends.
 func (w *worker) insist(ctx context.Context, target Target) {
-	for failures := 0; ctx.Err() == nil; failures++ {
+	for failures := 0; ; failures++ {
 		err := w.reach(ctx, target)
-		if err == nil || errors.Is(err, errNewer) || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil {
 			return
 		}
-		s := w.report()
+		s, _ := w.report()
 		if s.State != Failed || s.Message != err.Error() {
 			w.log("failed: %v", err)
 		}
 		w.show(Failed, s.Revision, s.From, false, err.Error())
-		timer := time.NewTimer(wait.Backoff(retryBase, retryMax, failures))
+		retry := time.After(wait.Backoff(retryBase, retryMax, failures))
 		if errors.As(err, new(*haltedError)) {
-			timer.Stop() // until Resume, or a newer target
+			retry = nil // until Resume, or a newer target
 		}
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		case <-w.arrival():
-		}
-		timer.Stop()
-		if w.newer() {
+		if w.awaitNewer(ctx, retry) || ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// errNewer is returned when there is a newer target.
-var errNewer = errors.New("a newer revision is wanted")
-
-// reach does all steps to a target. It returns errNewer if there is a newer target, and the error
-// of a failed step.
+// reach does all steps to a target, unless a newer one waits. It returns the error of a failed step.
 func (w *worker) reach(ctx context.Context, target Target) error {
 	r, err := w.choose(ctx, target)
 	if err != nil {
@@ -236,8 +202,8 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 			}
 			continue // the states decide the next step
 		}
-		if w.newer() {
-			return errNewer
+		if newer, _ := w.newer(); newer != nil {
+			return nil
 		}
 		s := next(revisions, r.Wanted)
 		if s.verb == nothing {
@@ -253,7 +219,8 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 			return err
 		}
 		if s.verb == instantiate || s.verb == update {
-			w.there = !w.newer() // they write all works, unless they are stopped for a newer target
+			newer, _ := w.newer()
+			w.there = newer == nil // they write all works, unless they are stopped for a newer target
 		}
 	}
 }
@@ -277,10 +244,15 @@ func (w *worker) rewrite(ctx context.Context, r *record, target Target) (step, e
 
 // choose finds the revision of a target, or adds it, and stores that it is wanted.
 func (w *worker) choose(ctx context.Context, target Target) (r *record, err error) {
-	again := w.mustRetry()
+	w.mu.Lock()
+	again := w.again
+	w.mu.Unlock()
 	defer func() {
 		if again && err == nil {
-			w.retried()
+			w.mu.Lock()
+			w.again = false // the retry is stored
+			w.changed.Wake()
+			w.mu.Unlock()
 		}
 	}()
 	r, err = w.manager.load(ctx, w.application)
@@ -323,20 +295,6 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 	})
 	err = w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), source))
 	return r, err
-}
-
-func (w *worker) mustRetry() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.again
-}
-
-// retried records that a retry is stored.
-func (w *worker) retried() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.again = false
-	w.changed.Wake()
 }
 
 // do executes a step, and waits for its event.
@@ -401,7 +359,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 		_, err := m.store.Txn(ctx, nil, []store.Op{
 			store.Delete(recordKey(w.application)), store.DeletePrefix(revisionPrefix + w.application + "/"),
 		})
-		if err == nil && w.report().State != Removed {
+		if s, _ := w.report(); err == nil && s.State != Removed {
 			w.log("removed from all clusters")
 			w.show(Removed, 0, 0, true, "")
 		}
@@ -417,7 +375,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 			return err
 		}
 	}
-	if s := w.report(); s.State != Deployed || s.Revision != r.Wanted {
+	if s, _ := w.report(); s.State != Deployed || s.Revision != r.Wanted {
 		w.log("revision %d is written for all clusters", r.Wanted)
 	}
 	w.show(Deployed, r.Wanted, 0, true, "")
