@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -42,7 +41,7 @@ func (h *Hub) Forget(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// awaited reports whether a cluster has works, is part of a live revision, or is already forgotten.
+// awaited reports whether a cluster has works, has objects of an application, or is already forgotten.
 func (h *Hub) awaited(ctx context.Context, cluster string) (bool, error) {
 	for _, w := range h.options.Health.Works() {
 		if w.Namespace == cluster {
@@ -52,21 +51,11 @@ func (h *Hub) awaited(ctx context.Context, cluster string) (bool, error) {
 	if forgotten, err := h.forgotten(ctx); err != nil || slices.Contains(forgotten, cluster) {
 		return err == nil, err
 	}
-	applications, err := h.options.Rollouts.Applications(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, name := range applications {
-		live, err := h.options.Rollouts.Live(ctx, name)
-		if err != nil {
-			return false, err
-		}
-		for _, c := range live {
-			for id := range render.Identities(c.Apps) {
-				if id.Cluster.Name == cluster {
-					return true, nil
-				}
-			}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for id, owner := range h.owners {
+		if id.Cluster.Name == cluster && !h.letGo(owner, id) {
+			return true, nil
 		}
 	}
 	return false, nil

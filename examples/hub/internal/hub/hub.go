@@ -91,7 +91,6 @@ type Hub struct {
 	applications map[string]*application
 	prepared     map[*document.Document]prepared // of waiting changes
 	owners       map[appcontext.Identity]string  // the last application that had an object
-	earlier      map[string]bool                 // applications of an earlier process without a new revision
 	origin       origin
 }
 
@@ -117,7 +116,7 @@ func New(options Options) *Hub {
 		began: time.Now(), loaded: make(chan struct{}),
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		set:   set, applications: map[string]*application{}, prepared: map[*document.Document]prepared{},
-		owners: map[appcontext.Identity]string{}, earlier: map[string]bool{},
+		owners: map[appcontext.Identity]string{},
 	}
 }
 
@@ -196,9 +195,9 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	h.mu.Unlock()
 	var was *origin
 	if first {
-		err := h.recall(ctx)
+		names, err := h.recall(ctx)
 		if err == nil {
-			was, now, err = h.arrive(ctx)
+			was, now, err = h.arrive(ctx, names)
 		}
 		if err != nil {
 			return err
@@ -233,8 +232,8 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 		h.options.Health.Refresh()
 	}
 	h.mu.Lock()
-	h.set, h.taken = set, time.Now()
 	maps.DeleteFunc(h.owners, func(id appcontext.Identity, owner string) bool { return h.letGo(owner, id) })
+	h.set, h.taken = set, time.Now()
 	h.mu.Unlock()
 	h.setOrigin(now)
 	for _, r := range results {
@@ -250,18 +249,13 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 	if err != nil {
 		return err
 	}
-	left := map[string]bool{}
 	h.mu.Lock()
-	for name := range h.applications {
-		names = append(names, name)
-	}
-	for _, name := range h.origin.Left {
-		left[name] = true
-	}
+	names = append(names, slices.Collect(maps.Keys(h.applications))...)
+	left := h.origin.Left
 	h.mu.Unlock()
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
-		if left[name] || set.Document(document.ApplicationKind, name) != nil {
+		if slices.Contains(left, name) || set.Document(document.ApplicationKind, name) != nil {
 			continue
 		}
 		h.options.Rollouts.Set(name, rollout.Target{Cause: "its document was deleted"})
@@ -276,9 +270,6 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 			return err
 		}
 	}
-	h.mu.Lock()
-	maps.DeleteFunc(h.earlier, func(name string, _ bool) bool { return !left[name] })
-	h.mu.Unlock()
 	h.options.Changed()
 	return nil
 }

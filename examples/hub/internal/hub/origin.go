@@ -35,9 +35,9 @@ type origin struct {
 	Left []string `json:"left,omitempty"`
 }
 
-// arrive returns the previous origin, or nil, and the current one. The caller holds change and has
-// called recall.
-func (h *Hub) arrive(ctx context.Context) (was *origin, now origin, err error) {
+// arrive returns the previous origin, or nil, and the current one, for a hub that had these
+// applications before. The caller holds change.
+func (h *Hub) arrive(ctx context.Context, names []string) (was *origin, now origin, err error) {
 	now.Folder = h.options.Dir != ""
 	kv, err := h.options.Store.Get(ctx, originKey)
 	if err != nil {
@@ -48,26 +48,13 @@ func (h *Hub) arrive(ctx context.Context) (was *origin, now origin, err error) {
 		if err := json.Unmarshal(kv.Value, was); err != nil {
 			return nil, now, fmt.Errorf("the value of %s is damaged: %w", originKey, err)
 		}
-	} else { // a new store, or an older hub, which stored only documents of the API
-		kept, err := h.options.Store.Range(ctx, documentPrefix)
-		if err != nil {
-			return nil, now, err
-		}
-		h.mu.Lock()
-		if known := len(h.earlier) > 0; known || len(kept.KVs) > 0 {
-			was = &origin{Folder: len(kept.KVs) == 0}
-		}
-		h.mu.Unlock()
 	}
 	switch {
 	case now.Folder: // the folder has all documents
 	case was == nil:
 		now.Incomplete = true
 	case was.Folder:
-		now.Incomplete = true
-		h.mu.Lock()
-		now.Left = slices.Sorted(maps.Keys(h.earlier))
-		h.mu.Unlock()
+		now.Incomplete, now.Left = true, names
 	default:
 		now = *was
 	}

@@ -160,19 +160,17 @@ func (h *Hub) checkMoves(set *document.Set, results []result) error {
 }
 
 // recall records the objects that applications had in an earlier process of the hub, and may have
-// on clusters.
-func (h *Hub) recall(ctx context.Context) error {
-	names, err := h.options.Rollouts.Applications(ctx)
-	if err != nil {
-		return err
+// on clusters. It returns these applications.
+func (h *Hub) recall(ctx context.Context) (names []string, err error) {
+	if names, err = h.options.Rollouts.Applications(ctx); err != nil {
+		return nil, err
 	}
 	for _, name := range names {
 		live, err := h.options.Rollouts.Live(ctx, name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		h.mu.Lock()
-		h.earlier[name] = true
 		for _, revision := range live {
 			for id := range render.Identities(revision.Apps) {
 				h.owners[id] = name
@@ -180,7 +178,7 @@ func (h *Hub) recall(ctx context.Context) error {
 		}
 		h.mu.Unlock()
 	}
-	return nil
+	return names, nil
 }
 
 // alone returns a result with an error instead of its rendering if another application has one of
@@ -195,7 +193,7 @@ func (h *Hub) alone(set *document.Set, r result) result {
 // letGo reports whether an application that had an object is deployed without it, or removed. The
 // caller holds h.mu.
 func (h *Hub) letGo(owner string, id appcontext.Identity) bool {
-	if h.earlier[owner] {
+	if h.taken.IsZero() || slices.Contains(h.origin.Left, owner) { // of an earlier process
 		return false
 	}
 	status, known := h.options.Rollouts.Status(owner)

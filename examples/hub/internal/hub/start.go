@@ -188,3 +188,18 @@ func (h *Hub) heldUp() (held bool, turned <-chan struct{}) {
 	}
 	return held, h.turned.Next()
 }
+
+// watchSilence notifies in each beat that the state may have changed, because an agent that becomes
+// silent causes no event.
+func (h *Hub) watchSilence(ctx context.Context) error {
+	beat := time.NewTicker(h.options.Beat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-beat.C:
+			h.options.Changed()
+		}
+	}
+}

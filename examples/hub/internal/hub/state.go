@@ -155,6 +155,20 @@ func (v *view) cluster(name string, works []health.Work, unclaimed []page.Unclai
 	return out
 }
 
+// silence is the number of beats without a message after which an agent is silent: the agent or its
+// connection is down.
+const silence = 3
+
+// silent reports whether an agent with works is silent. An agent is not silent until the hub has
+// run for that time.
+func (v *view) silent(cluster string) bool {
+	last := v.reports[cluster]
+	if last.Before(v.began) {
+		last = v.began
+	}
+	return time.Since(last) > silence*v.options.Beat
+}
+
 func clusterStatus(works []health.Work, leaving bool) page.Status {
 	r := reachedBy(works)
 	switch {

@@ -108,8 +108,6 @@ func New(engine *rsync.Engine, s store.Store, options Options) *Manager {
 
 // Start runs the manager until ctx ends. It can be called once.
 func (m *Manager) Start(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	m.mu.Lock()
 	if m.ctx != nil {
 		m.mu.Unlock()
