@@ -15,12 +15,17 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
-	"github.com/spokewire/sdk-go/examples/hub/internal/serve"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
@@ -46,6 +51,30 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if err != nil {
 			return err
 		}
-		return start(ctx, o, transport, serve.LogTo(stdout))
+		return start(ctx, o, transport, logTo(stdout))
 	})
+}
+
+// logTo returns a function that writes lines with the time. It may be called concurrently. Line
+// breaks and control characters are escaped as in Go strings, because names of files, templates and
+// servers are untrusted.
+func logTo(w io.Writer) func(format string, args ...any) {
+	var mu sync.Mutex
+	return func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format("15:04:05.000"), printable(fmt.Sprintf(format, args...)))
+	}
+}
+
+func printable(text string) string {
+	var out strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) {
+			out.WriteRune(r)
+		} else {
+			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return out.String()
 }

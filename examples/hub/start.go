@@ -11,21 +11,25 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
-	"github.com/spokewire/sdk-go/examples/hub/internal/serve"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/examples/internal/filestore"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
@@ -50,7 +54,9 @@ func start(ctx context.Context, o options, transport cloudevents.Transport, log 
 	if err := os.MkdirAll(o.Store, 0o700); err != nil {
 		return fmt.Errorf("--store: %w", err)
 	}
-	p := &parts{registry: serve.Registry()}
+	p := &parts{registry: prometheus.NewRegistry()}
+	p.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if p.state, err = filestore.Open(ctx, filepath.Join(o.Store, "state.db")); err != nil {
 		return fmt.Errorf("--store: %w", err)
 	}
@@ -124,14 +130,6 @@ func (p *parts) openHub(o options, log func(string, ...any)) (err error) {
 
 // run runs the parts until ctx ends or one of them fails.
 func (p *parts) run(ctx context.Context, o options, listener net.Listener, log func(string, ...any)) error {
-	served := serve.Options{
-		Page: p.page, Metrics: p.registry, AllowedHosts: o.AllowedHosts,
-		API:   httpapi.New(httpapi.Options{Hub: p.hub, Rollouts: p.rollouts, ReadOnly: o.Dir != ""}),
-		Livez: func(r *http.Request) error { return errors.Join(p.clusters.Livez(r), p.state.Healthy()) },
-		Readyz: func(r *http.Request) error {
-			return errors.Join(p.clusters.Readyz(r), p.engine.Healthy(), p.state.Healthy())
-		},
-	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, start := range []func(context.Context) error{
 		func(ctx context.Context) error { return p.clusters.Start(logging.Notices(ctx)) },
@@ -142,11 +140,15 @@ func (p *parts) run(ctx context.Context, o options, listener net.Listener, log f
 		},
 		func(ctx context.Context) error {
 			// Before the works are known, an application that is being removed would be missing.
-			if !loaded(ctx, p.hub) || !p.clusters.Health.Synced(ctx) {
+			select {
+			case <-p.hub.Loaded():
+			case <-ctx.Done():
+			}
+			if !p.clusters.Health.Synced(ctx) {
 				return nil
 			}
 			log("serving at http://%s", reachable(listener.Addr()))
-			return serve.Serve(ctx, listener, served)
+			return p.serve(ctx, o, listener)
 		},
 	} {
 		group.Go(func() error { return start(ctx) })
@@ -162,12 +164,49 @@ func reachable(addr net.Addr) string {
 	return addr.String()
 }
 
-// loaded waits until the hub has loaded its first documents. It returns false if ctx ends before.
-func loaded(ctx context.Context, h *hub.Hub) bool {
-	select {
-	case <-h.Loaded():
-		return true
-	case <-ctx.Done():
-		return false
+// serve serves the page, the API, metrics and probes on a listener until ctx ends.
+func (p *parts) serve(ctx context.Context, o options, listener net.Listener) error {
+	own := http.NewServeMux()
+	own.Handle("/", p.page)
+	own.Handle("/api/", httpapi.New(httpapi.Options{Hub: p.hub, Rollouts: p.rollouts, ReadOnly: o.Dir != ""}))
+	mux := http.NewServeMux()
+	mux.Handle("/", httpserve.Hosts(o.AllowedHosts, own, http.HandlerFunc(refuse)))
+	var handler http.Handler = mux
+	if a, ok := listener.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
+		handler = httpserve.Hosts(o.AllowedHosts, mux, http.HandlerFunc(refuse))
+	}
+	// Kubelets and Prometheus use the address of the pod.
+	mux.Handle("GET /metrics", httpserve.Buffered(
+		promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{DisableCompression: true}),
+	))
+	mux.Handle("GET /healthz", probe(func(r *http.Request) error {
+		return errors.Join(p.clusters.Livez(r), p.state.Healthy())
+	}))
+	mux.Handle("GET /readyz", probe(func(r *http.Request) error {
+		return errors.Join(p.clusters.Readyz(r), p.engine.Healthy(), p.state.Healthy())
+	}))
+	return httpserve.Serve(ctx, listener, httpserve.Options{
+		Handler: handler, MaxBody: document.MaxBytes, OnShutdown: p.page.Close,
+	})
+}
+
+// refuse answers a request for another host.
+func refuse(w http.ResponseWriter, r *http.Request) {
+	const problem = "this hub does not serve the host of the request: " +
+		"start it with --allowed-host for that host, or request localhost"
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		httpapi.Refuse(w, http.StatusMisdirectedRequest, problem)
+		return
+	}
+	http.Error(w, problem, http.StatusMisdirectedRequest)
+}
+
+func probe(check func(*http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := check(r); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
 	}
 }

@@ -1,19 +1,17 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package serve_test
+package main
 
 import (
 	"strings"
 	"testing"
-
-	"github.com/spokewire/sdk-go/examples/hub/internal/serve"
 )
 
 // TestLogTo checks that each message is one line.
 func TestLogTo(t *testing.T) {
 	var out strings.Builder
-	serve.LogTo(&out)("%s does not count: %q", "a\nb\x1b[2J\u2028é'世\xff.yaml", "x\ny")
+	logTo(&out)("%s does not count: %q", "a\nb\x1b[2J\u2028é'世\xff.yaml", "x\ny")
 	_, got, _ := strings.Cut(out.String(), " ")
 	if want := "a\\nb\\x1b[2J\\u2028é'世\uFFFD.yaml does not count: \"x\\ny\"\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
