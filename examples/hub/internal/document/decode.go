@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	kjson "sigs.k8s.io/json"
 
 	"github.com/spokewire/sdk-go/internal/jsontext"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
-	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
 const (
@@ -123,37 +123,28 @@ func decodeJSON(raw []byte, where string) (*Document, error) {
 	if err := json.Unmarshal(raw, &h); err != nil {
 		return nil, typeError(where, raw, err)
 	}
-	d := &Document{Kind: h.Kind, Where: where, JSON: raw}
-	version := APIVersion
-	switch h.Kind {
-	case ClusterKind:
-		d.Object = &Cluster{}
-	case ApplicationKind:
-		d.Object = &Application{}
-	case PlacementKind:
-		d.Object = &Placement{}
-	case InterpretingKind:
-		d.Object, version = &v1alpha1.ResourceInterpreterWebhookConfiguration{}, v1alpha1.GroupVersion.String()
-	case ExploringKind:
-		d.Object, version = &v1alpha1.ResourceExploringWebhookConfiguration{}, v1alpha1.GroupVersion.String()
-	default:
-		return nil, &Error{where, "kind", fmt.Sprintf("%q: must be one of %s", h.Kind, strings.Join(kindNames(), ", "))}
+	at := slices.Index(Kinds(), h.Kind)
+	if at < 0 {
+		return nil, &Error{where, "kind", fmt.Sprintf("%q: must be one of %s", h.Kind,
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(Kinds()), " ", ", "), "[]"))}
 	}
-	if h.APIVersion != version {
+	if version := kinds[at].version; h.APIVersion != version {
 		return nil, &Error{where, "apiVersion", fmt.Sprintf("%q: must be %q for kind %s", h.APIVersion, version, h.Kind)}
 	}
-	strict, err := kjson.UnmarshalStrict(raw, d.Object)
+	object := kinds[at].create()
+	strict, err := kjson.UnmarshalStrict(raw, object)
 	if err != nil {
 		return nil, typeError(where, raw, err)
 	}
 	if len(strict) > 0 {
 		return nil, strictError(where, strict[0])
 	}
-	if d.Name = nameOf(d.Object); d.Name == "" {
+	d := &Document{Kind: h.Kind, Name: object.GetName(), Where: where, Object: object, JSON: raw}
+	if d.Name == "" {
 		return nil, &Error{where, "metadata.name", "is required"}
 	}
-	if wrong := check(d.Object); wrong != nil {
-		return nil, &Error{where, wrong.Field, wrong.ErrorBody()}
+	if wrong := object.Validate(); len(wrong) > 0 {
+		return nil, &Error{where, wrong[0].Field, wrong[0].ErrorBody()}
 	}
 	_, err = d.rollout(func(c Clusters) []string { return c.Names }) // labels are unknown here
 	return d, err

@@ -47,45 +47,45 @@ var (
 	plain    = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 )
 
-// level is an object or a list that is not closed yet.
-type level struct {
-	path  *field.Path
-	list  bool
-	index int    // of the next element
-	key   string // of the value that is next
-	value bool   // whether a value is next, and not a key
-}
-
-// placeAt returns the path of the first JSON value that extends to an offset: the position at which
-// a decoder stopped.
+// placeAt returns the path of the first value that extends to an offset of valid JSON: the position
+// at which a decoder stopped.
 func placeAt(raw []byte, offset int64) string {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
-	levels := []*level{{value: true}}
-	for {
+	var find func(path *field.Path) *field.Path
+	find = func(path *field.Path) *field.Path {
 		token, err := decoder.Token()
-		if err != nil {
-			return ""
+		if err != nil || decoder.InputOffset() >= offset {
+			return path
 		}
-		l := levels[len(levels)-1]
-		if token == json.Delim('}') || token == json.Delim(']') {
-			levels = levels[:len(levels)-1]
-			continue
+		list := token == json.Delim('[')
+		if !list && token != json.Delim('{') {
+			return nil
 		}
-		if key, ok := token.(string); ok && !l.list && !l.value {
-			l.key, l.value = key, true
-			continue
-		}
-		path := l.next()
-		if decoder.InputOffset() >= offset {
-			if path == nil {
-				return ""
+		for i := 0; decoder.More(); i++ {
+			at := path.Index(i)
+			if !list {
+				key, _ := decoder.Token()
+				at = member(path, fmt.Sprint(key))
 			}
-			return path.String()
+			if found := find(at); found != nil {
+				return found
+			}
 		}
-		if token == json.Delim('{') || token == json.Delim('[') {
-			levels = append(levels, &level{path: path, list: token == json.Delim('[')})
-		}
+		_, _ = decoder.Token() // its end
+		return nil
 	}
+	if path := find(nil); path != nil {
+		return path.String()
+	}
+	return ""
+}
+
+// member returns the path of a field, or of the key of a map.
+func member(path *field.Path, key string) *field.Path {
+	if plain.MatchString(key) {
+		return path.Child(key)
+	}
+	return path.Key(key)
 }
 
 // duplicateIn returns the path of the first duplicate key of a YAML text, or "". It returns "" for
@@ -118,10 +118,7 @@ func duplicate(node *yamlv3.Node, path *field.Path) *field.Path {
 			continue // a key
 		case node.Kind == yamlv3.MappingNode:
 			key := node.Content[i-1].Value
-			if at = path.Key(key); plain.MatchString(key) {
-				at = path.Child(key)
-			}
-			if seen[key] {
+			if at = member(path, key); seen[key] {
 				return at
 			}
 			seen[key] = true
@@ -131,20 +128,4 @@ func duplicate(node *yamlv3.Node, path *field.Path) *field.Path {
 		}
 	}
 	return nil
-}
-
-// next returns the path of the value that is next.
-func (l *level) next() *field.Path {
-	switch {
-	case l.list:
-		l.index++
-		return l.path.Index(l.index - 1)
-	case l.path == nil && l.key == "":
-		return nil // the whole document
-	}
-	l.value = false
-	if plain.MatchString(l.key) {
-		return l.path.Child(l.key)
-	}
-	return l.path.Key(l.key)
 }

@@ -99,31 +99,3 @@ func (s *Set) Webhooks() caller.Configurations {
 	}
 	return out
 }
-
-func nameOf(object any) string {
-	switch o := object.(type) {
-	case *Cluster:
-		return o.Metadata.Name
-	case *Application:
-		return o.Metadata.Name
-	case *Placement:
-		return o.Metadata.Name
-	case *v1alpha1.ResourceInterpreterWebhookConfiguration:
-		return o.Name
-	case *v1alpha1.ResourceExploringWebhookConfiguration:
-		return o.Name
-	}
-	return ""
-}
-
-// Kinds returns all kinds of documents.
-func Kinds() []Kind {
-	return []Kind{ClusterKind, ApplicationKind, PlacementKind, InterpretingKind, ExploringKind}
-}
-
-func kindNames() (names []string) {
-	for _, k := range Kinds() {
-		names = append(names, string(k))
-	}
-	return names
-}

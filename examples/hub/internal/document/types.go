@@ -11,8 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/spokewire/sdk-go/examples/internal/rollouts"
+	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
 // Kind is a kind of document.
@@ -30,12 +32,45 @@ const (
 // APIVersion is the API version of the first three kinds.
 const APIVersion = "hub.spokewire.io/v1alpha1"
 
+// object is the content of a document.
+type object interface {
+	GetName() string
+	// Validate checks the document without the others. Only its first error is reported, so it stops
+	// at the first element of a list that has errors.
+	Validate() field.ErrorList
+}
+
+var kinds = []struct {
+	kind    Kind
+	version string
+	create  func() object
+}{
+	{ClusterKind, APIVersion, func() object { return &Cluster{} }},
+	{ApplicationKind, APIVersion, func() object { return &Application{} }},
+	{PlacementKind, APIVersion, func() object { return &Placement{} }},
+	{InterpretingKind, v1alpha1.GroupVersion.String(),
+		func() object { return &v1alpha1.ResourceInterpreterWebhookConfiguration{} }},
+	{ExploringKind, v1alpha1.GroupVersion.String(),
+		func() object { return &v1alpha1.ResourceExploringWebhookConfiguration{} }},
+}
+
+// Kinds returns all kinds of documents.
+func Kinds() (all []Kind) {
+	for _, k := range kinds {
+		all = append(all, k.kind)
+	}
+	return all
+}
+
 // Header has the fields that all documents have.
 type Header struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       Kind     `json:"kind"`
 	Metadata   Metadata `json:"metadata"`
 }
+
+// GetName returns the name of the document.
+func (h *Header) GetName() string { return h.Metadata.Name }
 
 // Metadata has the name and labels of a document.
 type Metadata struct {

@@ -14,31 +14,8 @@ import (
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
-
-// check returns the first error of a document without the others. Only the first is reported, so
-// checks stop at the first element of a list that has errors.
-func check(object any) *field.Error {
-	var errs field.ErrorList
-	switch o := object.(type) {
-	case *Cluster:
-		errs = o.check()
-	case *Application:
-		errs = o.check()
-	case *Placement:
-		errs = o.check()
-	case *v1alpha1.ResourceInterpreterWebhookConfiguration:
-		errs = o.Validate()
-	case *v1alpha1.ResourceExploringWebhookConfiguration:
-		errs = o.Validate()
-	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return errs[0]
-}
 
 var (
 	metadata = field.NewPath("metadata")
@@ -87,12 +64,14 @@ func checkSelector(path *field.Path, s *metav1.LabelSelector) field.ErrorList {
 	return errs
 }
 
-func (c *Cluster) check() field.ErrorList {
+// Validate checks the document without the others.
+func (c *Cluster) Validate() field.ErrorList {
 	errs := checkName(metadata.Child("name"), c.Metadata.Name)
 	return append(errs, checkLabels(metadata.Child("labels"), c.Metadata.Labels)...)
 }
 
-func (a *Application) check() field.ErrorList {
+// Validate checks the document without the others.
+func (a *Application) Validate() field.ErrorList {
 	errs := checkName(metadata.Child("name"), a.Metadata.Name)
 	parts := spec.Child("parts")
 	if len(a.Spec.Parts) == 0 {
@@ -205,7 +184,8 @@ func (a *Application) checkCycles(parts *field.Path) field.ErrorList {
 	return nil
 }
 
-func (p *Placement) check() field.ErrorList {
+// Validate checks the document without the others.
+func (p *Placement) Validate() field.ErrorList {
 	errs := checkName(metadata.Child("name"), p.Metadata.Name)
 	if len(p.Spec.Applications) == 0 {
 		errs = append(errs, field.Required(spec.Child("applications"), "a placement needs at least one"))

@@ -9,6 +9,7 @@ import (
 
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -33,7 +34,10 @@ func (t *Tracker) State(cluster string) func(*connector.State, workv1.ManifestCo
 func (t *Tracker) verdict(cluster string, o appcontext.Object) (v Verdict, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v, known = t.verdicts[cluster][o]
+	at, known := t.places[appcontext.Identity{Cluster: document.ClusterID(cluster), Object: o}]
+	if known {
+		v = t.works[at.key].verdicts[at.index]
+	}
 	return v, known
 }
 

@@ -52,7 +52,6 @@ type Verdict struct {
 	Message string
 	Since   time.Time
 
-	work        string // that contains it
 	reported    bool   // its agent has reported it
 	manifest    string // that was evaluated
 	report      report
@@ -77,11 +76,11 @@ type Tracker struct {
 	changed  func()
 
 	mu       sync.Mutex
-	works    map[string]*known                        // by namespace/name
-	written  map[string]written                       // newer than the informer, by namespace/name
-	verdicts map[string]map[appcontext.Object]Verdict // by cluster
-	round    int                                      // incremented when all must be evaluated again
-	watchers map[string]map[*func()]bool              // by cluster
+	works    map[string]*known             // by namespace/name
+	written  map[string]written            // newer than the informer, by namespace/name
+	places   map[appcontext.Identity]place // of the manifests in works
+	round    int                           // incremented when all must be evaluated again
+	watchers map[string]map[*func()]bool   // by cluster
 }
 
 // New returns a tracker of the works of a manager (manifestwork.Options) in a clientset. It calls
@@ -94,8 +93,8 @@ func New(
 		own: own, native: native, kinds: kinds, changed: changed,
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second,
 			time.Minute)),
-		works: map[string]*known{}, written: map[string]written{},
-		verdicts: map[string]map[appcontext.Object]Verdict{}, watchers: map[string]map[*func()]bool{},
+		works: map[string]*known{}, written: map[string]written{}, places: map[appcontext.Identity]place{},
+		watchers: map[string]map[*func()]bool{},
 	}
 	t.factory = workinformers.NewSharedInformerFactoryWithOptions(works, 0,
 		workinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
@@ -138,15 +137,13 @@ func (t *Tracker) Start(ctx context.Context) error {
 // Refresh evaluates all objects again, after a change of the interpreters.
 func (t *Tracker) Refresh() {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.round++
-	for _, verdicts := range t.verdicts {
-		for o, v := range verdicts {
-			v.manifest = "" // matches no manifest
-			verdicts[o] = v
+	for key, k := range t.works {
+		k.verdicts = slices.Clone(k.verdicts)
+		for i := range k.verdicts {
+			k.verdicts[i].manifest = "" // matches no manifest
 		}
-	}
-	t.mu.Unlock()
-	for _, key := range t.informer.GetStore().ListKeys() {
 		t.queue.Add(key)
 	}
 }
@@ -167,97 +164,56 @@ func (t *Tracker) next(ctx context.Context) bool {
 
 // look evaluates the objects of a work. It returns an error if an interpreter must be called again.
 func (t *Tracker) look(ctx context.Context, key string) error {
-	cluster, name, err := cache.SplitMetaNamespaceKey(key)
-	if err != nil {
-		return nil //nolint:nilerr // an invalid key
+	t.mu.Lock()
+	k, round := t.works[key], t.round
+	if k == nil {
+		t.mu.Unlock()
+		return nil // it was deleted
 	}
-	k, before, round := t.of(cluster, name)
+	w, before := k.work, k.verdicts
+	t.mu.Unlock()
 	var failures []error
-	after := map[appcontext.Object]Verdict{}
-	if k != nil {
-		for i := range k.manifests {
-			m := &k.manifests[i]
-			if m.text == "" {
-				continue // the connector never creates these
-			}
-			was := before[m.object]
-			v, err := t.judge(ctx, k.work, m, i, &was)
-			if err != nil {
-				failures = append(failures, err)
-				v.manifest = "" // evaluated again next time
-			}
-			if v.Since = was.Since; v.Health != was.Health || was.Since.IsZero() {
-				v.Since = time.Now()
-			}
-			after[m.object] = v
+	after := make([]Verdict, len(before))
+	for i := range after {
+		v, err := t.judge(ctx, w, &k.manifests[i], &before[i])
+		if err != nil {
+			failures = append(failures, err)
+			v.manifest = "" // evaluated again next time
 		}
+		if v.Since = before[i].Since; v.Health != before[i].Health || v.Since.IsZero() {
+			v.Since = time.Now()
+		}
+		after[i] = v
 	}
-	if !t.put(cluster, name, before, after, round) {
-		return nil // Refresh was called meanwhile, and has queued the work again
+	t.mu.Lock()
+	if t.works[key] != k || t.round != round { // it is queued again
+		t.mu.Unlock()
+		return nil
+	}
+	k.verdicts = after
+	t.mu.Unlock()
+	if !slices.Equal(before, after) {
+		t.notify(w.Namespace)
 	}
 	return errors.Join(failures...)
 }
 
-// of returns a work, or nil, with its verdicts, and the current round.
-func (t *Tracker) of(cluster, work string) (*known, map[appcontext.Object]Verdict, int) {
+// notify calls the watchers of a cluster, after a change.
+func (t *Tracker) notify(cluster string) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := map[appcontext.Object]Verdict{}
-	for o, v := range t.verdicts[cluster] {
-		if v.work == work {
-			out[o] = v
-		}
-	}
-	return t.works[cluster+"/"+work], out, t.round
-}
-
-// put replaces the verdicts of a work, and notifies the watchers. It returns false if the round has
-// changed.
-func (t *Tracker) put(cluster, work string, before, after map[appcontext.Object]Verdict, round int) bool {
-	t.mu.Lock()
-	if t.round != round {
-		t.mu.Unlock()
-		return false
-	}
-	all := t.verdicts[cluster]
-	if all == nil {
-		all = map[appcontext.Object]Verdict{}
-		t.verdicts[cluster] = all
-	}
-	for o, v := range before {
-		if all[o].work == v.work { // it may be in another work now
-			delete(all, o)
-		}
-	}
-	maps.Copy(all, after)
-	if len(all) == 0 {
-		delete(t.verdicts, cluster)
-	}
-	changed := !maps.Equal(before, after)
-	var told []*func()
-	if changed {
-		if k := t.works[cluster+"/"+work]; k != nil {
-			k.verdicts = nil
-		}
-		told = slices.Collect(maps.Keys(t.watchers[cluster]))
-	}
+	watchers := slices.Collect(maps.Keys(t.watchers[cluster]))
 	t.mu.Unlock()
-	for _, f := range told {
+	for _, f := range watchers {
 		(*f)()
 	}
-	if changed {
-		t.changed()
-	}
-	return true
+	t.changed()
 }
 
 // judge evaluates one object. It returns an error if the interpreter must be called again.
-func (t *Tracker) judge(
-	ctx context.Context, w *workv1.ManifestWork, m *manifest, i int, was *Verdict,
-) (Verdict, error) {
-	o := m.object
-	v := Verdict{Object: o, work: w.Name, manifest: m.text, Health: Unknown, Message: unreported}
-	condition := conditionOf(w, o, i)
+func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest, was *Verdict) (Verdict, error) {
+	v := unreported(m.object)
+	v.manifest = m.text
+	condition := conditionOf(w, m.object, m.index)
 	if condition == nil {
 		return v, nil
 	}
@@ -267,11 +223,10 @@ func (t *Tracker) judge(
 		v.Health, v.Message = NotApplied, applied.Reason+": "+applied.Message
 		return v, nil
 	}
-	if was.manifest == v.manifest && was.report == v.report && was.reported && was.Health != NotApplied &&
-		was.work == v.work {
+	if was.manifest == v.manifest && was.report == v.report && was.reported && was.Health != NotApplied {
 		return *was, nil
 	}
-	object, err := objectWith(w.Spec.Workload.Manifests[i].Raw, v.report)
+	object, err := objectWith([]byte(m.text), v.report)
 	if err != nil {
 		v.Message = "its status is invalid"
 		return v, nil

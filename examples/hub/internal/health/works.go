@@ -17,8 +17,10 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// unreported is the message for an object that the agent has not reported.
-const unreported = "its agent has not reported it yet"
+// unreported returns the verdict of an object that the agent has not reported.
+func unreported(o appcontext.Object) Verdict {
+	return Verdict{Object: o, Health: Unknown, Message: "its agent has not reported it yet"}
+}
 
 // Work is a work with the health of its objects. It is shared, and must not be changed.
 type Work struct {
@@ -64,21 +66,28 @@ func (w *Work) Progress() (p Progress, message string) {
 	return Current, ""
 }
 
-// known is a work of the informer.
+// known is a work of the informer. Its manifests never change.
 type known struct {
 	work      *workv1.ManifestWork
 	manifests []manifest
-	verdicts  []Verdict // of the objects, in their order; nil if it must be computed
+	verdicts  []Verdict // of the manifests; shared, and replaced by a change
 }
 
-// manifest is a manifest of a work: its object and its text, which is empty for an invalid
-// manifest.
+// manifest is a valid manifest of a work: its object, its text, and its index in the work.
 type manifest struct {
 	object appcontext.Object
 	text   string
+	index  int
 }
 
-// note records a work of the informer. Manifests are parsed only when they have changed.
+// place is the work that has an object, and the index of its manifest.
+type place struct {
+	key   string
+	index int
+}
+
+// note records a work of the informer. Manifests are parsed only when they have changed. Calls are
+// not concurrent.
 func (t *Tracker) note(obj any) {
 	w, ok := obj.(*workv1.ManifestWork)
 	if !ok {
@@ -88,17 +97,16 @@ func (t *Tracker) note(obj any) {
 	t.mu.Lock()
 	before := t.works[key]
 	t.mu.Unlock()
-	k := &known{work: w}
-	if before != nil && slices.EqualFunc(before.work.Spec.Workload.Manifests, w.Spec.Workload.Manifests,
-		func(a, b workv1.Manifest) bool {
-			return bytes.Equal(a.Raw, b.Raw)
-		}) {
-		k.manifests = before.manifests
-	} else {
-		k.manifests = manifestsOf(w)
+	k := before
+	if before == nil || !slices.EqualFunc(before.work.Spec.Workload.Manifests, w.Spec.Workload.Manifests,
+		func(a, b workv1.Manifest) bool { return bytes.Equal(a.Raw, b.Raw) }) {
+		k = &known{manifests: manifestsOf(w)}
 	}
 	t.mu.Lock()
-	t.works[key] = k
+	k.work = w
+	if k != before {
+		t.replace(key, before, k)
+	}
 	if last := t.written[key]; last.uid == w.UID && last.generation <= w.Generation {
 		delete(t.written, key)
 	}
@@ -107,15 +115,44 @@ func (t *Tracker) note(obj any) {
 	t.changed()
 }
 
-func manifestsOf(w *workv1.ManifestWork) []manifest {
-	out := make([]manifest, len(w.Spec.Workload.Manifests))
-	for i := range out {
-		raw := w.Spec.Workload.Manifests[i].Raw
-		if o, err := appcontext.ParseObject(raw); err == nil {
-			out[i] = manifest{o, string(raw)}
+func manifestsOf(w *workv1.ManifestWork) (out []manifest) {
+	for i, m := range w.Spec.Workload.Manifests {
+		if o, err := appcontext.ParseObject(m.Raw); err == nil {
+			out = append(out, manifest{o, string(m.Raw), i})
 		}
 	}
 	return out
+}
+
+// replace replaces a work; nil is no work. Verdicts of objects that stay in it are kept. The caller
+// holds t.mu.
+func (t *Tracker) replace(key string, before, after *known) {
+	kept := map[appcontext.Object]Verdict{}
+	if before != nil {
+		for _, v := range before.verdicts {
+			kept[v.Object] = v
+			if id := identity(before.work, v.Object); t.places[id].key == key {
+				delete(t.places, id)
+			}
+		}
+	}
+	if after == nil {
+		delete(t.works, key)
+		return
+	}
+	for i, m := range after.manifests {
+		v, ok := kept[m.object]
+		if !ok {
+			v = unreported(m.object)
+		}
+		after.verdicts = append(after.verdicts, v)
+		t.places[identity(after.work, m.object)] = place{key, i}
+	}
+	t.works[key] = after
+}
+
+func identity(w *workv1.ManifestWork, o appcontext.Object) appcontext.Identity {
+	return appcontext.Identity{Cluster: document.ClusterID(w.Namespace), Object: o}
 }
 
 // forget removes a deleted work.
@@ -125,24 +162,12 @@ func (t *Tracker) forget(obj any) {
 		return
 	}
 	t.mu.Lock()
-	delete(t.works, key)
+	k := t.works[key]
+	t.replace(key, k, nil)
 	t.mu.Unlock()
-	t.queue.Add(key)
-	t.changed()
-}
-
-// informed returns the informer's works of a cluster.
-func (t *Tracker) informed(cluster string) (out []*workv1.ManifestWork) {
-	all, err := t.informer.GetIndexer().ByIndex(cache.NamespaceIndex, cluster)
-	if err != nil {
-		return nil // the informer has this index
+	if k != nil {
+		t.notify(k.work.Namespace)
 	}
-	for _, obj := range all {
-		if w, ok := obj.(*workv1.ManifestWork); ok {
-			out = append(out, w)
-		}
-	}
-	return out
 }
 
 // Works returns all works.
@@ -151,9 +176,6 @@ func (t *Tracker) Works() []Work {
 	defer t.mu.Unlock()
 	out := make([]Work, 0, len(t.works))
 	for key, k := range t.works {
-		if k.verdicts == nil {
-			k.verdicts = t.verdictsOn(k)
-		}
 		_, behind := t.written[key]
 		out = append(out, Work{k.work, k.verdicts, behind})
 	}
@@ -173,31 +195,20 @@ func (t *Tracker) Manifests(ctx context.Context, each func(id appcontext.Identit
 			continue
 		}
 		for _, m := range k.manifests {
-			each(appcontext.Identity{Cluster: document.ClusterID(k.work.Namespace), Object: m.object}, m.text)
+			each(identity(k.work, m.object), m.text)
 		}
 	}
 	return nil
 }
 
-// verdictsOn returns the verdicts of the objects of a work. The caller holds t.mu.
-func (t *Tracker) verdictsOn(k *known) []Verdict {
-	out := make([]Verdict, 0, len(k.manifests))
-	for _, m := range k.manifests {
-		if m.text == "" {
-			continue
-		}
-		v, ok := t.verdicts[k.work.Namespace][m.object]
-		if !ok {
-			v = Verdict{Object: m.object, Health: Unknown, Message: unreported}
-		}
-		out = append(out, v)
-	}
-	return out
-}
-
-// Leaving reports whether a work of a cluster is being deleted. The cost is proportional to the
-// number of works of that cluster.
+// Leaving reports whether a work of a cluster is being deleted.
 func (t *Tracker) Leaving(cluster string) bool {
-	return slices.ContainsFunc(t.informed(cluster),
-		func(w *workv1.ManifestWork) bool { return w.DeletionTimestamp != nil })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, k := range t.works {
+		if k.work.Namespace == cluster && k.work.DeletionTimestamp != nil {
+			return true
+		}
+	}
+	return false
 }
