@@ -143,6 +143,7 @@ func (p *parts) run(ctx context.Context, o options, listener net.Listener, log f
 			select {
 			case <-p.hub.Loaded():
 			case <-ctx.Done():
+				return nil
 			}
 			if !p.clusters.Health.Synced(ctx) {
 				return nil

@@ -124,7 +124,7 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 		return out, err
 	}
 	r := h.alone(set, h.render(ctx, set, d))
-	if r.rendering == nil {
+	if r.Rendering == nil {
 		undo := store.Delete(before.Key)
 		if before.Exists() {
 			undo = store.Put(before.Key, before.Value)
@@ -171,7 +171,7 @@ func (h *Hub) is(name string, source *rollout.Source) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.applications[name]
-	return a != nil && a.newest.Content == source.Digest()
+	return a != nil && a.rendering != nil && rollout.SourceOf(a.rendering).Digest() == source.Digest()
 }
 
 // begun reports whether the newest target of an application is its wanted revision already. An
@@ -180,8 +180,9 @@ func (h *Hub) begun(name string, revisions []rollout.Revision, wanted int) bool 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.applications[name]
-	return a == nil || a.newest.Digest == "" || !slices.ContainsFunc(revisions, func(r rollout.Revision) bool {
-		return r.Number == wanted && r.Content != a.newest.Content && r.Digest != a.newest.Digest
+	return a == nil || a.rendering == nil || !slices.ContainsFunc(revisions, func(r rollout.Revision) bool {
+		return r.Number == wanted && r.Content != rollout.SourceOf(a.rendering).Digest() &&
+			r.Digest != a.rendering.Digest()
 	})
 }
 
@@ -224,7 +225,7 @@ func (h *Hub) endHolds(ctx context.Context, results []result) error {
 	}
 	counts := map[string]bool{}
 	for _, r := range results {
-		counts[holdPrefix+r.name+"/"] = r.revision != 0
+		counts[holdPrefix+r.name+"/"] = r.Revision != 0
 	}
 	var ops []store.Op
 	for _, kv := range all.KVs {

@@ -89,8 +89,8 @@ type Hub struct {
 	taken        time.Time
 	refused      string // why the newest documents were refused
 	applications map[string]*application
-	prepared     map[*document.Document]prepared // of waiting changes
-	owners       map[appcontext.Identity]string  // the last application that had an object
+	prepared     map[*document.Document]*render.Rendering // of waiting changes
+	owners       map[appcontext.Identity]string           // the last application that had an object
 	origin       origin
 }
 
@@ -99,12 +99,9 @@ type application struct {
 	// problem is why it is held up.
 	problem string
 	since   time.Time
-	held    int              // the revision of a rollback, or 0
-	newest  rollout.Revision // the target; only the digests are set
-	// rendering is the target, rendered from the document for the clusters.
+	held    int // the revision of a rollback, or 0
+	// rendering is the target.
 	rendering *render.Rendering
-	document  []byte
-	clusters  []*document.Cluster
 }
 
 // New returns a hub without documents.
@@ -115,7 +112,7 @@ func New(options Options) *Hub {
 		options: options, complete: complete, completed: sync.OnceFunc(func() { close(complete) }),
 		began: time.Now(), loaded: make(chan struct{}),
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
-		set:   set, applications: map[string]*application{}, prepared: map[*document.Document]prepared{},
+		set:   set, applications: map[string]*application{}, prepared: map[*document.Document]*render.Rendering{},
 		owners: map[appcontext.Identity]string{},
 	}
 }
@@ -307,7 +304,7 @@ func (h *Hub) roll(r result, cause string) {
 		a = &application{}
 		h.applications[r.name] = a
 	}
-	a.held = r.revision
+	a.held = r.Revision
 	problem := ""
 	if r.err != nil {
 		problem = strings.ReplaceAll(r.err.Error(), "\n", "; ") // joined errors
@@ -319,18 +316,16 @@ func (h *Hub) roll(r result, cause string) {
 			h.options.Log("%s: stays unchanged: %s", r.name, problem)
 		}
 	}
-	if r.rendering != nil && r.rendering != a.rendering {
-		for id := range r.rendering.Resources {
+	if r.Rendering != nil {
+		for id := range r.Rendering.Resources {
 			h.owners[id] = r.name
 		}
-		a.rendering, a.document, a.clusters = r.rendering, r.source.Document, r.clusters
-		a.newest = rollout.Revision{Digest: r.rendering.Digest(), Content: r.source.Digest()}
+		a.rendering = r.Rendering
 	}
 	h.mu.Unlock()
-	if r.rendering != nil {
-		h.options.Rollouts.Set(r.name, rollout.Target{
-			Rendering: r.rendering, Rollout: r.rollout, Source: r.source, Cause: cause, Revision: r.revision,
-		})
+	if r.Rendering != nil {
+		r.Cause = cause
+		h.options.Rollouts.Set(r.name, r.Target)
 	}
 	h.options.Changed()
 }

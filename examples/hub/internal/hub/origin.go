@@ -97,10 +97,10 @@ func (h *Hub) gone(ctx context.Context, set *document.Set, results []result) ([]
 		}
 		if set.Document(document.ApplicationKind, name) != nil {
 			r := results[slices.IndexFunc(results, func(r result) bool { return r.name == name })]
-			if r.rendering == nil {
+			if r.Rendering == nil {
 				continue // it stays unchanged
 			}
-			for id := range r.rendering.Identities() {
+			for id := range r.Rendering.Identities() {
 				delete(clusters, id.Cluster.Name)
 			}
 		}

@@ -17,20 +17,15 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/interpreter/caller"
-	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// result is the result of rendering an application: a rendering, an error, or both if the rendering
-// has earlier values.
+// result is the result of rendering an application: a target without a cause, an error, or both if
+// the target has earlier values.
 type result struct {
-	name      string
-	rendering *render.Rendering
-	clusters  []*document.Cluster
-	rollout   *rsync.Rollout
-	source    rollout.Source
-	revision  int // of the hold, or 0
-	err       error
+	name string
+	rollout.Target
+	err error
 }
 
 // check checks whether documents can be accepted, and renders their applications. The error is a
@@ -54,13 +49,10 @@ func (h *Hub) check(ctx context.Context, set *document.Set, kept bool) ([]result
 	for i, r := range results {
 		if kept {
 			results[i] = h.alone(set, r)
-		} else if r.err != nil && r.rendering == nil && !errors.As(r.err, new(*render.MissingError)) &&
+		} else if r.err != nil && r.Rendering == nil && !errors.As(r.err, new(*render.MissingError)) &&
 			!h.neverRendered(set, r.name) {
 			return nil, r.err
 		}
-	}
-	if err := disjoint(set, results); err != nil {
-		return nil, err
 	}
 	if err := h.checkMemory(set, results); err != nil && !kept { // a hub starts with its stored documents
 		return nil, err
@@ -77,19 +69,17 @@ const documentCopies = 3
 func (h *Hub) checkMemory(set *document.Set, results []result) error {
 	renderings := map[string]*render.Rendering{}
 	for _, r := range results {
-		renderings[r.name] = r.rendering
+		renderings[r.name] = r.Rendering
 	}
-	needed, largest, most := memoryOf(set, func(name string) *render.Rendering { return renderings[name] })
+	needed, largest, most := memoryOf(set, renderings)
 	if needed <= h.options.MaxMemory {
 		return nil
 	}
 	h.mu.Lock()
-	now, _, _ := memoryOf(h.set, func(name string) *render.Rendering {
-		if a := h.applications[name]; a != nil {
-			return a.rendering
-		}
-		return nil
-	})
+	for name, a := range h.applications {
+		renderings[name] = a.rendering
+	}
+	now, _, _ := memoryOf(h.set, renderings)
 	h.mu.Unlock()
 	if needed <= now {
 		return nil
@@ -103,15 +93,13 @@ func (h *Hub) checkMemory(set *document.Set, results []result) error {
 // memoryOf estimates the memory of documents and their objects. It returns the document that needs
 // most of it, and its memory.
 func memoryOf(
-	set *document.Set, rendering func(application string) *render.Rendering,
+	set *document.Set, renderings map[string]*render.Rendering,
 ) (all int, largest *document.Document, most int) {
 	for _, kind := range document.Kinds() {
 		for _, d := range set.Documents(kind) {
 			bytes := documentCopies * len(d.JSON)
-			if kind == document.ApplicationKind {
-				if r := rendering(d.Name); r != nil {
-					bytes += r.Memory
-				}
+			if r := renderings[d.Name]; r != nil && kind == document.ApplicationKind {
+				bytes += r.Memory
 			}
 			if all += bytes; bytes > most {
 				largest, most = d, bytes
@@ -136,24 +124,32 @@ func (h *Hub) neverRendered(set *document.Set, name string) bool {
 	return was != nil && string(was.JSON) == string(is.JSON)
 }
 
-// checkMoves refuses objects that another application has or has not removed yet: it would delete
-// them after they are applied.
+// checkMoves refuses objects that two applications have on one cluster, because removing one
+// application would delete the object of the other. It also refuses objects that another
+// application has or has not removed yet, which would delete them after they are applied.
 func (h *Hub) checkMoves(set *document.Set, results []result) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	owners := map[appcontext.Identity]string{}
 	for _, r := range results {
-		if r.rendering == nil {
+		if r.Rendering == nil {
 			continue
 		}
-		for id := range r.rendering.Identities() {
-			owner := h.owners[id]
-			if owner == "" || owner == r.name || h.letGo(owner, id) {
-				continue
-			}
+		refuse := func(format string, id appcontext.Identity, owner string) error {
 			d := set.Document(document.ApplicationKind, r.name)
-			return &document.Error{Where: d.Where, Field: "spec.parts", Problem: fmt.Sprintf(
-				"%s is in the application %s, on the cluster %s: remove it there first, and add it here when that "+
-					"is deployed", id.Object, owner, id.Cluster.Name)}
+			return &document.Error{
+				Where: d.Where, Field: "spec.parts", Problem: fmt.Sprintf(format, id.Object, owner, id.Cluster.Name),
+			}
+		}
+		for id := range r.Rendering.Identities() {
+			if owner, ok := owners[id]; ok {
+				return refuse("%s is also in the application %s, on the cluster %s", id, owner)
+			}
+			owners[id] = r.name
+			if owner := h.owners[id]; owner != "" && owner != r.name && !h.letGo(owner, id) {
+				return refuse("%s is in the application %s, on the cluster %s: remove it there first, and add it here "+
+					"when that is deployed", id, owner)
+			}
 		}
 	}
 	return nil
@@ -185,7 +181,7 @@ func (h *Hub) recall(ctx context.Context) (names []string, err error) {
 // its objects.
 func (h *Hub) alone(set *document.Set, r result) result {
 	if err := h.checkMoves(set, []result{r}); err != nil {
-		r.rendering, r.err = nil, err
+		r.Rendering, r.err = nil, err
 	}
 	return r
 }
@@ -229,30 +225,10 @@ func (a atWork) Value(ref render.Ref) (string, error) {
 	return a.Objects.Value(ref)
 }
 
-// disjoint refuses objects that two applications have on one cluster: removing one application
-// would delete the object of the other.
-func disjoint(set *document.Set, results []result) error {
-	owners := map[appcontext.Identity]string{}
-	for _, r := range results {
-		if r.rendering == nil {
-			continue
-		}
-		for id := range r.rendering.Identities() {
-			if owner, ok := owners[id]; ok && owner != r.name {
-				d := set.Document(document.ApplicationKind, r.name)
-				return &document.Error{Where: d.Where, Field: "spec.parts", Problem: fmt.Sprintf(
-					"%s is also in the application %s, on the cluster %s", id.Object, owner, id.Cluster.Name)}
-			}
-			owners[id] = r.name
-		}
-	}
-	return nil
-}
-
 // render renders one application, by its hold or its document.
 func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Document) result {
 	clusters, current := set.On(d.Name), d
-	r := result{name: d.Name, source: rollout.Source{Document: d.JSON}, clusters: clusters}
+	r := result{name: d.Name}
 	held, err := h.holdOf(ctx, d)
 	if err != nil {
 		r.err = err
@@ -264,32 +240,25 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 			r.err = err
 			return r
 		}
-		r.source.Document, r.revision, kept = d.JSON, held.Revision, held.Source.Values
+		r.Revision, kept = held.Revision, held.Source.Values
 	}
-	if r.rendering = h.rendered(d, clusters); r.rendering == nil {
-		r.rendering, r.err = h.read(ctx, d, clusters, kept)
+	if r.Rendering = h.rendered(d, clusters); r.Rendering == nil {
+		r.Rendering, r.err = h.read(ctx, d, clusters, kept)
 	} else { // a refused version of the document may have read objects
 		r.err = h.options.Objects.Read(ctx, d.Name, func(render.Objects) error { return nil })
 	}
 	// If the document renders with the earlier values, the new values are the problem.
 	if errors.As(r.err, new(*render.MissingError)) || r.err != nil && held == nil {
-		r.rendering = h.renderKept(ctx, d, clusters)
+		r.Rendering = h.renderKept(ctx, d, clusters)
 	}
-	if r.rendering != nil {
-		r.source.Values = r.rendering.Values
+	if r.Rendering != nil {
 		// A rollback uses the rollout of the current document: groups of an earlier one may not
 		// exist any more.
-		if r.rollout, err = current.Rollout(clusters); err != nil {
-			r.rendering, r.err = nil, err
+		if r.Rollout, err = current.Rollout(clusters); err != nil {
+			r.Rendering, r.err = nil, err
 		}
 	}
 	return r
-}
-
-// prepared is the rendering of a new document on the clusters of its application.
-type prepared struct {
-	clusters  []*document.Cluster
-	rendering *render.Rendering
 }
 
 // large is the size of documents that are rendered before their changes. Package httpserve handles
@@ -310,7 +279,7 @@ func (h *Hub) prepare(ctx context.Context, d *document.Document) (forget func())
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.prepared[d] = prepared{clusters, rendering}
+	h.prepared[d] = rendering
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -323,12 +292,12 @@ func (h *Hub) prepare(ctx context.Context, d *document.Document) (forget func())
 func (h *Hub) rendered(d *document.Document, clusters []*document.Cluster) *render.Rendering {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if p, ok := h.prepared[d]; ok && slices.EqualFunc(p.clusters, clusters, sameCluster) {
-		return p.rendering
+	if r := h.prepared[d]; r != nil && slices.EqualFunc(r.Clusters, clusters, sameCluster) {
+		return r
 	}
 	a := h.applications[d.Name]
-	if a == nil || a.rendering == nil || len(a.rendering.Values) > 0 || !bytes.Equal(a.document, d.JSON) ||
-		!slices.EqualFunc(a.clusters, clusters, sameCluster) {
+	if a == nil || a.rendering == nil || len(a.rendering.Values) > 0 || !bytes.Equal(a.rendering.Document, d.JSON) ||
+		!slices.EqualFunc(a.rendering.Clusters, clusters, sameCluster) {
 		return nil
 	}
 	return a.rendering

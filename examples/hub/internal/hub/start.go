@@ -145,34 +145,27 @@ func (h *Hub) settle(ctx context.Context) error {
 	}
 	for {
 		held, turned := h.heldUp()
-		if !held && h.allSettled(ctx, turned) {
-			break
+		if !held {
+			for _, d := range h.Documents().Documents(document.ApplicationKind) {
+				if h.Settled(ctx, d.Name) != nil {
+					return nil // ctx has ended
+				}
+			}
+			select {
+			case <-turned:
+				continue
+			default:
+			}
+			if err := h.options.Settled(ctx); ctx.Err() == nil {
+				return err
+			}
+			return nil
 		}
 		select {
 		case <-turned:
 		case <-ctx.Done():
 			return nil
 		}
-	}
-	if err := h.options.Settled(ctx); err != nil && ctx.Err() == nil {
-		return err
-	}
-	return nil
-}
-
-// allSettled waits until all applications are settled. It returns false if ctx has ended, or the
-// set of applications that are held up has changed.
-func (h *Hub) allSettled(ctx context.Context, turned <-chan struct{}) bool {
-	for _, d := range h.Documents().Documents(document.ApplicationKind) {
-		if h.Settled(ctx, d.Name) != nil {
-			return false
-		}
-	}
-	select {
-	case <-turned:
-		return false
-	default:
-		return true
 	}
 }
 

@@ -87,8 +87,9 @@ func (e *InvalidError) Error() string { return strings.TrimPrefix(e.Field+": "+e
 // Rendering is the result of rendering an application.
 type Rendering struct {
 	Application string
-	// Clusters is the number of its clusters.
-	Clusters int
+	// Document is the document of the application, in JSON, and Clusters are its clusters.
+	Document []byte
+	Clusters []*document.Cluster
 	// Values are the values that the templates have read, by Ref.String.
 	Values map[string]string
 	// Memory is the estimated memory of the objects and their works in the hub, in bytes.
@@ -131,7 +132,7 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 		meter: meter{clock: clock.RealClock{}, all: together + len(clusters)*togetherOnCluster},
 		left:  maxApplication + len(clusters)*maxOnCluster,
 	}
-	out := &Rendering{Application: d.Name, Clusters: len(clusters), Values: r.values}
+	out := &Rendering{Application: d.Name, Document: d.JSON, Clusters: clusters, Values: r.values}
 	for i := range application.Spec.Parts {
 		app, err := r.part(i, d.Name, &application.Spec.Parts[i], clusters)
 		if err != nil {

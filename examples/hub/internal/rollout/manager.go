@@ -50,7 +50,6 @@ type Manager struct {
 type Target struct {
 	// Rendering is the content for the clusters; nil removes the application.
 	Rendering *render.Rendering
-	Source    Source
 	// Rollout is the rollout over the clusters. Nil means all clusters at once.
 	Rollout *rsync.Rollout
 	// Cause is the reason in a few words, for the list of revisions.

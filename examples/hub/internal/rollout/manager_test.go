@@ -120,7 +120,7 @@ func (f *fixture) target(content string, clusters ...string) rollout.Target {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return rollout.Target{Rendering: r, Source: rollout.Source{Document: d.JSON}, Cause: content}
+	return rollout.Target{Rendering: r, Cause: content}
 }
 
 func (f *fixture) settle() {

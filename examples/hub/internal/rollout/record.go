@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -58,6 +59,9 @@ type Source struct {
 	// Values are the values of the hub's cluster that its templates have read.
 	Values map[string]string `json:"values,omitempty"`
 }
+
+// SourceOf returns the source of a rendering.
+func SourceOf(r *render.Rendering) *Source { return &Source{r.Document, r.Values} }
 
 // Digest returns a hash that identifies the source: the Content of its revisions.
 func (s *Source) Digest() string { return digest(s) }

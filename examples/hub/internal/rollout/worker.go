@@ -266,7 +266,7 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 		}
 		return r, err
 	}
-	if target.Rendering.Clusters == 0 && len(r.Revisions) == 0 {
+	if len(target.Rendering.Clusters) == 0 && len(r.Revisions) == 0 {
 		return r, nil // the first revision needs a cluster
 	}
 	changed := r.attempt(target.Rollout, again)
@@ -283,17 +283,18 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 			return r, err
 		}
 	}
-	source, err := json.Marshal(target.Source)
+	source := SourceOf(target.Rendering)
+	data, err := json.Marshal(source)
 	if err != nil {
 		return nil, err
 	}
 	r.Wanted = r.Next
 	r.Next++
 	r.Revisions = append(r.Revisions, Revision{
-		Number: r.Wanted, Digest: digest, Content: target.Source.Digest(), Cause: target.Cause,
-		Created: time.Now().UTC().Round(time.Second), Clusters: target.Rendering.Clusters,
+		Number: r.Wanted, Digest: digest, Content: source.Digest(), Cause: target.Cause,
+		Created: time.Now().UTC().Round(time.Second), Clusters: len(target.Rendering.Clusters),
 	})
-	err = w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), source))
+	err = w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), data))
 	return r, err
 }
 
@@ -314,12 +315,11 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 		w.log("removing it: %s", target.Cause)
 		return w.terminate(ctx, r, revisions)
 	case s.verb == instantiate:
-		w.log("revision %d rolls out to %s: %s", s.number, clusters(target.Rendering.Clusters), target.Cause)
+		w.log("revision %d rolls out to %s: %s", s.number, clusters(target), target.Cause)
 	case s.rollback:
-		w.log("revision %d is rolled back to %d on %s", s.from, s.number, clusters(target.Rendering.Clusters))
+		w.log("revision %d is rolled back to %d on %s", s.from, s.number, clusters(target))
 	default:
-		w.log("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target.Rendering.Clusters),
-			target.Cause)
+		w.log("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target), target.Cause)
 	}
 	e, err := w.begin(ctx, r, s, target)
 	if err != nil {
@@ -328,11 +328,11 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 	return w.wait(ctx, r, e)
 }
 
-func clusters(n int) string {
-	if n == 1 {
-		return "1 cluster"
+func clusters(target Target) string {
+	if n := len(target.Rendering.Clusters); n != 1 {
+		return fmt.Sprintf("%d clusters", n)
 	}
-	return fmt.Sprintf("%d clusters", n)
+	return "1 cluster"
 }
 
 // terminate terminates all live revisions at once, so that a revision does not wait for a cluster
