@@ -143,8 +143,8 @@ func decodeJSON(raw []byte, where string) (*Document, error) {
 	if d.Name == "" {
 		return nil, &Error{where, "metadata.name", "is required"}
 	}
-	if wrong := object.Validate(); len(wrong) > 0 {
-		return nil, &Error{where, wrong[0].Field, wrong[0].ErrorBody()}
+	if wrong := check(object); wrong != nil {
+		return nil, &Error{where, wrong.Field, wrong.ErrorBody()}
 	}
 	_, err = d.rollout(func(c Clusters) []string { return c.Names }) // labels are unknown here
 	return d, err

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/spokewire/sdk-go/examples/internal/rollouts"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
@@ -33,12 +32,7 @@ const (
 const APIVersion = "hub.spokewire.io/v1alpha1"
 
 // object is the content of a document.
-type object interface {
-	GetName() string
-	// Validate checks the document without the others. Only its first error is reported, so it stops
-	// at the first element of a list that has errors.
-	Validate() field.ErrorList
-}
+type object interface{ GetName() string }
 
 var kinds = []struct {
 	kind    Kind

@@ -4,6 +4,7 @@
 package document
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +18,20 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
+// check returns the first error of a document without the others. Only the first is reported, so
+// checks stop there.
+func check(o object) *field.Error {
+	switch o := o.(type) {
+	case interface{ check() *field.Error }:
+		return o.check()
+	case interface{ Validate() field.ErrorList }:
+		if errs := o.Validate(); len(errs) > 0 {
+			return errs[0]
+		}
+	}
+	return nil
+}
+
 var (
 	metadata = field.NewPath("metadata")
 	spec     = field.NewPath("spec")
@@ -24,134 +39,115 @@ var (
 )
 
 // checkName checks a name, which becomes part of the names of namespaces, works and topics.
-func checkName(path *field.Path, name string) field.ErrorList {
-	var errs field.ErrorList
-	for _, wrong := range utilvalidation.IsDNS1123Label(name) {
-		errs = append(errs, field.Invalid(path, name, wrong))
+func checkName(path *field.Path, name string) *field.Error {
+	if wrong := utilvalidation.IsDNS1123Label(name); len(wrong) > 0 {
+		return field.Invalid(path, name, wrong[0])
 	}
-	return errs
+	return nil
 }
 
-func checkLabels(path *field.Path, labels map[string]string) field.ErrorList {
+func checkLabels(path *field.Path, labels map[string]string) *field.Error {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if errs := metav1validation.ValidateLabels(map[string]string{key: labels[key]}, path); len(errs) > 0 {
-			return errs
+			return errs[0]
 		}
 	}
 	return nil
 }
 
-func checkSelector(path *field.Path, s *metav1.LabelSelector) field.ErrorList {
-	if s == nil {
-		return nil
+func checkSelector(path *field.Path, s *metav1.LabelSelector) *field.Error {
+	if err := checkLabels(path.Child("matchLabels"), s.MatchLabels); err != nil {
+		return err
 	}
-	errs := checkLabels(path.Child("matchLabels"), s.MatchLabels)
 	for i, e := range s.MatchExpressions {
 		at := path.Child("matchExpressions").Index(i)
-		if len(errs) == 0 {
-			valuesBelow := metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}
-			errs = metav1validation.ValidateLabelSelectorRequirement(e, valuesBelow, at)
+		valuesBelow := metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}
+		if errs := metav1validation.ValidateLabelSelectorRequirement(e, valuesBelow, at); len(errs) > 0 {
+			return errs[0]
 		}
 		for j, value := range e.Values {
-			if len(errs) > 0 {
-				return errs
-			}
-			for _, wrong := range utilvalidation.IsValidLabelValue(value) {
-				errs = append(errs, field.Invalid(at.Child("values").Index(j), value, wrong))
+			if wrong := utilvalidation.IsValidLabelValue(value); len(wrong) > 0 {
+				return field.Invalid(at.Child("values").Index(j), value, wrong[0])
 			}
 		}
 	}
-	return errs
+	return nil
 }
 
-// Validate checks the document without the others.
-func (c *Cluster) Validate() field.ErrorList {
-	errs := checkName(metadata.Child("name"), c.Metadata.Name)
-	return append(errs, checkLabels(metadata.Child("labels"), c.Metadata.Labels)...)
+func (c *Cluster) check() *field.Error {
+	return cmp.Or(checkName(metadata.Child("name"), c.Metadata.Name),
+		checkLabels(metadata.Child("labels"), c.Metadata.Labels))
 }
 
-// Validate checks the document without the others.
-func (a *Application) Validate() field.ErrorList {
-	errs := checkName(metadata.Child("name"), a.Metadata.Name)
-	parts := spec.Child("parts")
+func (a *Application) check() *field.Error {
+	if err := checkName(metadata.Child("name"), a.Metadata.Name); err != nil {
+		return err
+	}
+	parts, names := spec.Child("parts"), map[string]bool{}
 	if len(a.Spec.Parts) == 0 {
-		errs = append(errs, field.Required(parts, "an application needs at least one"))
+		return field.Required(parts, "an application needs at least one")
 	}
-	names := map[string]bool{}
 	for i := range a.Spec.Parts {
-		if len(errs) > 0 {
-			return errs
-		}
 		p, path := &a.Spec.Parts[i], parts.Index(i)
-		errs = append(errs, checkName(path.Child("name"), p.Name)...)
-		if names[p.Name] {
-			errs = append(errs, field.Duplicate(path.Child("name"), p.Name))
+		err := checkName(path.Child("name"), p.Name)
+		if err == nil && names[p.Name] {
+			err = field.Duplicate(path.Child("name"), p.Name)
+		}
+		if err = cmp.Or(err, p.check(path)); err != nil {
+			return err
 		}
 		names[p.Name] = true
-		errs = append(errs, p.check(path)...)
 	}
 	for i := range a.Spec.Parts {
 		for j, d := range a.Spec.Parts[i].DependsOn {
 			if !names[d.Part] {
-				return append(errs, field.NotFound(parts.Index(i).Child("dependsOn").Index(j).Child("part"), d.Part))
+				return field.NotFound(parts.Index(i).Child("dependsOn").Index(j).Child("part"), d.Part)
 			}
 		}
 	}
-	if len(errs) == 0 {
-		errs = a.checkCycles(parts)
-	}
+	err := a.checkCycles(parts)
 	for i, g := range a.Spec.Groups() {
-		if len(errs) == 0 {
-			errs = g.Clusters.check(groups.Index(i).Child("clusters"))
-		}
+		err = cmp.Or(err, g.Clusters.check(groups.Index(i).Child("clusters")))
 	}
-	return errs
+	return err
 }
 
-func (p *Part) check(path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if len(p.Manifests) == 0 {
-		errs = append(errs, field.Required(path.Child("manifests"), "a part needs at least one"))
-	}
+func (p *Part) check(path *field.Path) *field.Error {
 	seen := map[string]bool{}
 	for i, d := range p.DependsOn {
-		if len(errs) > 0 {
-			return errs
-		}
 		at := path.Child("dependsOn").Index(i)
 		if seen[d.Part] {
-			errs = append(errs, field.Duplicate(at.Child("part"), d.Part))
+			return field.Duplicate(at.Child("part"), d.Part)
 		}
 		seen[d.Part] = true
-		if d.Condition != "" && d.Condition != string(appcontext.OpStatusDeployed) &&
-			d.Condition != string(appcontext.OpStatusReady) {
-			errs = append(errs, field.NotSupported(at.Child("condition"), d.Condition,
-				[]appcontext.OpStatus{appcontext.OpStatusDeployed, appcontext.OpStatusReady}))
+		conditions := []appcontext.OpStatus{appcontext.OpStatusDeployed, appcontext.OpStatusReady}
+		if d.Condition != "" && !slices.Contains(conditions, appcontext.OpStatus(d.Condition)) {
+			return field.NotSupported(at.Child("condition"), d.Condition, conditions)
 		}
 		switch wait, err := d.Delay(); {
 		case err != nil:
-			errs = append(errs, field.Invalid(at.Child("wait"), d.Wait, "must be a duration, for example 5m"))
+			return field.Invalid(at.Child("wait"), d.Wait, "must be a duration, for example 5m")
 		case wait < 0:
-			errs = append(errs, field.Invalid(at.Child("wait"), d.Wait, "must not be negative"))
+			return field.Invalid(at.Child("wait"), d.Wait, "must not be negative")
 		}
+	}
+	if len(p.Manifests) == 0 {
+		return field.Required(path.Child("manifests"), "a part needs at least one")
 	}
 	for i, m := range p.Manifests {
-		if len(errs) > 0 {
-			return errs
-		}
 		at := path.Child("manifests").Index(i)
 		if m.Hook != "" && !slices.Contains(appcontext.Hooks(), appcontext.Hook(m.Hook)) {
-			errs = append(errs, field.NotSupported(at.Child("hook"), m.Hook, appcontext.Hooks()))
+			return field.NotSupported(at.Child("hook"), m.Hook, appcontext.Hooks())
 		}
 		if strings.TrimSpace(m.Template) == "" {
-			errs = append(errs, field.Required(at.Child("template"), "the template of the objects"))
+			return field.Required(at.Child("template"), "the template of the objects")
 		}
 	}
-	return errs
+	return nil
 }
 
 // checkCycles finds parts that wait for each other.
-func (a *Application) checkCycles(parts *field.Path) field.ErrorList {
+func (a *Application) checkCycles(parts *field.Path) *field.Error {
 	waits := map[string][]string{}
 	for _, p := range a.Spec.Parts {
 		for _, d := range p.DependsOn {
@@ -177,28 +173,29 @@ func (a *Application) checkCycles(parts *field.Path) field.ErrorList {
 	}
 	for i, p := range a.Spec.Parts {
 		if cycle := visit(p.Name, nil); cycle != nil {
-			return field.ErrorList{field.Invalid(parts.Index(i).Child("dependsOn"), p.Name,
-				"parts wait for each other: "+strings.Join(cycle, " for "))}
+			return field.Invalid(parts.Index(i).Child("dependsOn"), p.Name,
+				"parts wait for each other: "+strings.Join(cycle, " for "))
 		}
 	}
 	return nil
 }
 
-// Validate checks the document without the others.
-func (p *Placement) Validate() field.ErrorList {
-	errs := checkName(metadata.Child("name"), p.Metadata.Name)
-	if len(p.Spec.Applications) == 0 {
-		errs = append(errs, field.Required(spec.Child("applications"), "a placement needs at least one"))
+func (p *Placement) check() *field.Error {
+	err := checkName(metadata.Child("name"), p.Metadata.Name)
+	if err == nil && len(p.Spec.Applications) == 0 {
+		err = field.Required(spec.Child("applications"), "a placement needs at least one")
 	}
-	return append(errs, p.Spec.Clusters.check(spec.Child("clusters"))...)
+	return cmp.Or(err, p.Spec.Clusters.check(spec.Child("clusters")))
 }
 
-func (c Clusters) check(path *field.Path) field.ErrorList {
-	if len(c.Names) == 0 && c.Selector == nil {
-		const text = "must have names or a selector; an empty selector selects all clusters"
-		return field.ErrorList{field.Required(path, text)}
+func (c Clusters) check(path *field.Path) *field.Error {
+	switch {
+	case c.Selector != nil:
+		return checkSelector(path.Child("selector"), c.Selector)
+	case len(c.Names) == 0:
+		return field.Required(path, "must have names or a selector; an empty selector selects all clusters")
 	}
-	return checkSelector(path.Child("selector"), c.Selector)
+	return nil
 }
 
 // missing returns an error for a cluster name without a document.

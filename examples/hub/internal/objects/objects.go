@@ -36,12 +36,12 @@ type Objects struct {
 	mapper  meta.RESTMapper
 }
 
-// Open returns the objects of the cluster of a kubeconfig; without a cluster if file is "". It
-// calls changed with an application and the cause when an object has changed that its last Read has
-// read. If changed returns an error, it is called again after a pause.
-func Open(
-	file string, registerer prometheus.Registerer, changed func(ctx context.Context, application, cause string) error,
-) (*Objects, error) {
+// changed is called with an application and the cause when an object has changed that its last Read
+// has read. If it returns an error, it is called again after a pause.
+type changed = func(ctx context.Context, application, cause string) error
+
+// Open returns the objects of the cluster of a kubeconfig; without a cluster if file is "".
+func Open(file string, registerer prometheus.Registerer, f changed) (*Objects, error) {
 	if file == "" {
 		return &Objects{}, nil
 	}
@@ -52,12 +52,10 @@ func Open(
 	if err != nil {
 		return nil, err
 	}
-	return open(config, registerer, changed)
+	return open(config, registerer, f)
 }
 
-func open(config *rest.Config, registerer prometheus.Registerer, changed func(
-	ctx context.Context, application, cause string,
-) error) (*Objects, error) {
+func open(config *rest.Config, registerer prometheus.Registerer, f changed) (*Objects, error) {
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -66,8 +64,7 @@ func open(config *rest.Config, registerer prometheus.Registerer, changed func(
 	if err != nil {
 		return nil, err
 	}
-	return watch(dynamicwatcher.Options{Config: config, Mapper: readable(), MetricsRegisterer: registerer}, mapper,
-		changed)
+	return watch(dynamicwatcher.Options{Config: config, Mapper: readable(), MetricsRegisterer: registerer}, mapper, f)
 }
 
 // readable maps the kinds that templates read. Their objects are watched, and reported when they
@@ -82,9 +79,7 @@ func readable() meta.RESTMapper {
 }
 
 // watch returns objects with a watcher that has these options.
-func watch(options dynamicwatcher.Options, mapper meta.RESTMapper, changed func(
-	ctx context.Context, application, cause string,
-) error) (*Objects, error) {
+func watch(options dynamicwatcher.Options, mapper meta.RESTMapper, f changed) (*Objects, error) {
 	options.EnableCache, options.Name = true, "templates"
 	options.Reconciler = dynamicwatcher.ReconcilerFunc(func(ctx context.Context,
 		application dynamicwatcher.ObjectIdentifier) (reconcile.Result, error) {
@@ -93,7 +88,7 @@ func watch(options dynamicwatcher.Options, mapper meta.RESTMapper, changed func(
 			t := triggers[0]
 			cause = fmt.Sprintf("%s %s/%s: %s", t.Watched.Kind, t.Watched.Namespace, t.Watched.Name, t.Type)
 		}
-		return reconcile.Result{}, changed(ctx, application.Name, cause)
+		return reconcile.Result{}, f(ctx, application.Name, cause)
 	})
 	watcher, err := dynamicwatcher.New(&options)
 	if err != nil {
@@ -183,10 +178,10 @@ func (r reader) Value(ref render.Ref) (string, error) {
 
 func valueOf(object *unstructured.Unstructured, ref render.Ref) (string, bool, error) {
 	value, found, err := unstructured.NestedString(object.Object, "data", ref.Key)
-	if found && ref.Kind == "ConfigMap" {
-		return value, true, nil
-	}
-	if !found && err == nil && ref.Kind == "ConfigMap" {
+	if ref.Kind == "ConfigMap" {
+		if found || err != nil {
+			return value, found, err
+		}
 		value, found, err = unstructured.NestedString(object.Object, "binaryData", ref.Key)
 	}
 	if err != nil || !found {
