@@ -77,14 +77,10 @@ type Hub struct {
 	loaded  chan struct{}
 	turns   chan struct{} // has an element for each running template
 
-	complete  chan struct{} // closed when the documents are complete
-	completed func()        // closes it
-
 	change sync.Mutex // held during a whole change, which may take long
 
 	mu           sync.Mutex     // guards the following fields
-	news         wait.Broadcast // works have changed
-	turned       wait.Broadcast // an application became held up, or is no longer
+	news         wait.Broadcast // works, held up applications or the origin have changed
 	set          *document.Set
 	taken        time.Time
 	refused      string // why the newest documents were refused
@@ -107,10 +103,8 @@ type application struct {
 // New returns a hub without documents.
 func New(options Options) *Hub {
 	set, _ := document.NewSet()
-	complete := make(chan struct{})
 	return &Hub{
-		options: options, complete: complete, completed: sync.OnceFunc(func() { close(complete) }),
-		began: time.Now(), loaded: make(chan struct{}),
+		options: options, began: time.Now(), loaded: make(chan struct{}),
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		set:   set, applications: map[string]*application{}, prepared: map[*document.Document]*render.Rendering{},
 		owners: map[appcontext.Identity]string{},
@@ -261,7 +255,7 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 		}
 		h.mu.Lock()
 		delete(h.applications, name)
-		h.turned.Wake()
+		h.news.Wake()
 		h.mu.Unlock()
 		if err := h.options.Objects.Forget(name); err != nil {
 			return err
@@ -311,7 +305,7 @@ func (h *Hub) roll(r result, cause string) {
 	}
 	if a.problem != problem {
 		a.problem, a.since = problem, time.Now()
-		h.turned.Wake()
+		h.news.Wake()
 		if problem != "" {
 			h.options.Log("%s: stays unchanged: %s", r.name, problem)
 		}

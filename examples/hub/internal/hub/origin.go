@@ -100,9 +100,7 @@ func (h *Hub) gone(ctx context.Context, set *document.Set, results []result) ([]
 			if r.Rendering == nil {
 				continue // it stays unchanged
 			}
-			for id := range r.Rendering.Identities() {
-				delete(clusters, id.Cluster.Name)
-			}
+			maps.DeleteFunc(clusters, func(cluster string, _ bool) bool { return r.Rendering.On[cluster] })
 		}
 		if len(clusters) > 0 {
 			out = append(out, name+" on "+strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
@@ -171,10 +169,7 @@ func (h *Hub) Complete(ctx context.Context) error {
 	if err := h.write(ctx, op); err != nil {
 		return err
 	}
-	h.mu.Lock()
-	left := h.origin.Left
-	h.mu.Unlock()
-	h.setOrigin(now)
+	left := h.setOrigin(now).Left
 	documents := slices.DeleteFunc(set.Documents(document.ApplicationKind),
 		func(d *document.Document) bool { return !slices.Contains(left, d.Name) })
 	for _, r := range h.renderAll(ctx, set, documents) {
@@ -183,34 +178,38 @@ func (h *Hub) Complete(ctx context.Context) error {
 	return h.removeOthers(ctx, set)
 }
 
-// setOrigin sets an origin that is stored.
-func (h *Hub) setOrigin(now origin) {
+// setOrigin sets an origin that is stored, and returns the previous one.
+func (h *Hub) setOrigin(now origin) (before origin) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.origin = now
-	if !now.Incomplete {
-		h.completed()
-	}
+	before, h.origin = h.origin, now
+	h.news.Wake()
+	return before
 }
 
 // awaitComplete waits until the documents are complete, and reports whether it had to wait.
 func (h *Hub) awaitComplete(ctx context.Context) (waited bool) {
-	select {
-	case <-h.complete:
-		return false
-	default:
+	for {
+		changed := h.next()
+		h.mu.Lock()
+		now := h.origin
+		h.mu.Unlock()
+		if !now.Incomplete {
+			return waited
+		}
+		if !waited {
+			waited = true
+			h.options.Log("the hub started without documents: unknown works on clusters stay, because the store may have " +
+				"been lost. Declare that the documents of all applications exist with POST /api/v1/complete")
+			if len(now.Left) > 0 {
+				h.options.Log("these applications stay unchanged until they have documents and placements: %s",
+					list(now.Left))
+			}
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return waited
+		}
 	}
-	h.options.Log("the hub started without documents: unknown works on clusters stay, because the store may have " +
-		"been lost. Declare that the documents of all applications exist with POST /api/v1/complete")
-	h.mu.Lock()
-	left := h.origin.Left
-	h.mu.Unlock()
-	if len(left) > 0 {
-		h.options.Log("these applications stay unchanged until they have documents and placements: %s", list(left))
-	}
-	select {
-	case <-h.complete:
-	case <-ctx.Done():
-	}
-	return true
 }

@@ -144,42 +144,37 @@ func (h *Hub) settle(ctx context.Context) error {
 		return nil
 	}
 	for {
-		held, turned := h.heldUp()
-		if !held {
+		changed := h.next()
+		if !h.heldUp() {
 			for _, d := range h.Documents().Documents(document.ApplicationKind) {
 				if h.Settled(ctx, d.Name) != nil {
 					return nil // ctx has ended
 				}
 			}
-			select {
-			case <-turned:
-				continue
-			default:
+			if !h.heldUp() {
+				return h.options.Settled(ctx)
 			}
-			if err := h.options.Settled(ctx); ctx.Err() == nil {
-				return err
-			}
-			return nil
 		}
 		select {
-		case <-turned:
+		case <-changed:
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// heldUp reports whether any application is held up, and returns a channel that is closed when that
-// may have changed. It waits for the end of a change.
-func (h *Hub) heldUp() (held bool, turned <-chan struct{}) {
+// heldUp reports whether any application is held up. It waits for the end of a change.
+func (h *Hub) heldUp() bool {
 	h.change.Lock()
 	defer h.change.Unlock()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range h.applications {
-		held = held || a.problem != ""
+		if a.problem != "" {
+			return true
+		}
 	}
-	return held, h.turned.Next()
+	return false
 }
 
 // watchSilence notifies in each beat that the state may have changed, because an agent that becomes
