@@ -59,26 +59,8 @@
 //	    selector: {matchLabels: {region: north}}
 //
 // An Application may have spec.rollout, with the fields of rsync.Rollout and rsync.RolloutGroup in
-// lower camel case. The clusters of a group are selected as in a Placement. Limits are numbers or
-// percentages, and times are strings:
-//
-//	spec:
-//	  rollout:
-//	    groups:
-//	    - name: canary
-//	      clusters: {selector: {matchLabels: {region: north}}}
-//	      maxConcurrency: 1     # also maxFailures
-//	      approveBefore: true
-//	      wait: 10m
-//	      approveAfter: true
-//	    maxConcurrency: 10%
-//	    maxFailures: 1
-//	    until: Ready            # or Deployed
-//	    minSuccessTime: 1m
-//	    progressDeadline: 10m
-//	    rollbackOnFailure: true
-//
-// README.md of examples/hub describes rollouts, and rsync/ROLLOUT.md all fields.
+// lower camel case. The clusters of a group are selected as in a Placement. README.md of
+// examples/hub describes rollouts, and rsync/ROLLOUT.md all fields.
 //
 // The last two kinds configure webhooks that report the health of kinds that the hub does not
 // support: ResourceInterpreterWebhookConfiguration and ResourceExploringWebhookConfiguration of

@@ -5,6 +5,7 @@
 package folder
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -138,9 +139,6 @@ type Watcher struct {
 // Watch starts to watch a folder. Start reports changes from now on, so a Read after Watch misses
 // nothing.
 func Watch(dir string, o Options) (*Watcher, error) {
-	if o.Interval == 0 {
-		o.Interval = 30 * time.Second
-	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -149,7 +147,7 @@ func Watch(dir string, o Options) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", dir, err)
 	}
-	w := &Watcher{dir: dir, interval: o.Interval, files: files}
+	w := &Watcher{dir: dir, interval: cmp.Or(o.Interval, 30*time.Second), files: files}
 	for _, path := range w.paths() {
 		if err := files.Add(path); err != nil {
 			return nil, errors.Join(fmt.Errorf("watch %s: %w", path, err), files.Close())

@@ -19,6 +19,4 @@
 // After a rollback an application stays at the revision, with its document and the values that it
 // has read. The hold ends when its document changes, or with [Hub.Resume]. Its clusters always
 // follow the current placements.
-//
-// The documentation of the command describes the metrics.
 package hub

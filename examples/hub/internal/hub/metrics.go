@@ -5,8 +5,6 @@ package hub
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 )
 
 var (
@@ -40,21 +38,18 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}
-	var applications, clusters []page.Status
+	applications, clusters := map[string]float64{}, map[string]float64{}
 	for i := range state.Applications {
-		applications = append(applications, state.Applications[i].Status)
+		applications[state.Applications[i].Status.Word]++
 	}
 	for i := range state.Clusters {
-		clusters = append(clusters, state.Clusters[i].Status)
+		clusters[state.Clusters[i].Status.Word]++
 	}
-	for d, all := range map[*prometheus.Desc][]page.Status{applicationsDesc: applications, clustersDesc: clusters} {
-		counts := map[string]float64{}
-		for _, s := range all {
-			counts[s.Word]++
-		}
-		for word, n := range counts {
-			gauge(d, n, word)
-		}
+	for word, n := range applications {
+		gauge(applicationsDesc, n, word)
+	}
+	for word, n := range clusters {
+		gauge(clustersDesc, n, word)
 	}
 	refused, accepted := 0.0, 0.0
 	if state.Input.Error != "" {

@@ -9,8 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
@@ -359,16 +359,4 @@ func (h *Hub) checkWebhooks(set *document.Set) error {
 }
 
 // sameWebhooks reports whether two sets have the same configurations of webhooks.
-func sameWebhooks(a, b *document.Set) bool {
-	text := func(s *document.Set) string {
-		var out []string
-		for _, kind := range []document.Kind{document.InterpretingKind, document.ExploringKind} {
-			for _, d := range s.Documents(kind) {
-				out = append(out, string(kind)+string(d.JSON))
-			}
-		}
-		slices.Sort(out)
-		return strings.Join(out, "\n")
-	}
-	return text(a) == text(b)
-}
+func sameWebhooks(a, b *document.Set) bool { return reflect.DeepEqual(a.Webhooks(), b.Webhooks()) }

@@ -4,11 +4,6 @@
 // Package page is the web page of the hub: the state of the input, the clusters, the applications
 // and the works, with live updates.
 //
-//	status, err := page.New(hub, page.Options{Title: "My hub"}) // hub has a method State() page.State
-//	hub.OnChange = status.Changed                               // reports a change; never blocks
-//	server := &http.Server{Handler: status}
-//	server.RegisterOnShutdown(status.Close) // otherwise Shutdown waits for browsers
-//
 // The server renders everything, so the page is complete without JavaScript. With JavaScript, the
 // page opens a stream of server-sent events and replaces changed rows.
 //

@@ -4,6 +4,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,12 +88,8 @@ type Status struct {
 // New returns a manager for an engine that has the options Transitions and Everything of this
 // package. s is the engine's store.
 func New(engine *rsync.Engine, s store.Store, options Options) *Manager {
-	if options.Keep == 0 {
-		options.Keep = 10
-	}
-	if options.Patience == 0 {
-		options.Patience = 30 * time.Second
-	}
+	options.Keep = cmp.Or(options.Keep, 10)
+	options.Patience = cmp.Or(options.Patience, 30*time.Second)
 	if options.Missing == nil {
 		options.Missing = func(context.Context, *render.Rendering) (bool, error) { return false, nil }
 	}
