@@ -31,8 +31,6 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/interpreter/caller"
-	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
-	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/rsync"
 )
 
@@ -99,8 +97,8 @@ func (p *parts) openClusters(o options, transport cloudevents.Transport, log fun
 	}
 	p.clusters, err = spokes.Open(spokes.Options{
 		Transport: transport, SourceID: o.Source, File: filepath.Join(o.Store, "works.db"),
-		Interpreter: caller.Chain(customized, p.webhooks), Native: native.New(), Kinds: kinds.New(),
-		Changed: func() { p.hub.WorksChanged(); p.page.Changed() }, MetricsRegisterer: p.registry,
+		Interpreter: caller.Chain(customized, p.webhooks),
+		Changed:     func() { p.hub.WorksChanged(); p.page.Changed() }, MetricsRegisterer: p.registry,
 	})
 	return err
 }

@@ -25,8 +25,6 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/interpreter/caller"
-	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
-	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
@@ -108,7 +106,7 @@ func newFixture(t testing.TB) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.tracker, err = health.New(f.works, "hub", f.webhooks, native.New(), kinds.New(), func() {}); err != nil {
+	if f.tracker, err = health.New(f.works, "hub", f.webhooks, func() {}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -22,6 +22,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/interpreter"
+	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
+	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
@@ -58,8 +60,7 @@ type Verdict struct {
 	interpreted bool // not by the native kinds
 }
 
-// Interpreter reports whether an object is healthy: webhooks, customizations, native kinds, or a
-// chain of them. It is the same interface as in connector/kube of rsync.
+// Interpreter reports whether an object is healthy, as in connector/kube of rsync.
 type Interpreter interface {
 	Health(ctx context.Context, object *unstructured.Unstructured) (bool, error)
 }
@@ -84,13 +85,11 @@ type Tracker struct {
 }
 
 // New returns a tracker of the works of a manager (manifestwork.Options) in a clientset. It calls
-// own first, then native, then kinds. The results of own and kinds also decide about readiness.
-// changed is called after changes, and must return at once.
-func New(
-	works workclientset.Interface, manager string, own, native, kinds Interpreter, changed func(),
-) (*Tracker, error) {
+// own first, then package native, then package kinds. The results of own and kinds also decide about
+// readiness. changed is called after changes, and must return at once.
+func New(works workclientset.Interface, manager string, own Interpreter, changed func()) (*Tracker, error) {
 	t := &Tracker{
-		own: own, native: native, kinds: kinds, changed: changed,
+		own: own, native: native.New(), kinds: kinds.New(), changed: changed,
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second,
 			time.Minute)),
 		works: map[string]*known{}, written: map[string]written{}, places: map[appcontext.Identity]place{},
@@ -231,16 +230,17 @@ func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest
 		v.Message = "its status is invalid"
 		return v, nil
 	}
-	healthy, err := t.own.Health(ctx, object)
-	if v.interpreted = !errors.Is(err, interpreter.ErrNotInterpreted); !v.interpreted {
-		if healthy, err = t.native.Health(ctx, object); err == nil && v.report.status == "" {
+	var healthy bool
+	for _, i := range []Interpreter{t.own, t.native, t.kinds} {
+		healthy, err = i.Health(ctx, object)
+		if errors.Is(err, interpreter.ErrNotInterpreted) {
+			continue
+		}
+		if v.interpreted = i != t.native; !v.interpreted && err == nil && v.report.status == "" {
 			v.Message = "its agent has not reported its status"
 			return v, nil
 		}
-		if errors.Is(err, interpreter.ErrNotInterpreted) {
-			healthy, err = t.kinds.Health(ctx, object)
-			v.interpreted = !errors.Is(err, interpreter.ErrNotInterpreted)
-		}
+		break
 	}
 	switch {
 	case errors.Is(err, interpreter.ErrNotInterpreted):

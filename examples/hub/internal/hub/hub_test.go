@@ -27,8 +27,6 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 	"github.com/spokewire/sdk-go/interpreter/caller"
-	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
-	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
@@ -184,8 +182,7 @@ func (f *fixture) start() {
 	webhooks, err := caller.New(caller.Options{AllowedHosts: []string{"127.0.0.1"}})
 	must(err)
 	clusters, err := spokes.Open(spokes.Options{
-		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Interpreter: webhooks, Native: native.New(),
-		Kinds: kinds.New(), Changed: func() { f.WorksChanged() },
+		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Interpreter: webhooks, Changed: func() { f.WorksChanged() },
 	})
 	must(err)
 	engine, err := rsync.New(f.store.Store, clusters, rsync.Options{

@@ -114,10 +114,22 @@ func workState(w health.Work) page.Work {
 	for _, v := range w.Objects {
 		out.Objects = append(out.Objects, page.Object{
 			Kind: v.Object.Kind, Namespace: v.Object.Namespace, Name: v.Object.Name,
-			Health: page.Status{Tone: toneOf(v.Health), Word: string(v.Health), Reason: v.Message, Since: v.Since},
+			Health: statusOf(&v),
 		})
 	}
 	return out
+}
+
+func busy[Word ~string](word Word, reason string) page.Status {
+	return page.Status{Tone: page.Busy, Word: string(word), Reason: reason}
+}
+
+func bad[Word ~string](word Word, reason string) page.Status {
+	return page.Status{Tone: page.Bad, Word: string(word), Reason: reason}
+}
+
+func statusOf(v *health.Verdict) page.Status {
+	return page.Status{Tone: toneOf(v.Health), Word: string(v.Health), Reason: v.Message, Since: v.Since}
 }
 
 func toneOf(h health.Health) page.Tone {
@@ -145,12 +157,11 @@ func (v *view) cluster(name string, works []health.Work, unclaimed []page.Unclai
 	}
 	switch out.Status = clusterStatus(works, c == nil); {
 	case c == nil && lost > 0:
-		out.Status = page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "the cluster has no document, and " +
-			"no application has the objects of " + countWorks(lost)}
+		out.Status = bad("Unclaimed", "the cluster has no document, and no application has the objects of "+countWorks(lost))
 	case len(works) > 0 && v.silent(name):
-		out.Status = page.Status{Tone: page.Bad, Word: "Silent", Reason: strings.TrimSuffix(
+		out.Status = bad("Silent", strings.TrimSuffix(
 			fmt.Sprintf("no message from its agent for %s; last reported: %s: %s", silence*v.options.Beat,
-				out.Status.Word, out.Status.Reason), ": ")}
+				out.Status.Word, out.Status.Reason), ": "))
 	}
 	return out
 }
@@ -173,18 +184,15 @@ func clusterStatus(works []health.Work, leaving bool) page.Status {
 	r := reachedBy(works)
 	switch {
 	case leaving:
-		return page.Status{Tone: page.Busy, Word: "Leaving", Reason: "its agent has " + countWorks(len(works)) +
-			" to clean up"}
+		return busy("Leaving", "its agent has "+countWorks(len(works))+" to clean up")
 	case len(works) == 0:
 		return page.Status{Word: "Empty", Reason: "no application is placed on the cluster"}
 	case r.refused != "":
-		return page.Status{Tone: page.Bad, Word: "Failed", Reason: "its agent could not apply " + r.refused}
+		return bad("Failed", "its agent could not apply "+r.refused)
 	case r.waiting > 0:
-		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: fmt.Sprintf("its agent has not applied "+
-			"%d of %s yet", r.waiting, countWorks(len(works)))}
+		return busy("Waiting", fmt.Sprintf("its agent has not applied %d of %s yet", r.waiting, countWorks(len(works))))
 	case r.leaving > 0:
-		return page.Status{Tone: page.Busy, Word: "Waiting", Reason: "its agent has " + countWorks(r.leaving) +
-			" to clean up"}
+		return busy("Waiting", "its agent has "+countWorks(r.leaving)+" to clean up")
 	}
 	return page.Status{Tone: page.Good, Word: "Current"}
 }
@@ -268,11 +276,11 @@ func progress(a application, s rollout.Status, r reach, documented bool) page.St
 	case s.State == rollout.Failed:
 		return page.Status{Tone: page.Bad, Word: string(s.State), Reason: s.Message, Since: s.Since}
 	case refused != "" && s.Revision != 0:
-		return page.Status{Tone: page.Bad, Word: string(rollout.Failed), Reason: refused}
+		return bad(rollout.Failed, refused)
 	case deployed && (waiting != "" || !s.Settled):
 		return page.Status{Tone: page.Busy, Word: string(rollout.Rolling), Reason: waiting, Since: s.Since}
 	case deployed && degraded != "":
-		return page.Status{Tone: page.Bad, Word: "Degraded", Reason: degraded}
+		return bad(health.Degraded, degraded)
 	case deployed:
 		return page.Status{Tone: page.Good, Word: string(s.State), Since: s.Since}
 	case s.State == rollout.Rolling && s.Revision == 0:
@@ -280,9 +288,9 @@ func progress(a application, s rollout.Status, r reach, documented bool) page.St
 	case s.State == rollout.Unplaced:
 		return page.Status{Word: string(s.State), Reason: "no placement selects a cluster for it"}
 	case s.State == "" && !documented:
-		return page.Status{Tone: page.Bad, Word: "Unclaimed", Reason: "the application has no document, but works"}
+		return bad("Unclaimed", "the application has no document, but works")
 	case s.State == "":
-		return page.Status{Tone: page.Busy, Word: string(rollout.Pending)}
+		return busy(rollout.Pending, "")
 	}
 	return page.Status{Tone: page.Busy, Word: string(s.State), Reason: cmp.Or(s.Message, waiting), Since: s.Since}
 }
@@ -362,9 +370,7 @@ func (v *view) placementStatus(cluster string, on *reached, to phases, s rollout
 	p := to.on[cluster]
 	out := on.status(p)
 	if to.rollout && !p.begun && !p.done && !p.failed {
-		out = page.Status{
-			Tone: page.Busy, Word: string(rollout.Rolling), Reason: "waits for its turn in the rollout",
-		}
+		out = busy(rollout.Rolling, "waits for its turn in the rollout")
 	}
 	if out.Word == string(rollout.Rolling) && s.Revision == 0 {
 		out.Word = "Leaving"
@@ -389,35 +395,29 @@ func (r *reached) status(p phase) page.Status {
 			}
 		}
 	}
-	rolling := func(reason string) page.Status {
-		return page.Status{Tone: page.Busy, Word: string(rollout.Rolling), Reason: reason}
-	}
 	switch {
 	case p.failed:
-		return page.Status{Tone: page.Bad, Word: "Failed", Reason: p.message}
+		return bad(rollout.Failed, p.message)
 	case worst != nil && toneOf(worst.Health) == page.Bad:
-		return page.Status{Tone: page.Bad, Word: string(worst.Health),
-			Reason: strings.TrimSuffix(worst.Object.String()+": "+worst.Message, ": "), Since: worst.Since}
+		out := statusOf(worst)
+		out.Reason = strings.TrimSuffix(worst.Object.String()+": "+out.Reason, ": ")
+		return out
 	case r.refused != "":
-		return page.Status{Tone: page.Bad, Word: string(health.NotApplied), Reason: r.refused}
+		return bad(health.NotApplied, r.refused)
 	case r.applied() && r.leaving > 0:
-		return page.Status{
-			Tone: page.Busy, Word: "Leaving", Reason: cmp.Or(p.message, "its agent has not cleaned up yet"),
-		}
+		return busy("Leaving", cmp.Or(p.message, "its agent has not cleaned up yet"))
 	case !r.all() || worst == nil && !p.done:
-		return rolling(cmp.Or(p.message, "its agent has not applied it yet"))
+		return busy(rollout.Rolling, cmp.Or(p.message, "its agent has not applied it yet"))
 	case r.busy:
-		return rolling(cmp.Or(r.message, "the rollout continues there"))
+		return busy(rollout.Rolling, cmp.Or(r.message, "the rollout continues there"))
 	case r.left != "":
-		return rolling(r.left)
+		return busy(rollout.Rolling, r.left)
 	case r.degraded != "":
-		return page.Status{Tone: page.Bad, Word: string(health.Degraded), Reason: r.degraded}
+		return bad(health.Degraded, r.degraded)
 	case worst == nil:
 		return page.Status{Word: "Empty"}
 	}
-	return page.Status{
-		Tone: toneOf(worst.Health), Word: string(worst.Health), Reason: worst.Message, Since: worst.Since,
-	}
+	return statusOf(worst)
 }
 
 func rank(h health.Health) int {

@@ -15,8 +15,6 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/interpreter/caller"
-	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
-	"github.com/spokewire/sdk-go/interpreter/native"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
@@ -39,7 +37,7 @@ func TestCheck(t *testing.T) {
 	defer webhooks.Close()
 	s, err := spokes.Open(spokes.Options{
 		Transport: memory.New().Transport(), SourceID: "hub", File: filepath.Join(t.TempDir(), "works.db"),
-		Interpreter: webhooks, Native: native.New(), Kinds: kinds.New(), Changed: func() {},
+		Interpreter: webhooks, Changed: func() {},
 	})
 	if err != nil {
 		t.Fatal(err)

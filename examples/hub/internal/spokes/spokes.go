@@ -47,10 +47,10 @@ type Options struct {
 	Transport cloudevents.Transport
 	// SourceID identifies the hub, and File stores the works.
 	SourceID, File string
-	// Interpreter, then Native, then Kinds, interpret the health of objects: see [health.New].
-	// Changed is called when works have changed.
-	Interpreter, Native, Kinds health.Interpreter
-	Changed                    func()
+	// Interpreter is the first to interpret the health of objects: see [health.New]. Changed is called
+	// when works have changed.
+	Interpreter health.Interpreter
+	Changed     func()
 
 	MetricsRegisterer prometheus.Registerer
 }
@@ -67,7 +67,7 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
-	tracker, err := health.New(source.Clientset(), manager, o.Interpreter, o.Native, o.Kinds, o.Changed)
+	tracker, err := health.New(source.Clientset(), manager, o.Interpreter, o.Changed)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
