@@ -274,16 +274,21 @@ func (h *Hub) Changed(ctx context.Context, name, cause string) error {
 	if d == nil {
 		return nil
 	}
-	h.roll(h.alone(set, h.render(ctx, set, d)), cause)
+	h.rerender(ctx, set, cause, d)
 	return nil
+}
+
+// rerender renders applications again, and sets their targets.
+func (h *Hub) rerender(ctx context.Context, set *document.Set, cause string, applications ...*document.Document) {
+	for _, r := range h.renderAll(ctx, set, applications) {
+		h.roll(h.alone(set, r), cause)
+	}
 }
 
 // watchAgain renders applications again after documents were refused, so that only the objects that
 // they read are watched. Changes of the meantime take effect.
 func (h *Hub) watchAgain(ctx context.Context, set *document.Set, applications ...*document.Document) {
-	for _, r := range h.renderAll(ctx, set, applications) {
-		h.roll(h.alone(set, r), "objects that its templates read have changed")
-	}
+	h.rerender(ctx, set, "objects that its templates read have changed", applications...)
 }
 
 // roll sets the target of an application, after it was rendered.

@@ -172,9 +172,7 @@ func (h *Hub) Complete(ctx context.Context) error {
 	left := h.setOrigin(now).Left
 	documents := slices.DeleteFunc(set.Documents(document.ApplicationKind),
 		func(d *document.Document) bool { return !slices.Contains(left, d.Name) })
-	for _, r := range h.renderAll(ctx, set, documents) {
-		h.roll(h.alone(set, r), "no placement selects it")
-	}
+	h.rerender(ctx, set, "no placement selects it", documents...)
 	return h.removeOthers(ctx, set)
 }
 

@@ -62,8 +62,6 @@ func (h *Hub) follow(ctx context.Context) error {
 		if err == nil {
 			return h.Replace(ctx, set)
 		}
-		h.change.Lock()
-		defer h.change.Unlock()
 		h.refuse(err)
 		return err
 	}
