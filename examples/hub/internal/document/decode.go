@@ -129,8 +129,11 @@ func decodeJSON(raw []byte, where string) (*Document, error) {
 	}
 	at := slices.Index(Kinds(), h.Kind)
 	if at < 0 {
-		return nil, &Error{where, "kind", fmt.Sprintf("%q: must be one of %s", h.Kind,
-			strings.Trim(strings.ReplaceAll(fmt.Sprint(Kinds()), " ", ", "), "[]"))}
+		var names []string
+		for _, k := range Kinds() {
+			names = append(names, string(k))
+		}
+		return nil, &Error{where, "kind", fmt.Sprintf("%q: must be one of %s", h.Kind, strings.Join(names, ", "))}
 	}
 	if version := kinds[at].version; h.APIVersion != version {
 		return nil, &Error{where, "apiVersion", fmt.Sprintf("%q: must be %q for kind %s", h.APIVersion, version, h.Kind)}

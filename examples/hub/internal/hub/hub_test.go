@@ -182,7 +182,8 @@ func (f *fixture) start() {
 	webhooks, err := caller.New(caller.Options{AllowedHosts: []string{"127.0.0.1"}})
 	must(err)
 	clusters, err := spokes.Open(spokes.Options{
-		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Interpreter: webhooks, Changed: func() { f.WorksChanged() },
+		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Interpreter: webhooks,
+		Changed: func() { f.WorksChanged() },
 	})
 	must(err)
 	engine, err := rsync.New(f.store.Store, clusters, rsync.Options{

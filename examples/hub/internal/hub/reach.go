@@ -263,7 +263,7 @@ func (h *Hub) Settled(ctx context.Context, application string) error {
 		case !status.Settled:
 			continue // there is a newer target
 		default:
-			v := h.view(ctx, application)
+			v := h.view(application)
 			if waiting, _, _ := reachOf(v.applications[application], status, v.works).summary(); waiting == "" {
 				return nil
 			}

@@ -28,7 +28,6 @@ import (
 // view is a copy of the state, from which statuses are computed.
 type view struct {
 	*Hub
-	ctx          context.Context // of the store, which is local: an error only hides progress
 	set          *document.Set
 	applications map[string]application
 	works        []health.Work
@@ -37,9 +36,9 @@ type view struct {
 }
 
 // view returns a copy of the state. It has only the works of an application, or all with "".
-func (h *Hub) view(ctx context.Context, only string) view {
+func (h *Hub) view(only string) view {
 	v := view{
-		Hub: h, ctx: ctx, applications: map[string]application{}, byName: map[string][]health.Work{},
+		Hub: h, applications: map[string]application{}, byName: map[string][]health.Work{},
 		reports: h.options.LastReports(),
 	}
 	h.mu.Lock()
@@ -69,9 +68,7 @@ func (v *view) names(kind document.Kind, groups map[string][]health.Work) []stri
 
 // State implements [page.Hub].
 func (h *Hub) State() page.State {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	v := h.view(ctx, "")
+	v := h.view("")
 	out := page.State{Clusters: []page.Cluster{}, Applications: []page.Application{}, Unclaimed: h.unclaimed(v.works)}
 	h.mu.Lock()
 	out.Input = page.Input{
@@ -81,13 +78,13 @@ func (h *Hub) State() page.State {
 	for _, w := range v.works {
 		out.Works = append(out.Works, workState(w))
 	}
-	byCluster := byCluster(v.works)
-	for _, name := range v.names(document.ClusterKind, byCluster) {
-		out.Clusters = append(out.Clusters, v.cluster(name, byCluster[name], out.Unclaimed))
+	works := byCluster(v.works)
+	for _, name := range v.names(document.ClusterKind, works) {
+		out.Clusters = append(out.Clusters, v.cluster(name, works[name], out.Unclaimed))
 	}
 	for _, name := range v.names(document.ApplicationKind, v.byName) {
 		if name != "" {
-			out.Applications = append(out.Applications, v.application(name))
+			out.Applications = append(out.Applications, v.application(context.Background(), name))
 		}
 	}
 	return out
@@ -95,11 +92,11 @@ func (h *Hub) State() page.State {
 
 // Application returns an application of [Hub.State], and whether it exists.
 func (h *Hub) Application(ctx context.Context, name string) (page.Application, bool) {
-	v := h.view(ctx, name)
+	v := h.view(name)
 	if name == "" || len(v.works) == 0 && v.set.Document(document.ApplicationKind, name) == nil {
 		return page.Application{}, false
 	}
-	return v.application(name), true
+	return v.application(ctx, name), true
 }
 
 // applicationOf returns the application of a work, or "".
@@ -199,16 +196,20 @@ func clusterStatus(works []health.Work, leaving bool) page.Status {
 }
 
 // application returns the status of an application.
-func (v *view) application(name string) page.Application {
-	a, s := v.applications[name], page.Application{Name: name, Rollout: v.rollout(name), Placements: []page.Placement{}}
+func (v *view) application(ctx context.Context, name string) page.Application {
+	ctx, cancel := context.WithTimeout(ctx, time.Second) // the store is local, and an error only hides progress
+	defer cancel()
 	status, _ := v.options.Rollouts.Status(name)
-	to, from := v.phases(name, status.Revision), v.phases(name, status.From)
+	to, from := v.phases(ctx, name, status.Revision), v.phases(ctx, name, status.From)
+	a, s := v.applications[name], page.Application{
+		Name: name, Rollout: v.rollout(ctx, to), Placements: []page.Placement{},
+	}
 	r := reachOf(a, status, v.byName[name])
 	if status.State == rollout.Rolling {
 		if s.Rollout != nil {
 			status.Message = s.Rollout.Waiting
 		}
-		r.await(a, status, to, v.underway(name, to, from))
+		r.await(a, status, to, v.underway(ctx, name, to, from))
 	}
 	s.Status = applicationStatus(a, status, r, v.set.Document(document.ApplicationKind, name) != nil)
 	if status.Revision != 0 {
@@ -234,9 +235,12 @@ func (v *view) application(name string) page.Application {
 	return s
 }
 
-// rollout returns the progress of the rollout of an application, or nil.
-func (v *view) rollout(name string) *page.Rollout {
-	status, err := v.options.Rollouts.Rollout(v.ctx, name)
+// rollout returns the progress of the rollout to a revision, or nil.
+func (v *view) rollout(ctx context.Context, to phases) *page.Rollout {
+	if to.last == nil {
+		return nil
+	}
+	status, err := v.options.Engine.RolloutStatus(ctx, *to.last)
 	if err != nil {
 		return nil
 	}
@@ -308,14 +312,15 @@ type phase struct {
 // event.
 type phases struct {
 	underway bool
-	rollout  bool // the event in progress is a rollout
+	rollout  bool            // the event in progress is a rollout
+	last     *rsync.EventRef // the last rollout to the revision, or nil
 	on       map[string]phase
 }
 
 // phases returns the progress of a revision.
-func (v *view) phases(application string, revision int) phases {
+func (v *view) phases(ctx context.Context, application string, revision int) phases {
 	out := phases{on: map[string]phase{}}
-	status, err := v.options.Engine.Status(v.ctx, rollout.ContextID(application, revision))
+	status, err := v.options.Engine.Status(ctx, rollout.ContextID(application, revision))
 	if err != nil {
 		return out
 	}
@@ -325,6 +330,9 @@ func (v *view) phases(application string, revision int) phases {
 	}
 	event := slices.IndexFunc(status.Queue, func(e rsync.Element) bool { return !e.Status.Final() })
 	out.underway = event >= 0
+	if ref, ok := rollout.LastRollout(status); ok {
+		out.last = &ref
+	}
 	out.rollout = out.underway && status.Queue[event].Rollout
 	for _, c := range status.Clusters {
 		p := out.on[c.Cluster.Name]
@@ -348,18 +356,18 @@ func (v *view) phases(application string, revision int) phases {
 
 // underway returns the phases of the event that a rollout waits for: first of the given revisions,
 // then of the others.
-func (v *view) underway(application string, known ...phases) phases {
+func (v *view) underway(ctx context.Context, application string, known ...phases) phases {
 	for _, p := range known {
 		if p.underway {
 			return p
 		}
 	}
-	revisions, _, err := v.options.Rollouts.Revisions(v.ctx, application)
+	revisions, _, err := v.options.Rollouts.Revisions(ctx, application)
 	if err != nil {
 		return phases{}
 	}
 	for _, r := range revisions {
-		if p := v.phases(application, r.Number); p.underway {
+		if p := v.phases(ctx, application, r.Number); p.underway {
 			return p
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -285,11 +284,7 @@ func text(s string) string {
 	if len(s) <= MaxText {
 		return s
 	}
-	end := MaxText
-	for end > MaxText-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
+	return strings.ToValidUTF8(s[:MaxText], "") + "…"
 }
 
 // instant returns a time in UTC, readable for users and HTML; empty for the zero time.
