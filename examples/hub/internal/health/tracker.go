@@ -67,14 +67,13 @@ type Interpreter interface {
 
 // Tracker tracks the health of all objects in works. Its methods may be called concurrently.
 type Tracker struct {
-	own      Interpreter
-	native   Interpreter
-	kinds    Interpreter
-	factory  workinformers.SharedInformerFactory
-	informer cache.SharedIndexInformer
-	synced   cache.InformerSynced // Works has all works that existed at the start
-	queue    workqueue.TypedRateLimitingInterface[string]
-	changed  func()
+	own     Interpreter
+	native  Interpreter
+	kinds   Interpreter
+	factory workinformers.SharedInformerFactory
+	synced  cache.InformerSynced // Works has all works that existed at the start
+	queue   workqueue.TypedRateLimitingInterface[string]
+	changed func()
 
 	mu       sync.Mutex
 	works    map[string]*known             // by namespace/name
@@ -99,8 +98,7 @@ func New(works workclientset.Interface, manager string, own Interpreter, changed
 		workinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.LabelSelector = manifestwork.LabelManager + "=" + manager
 		}))
-	t.informer = t.factory.Work().V1().ManifestWorks().Informer()
-	handler, err := t.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handler, err := t.factory.Work().V1().ManifestWorks().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: t.note, UpdateFunc: func(_, now any) { t.note(now) }, DeleteFunc: t.forget,
 	})
 	if err != nil {
@@ -123,7 +121,7 @@ func (t *Tracker) Start(ctx context.Context) error {
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
-			for cache.WaitForCacheSync(ctx.Done(), t.informer.HasSynced) && t.next(ctx) {
+			for t.Synced(ctx) && t.next(ctx) {
 			}
 		})
 	}

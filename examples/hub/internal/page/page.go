@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Options configures a [Page]. The zero value is ready to use.
@@ -67,9 +69,9 @@ type Page struct {
 
 	// signal guards the following fields, and is never held for long: Changed may be called while
 	// the hub holds any mutex, also one that State locks.
-	signal  sync.Mutex
-	dirty   bool
-	changed chan struct{} // closed while dirty
+	signal sync.Mutex
+	dirty  bool
+	news   wait.Broadcast // woken by Changed
 }
 
 // New returns the page of a hub. It starts no goroutines.
@@ -87,8 +89,7 @@ func New(hub Hub, opts Options) (*Page, error) {
 	p := &Page{
 		hub: hub, opts: opts, epoch: rand.Text()[:10], mux: http.NewServeMux(),
 		closing: make(chan struct{}), readers: make(chan struct{}, opts.MaxReaders),
-		board:   board{elements: map[string]*element{}, gone: map[string]uint64{}},
-		changed: make(chan struct{}),
+		board: board{elements: map[string]*element{}, gone: map[string]uint64{}},
 	}
 	p.close = sync.OnceFunc(func() { close(p.closing) })
 	p.Changed() // the first state is new
@@ -111,10 +112,8 @@ func New(hub Hub, opts Options) (*Page, error) {
 func (p *Page) Changed() {
 	p.signal.Lock()
 	defer p.signal.Unlock()
-	if !p.dirty {
-		p.dirty = true
-		close(p.changed)
-	}
+	p.dirty = true
+	p.news.Wake()
 }
 
 // Close ends the streams of all browsers, which reconnect until the server stops. Other requests
@@ -191,19 +190,15 @@ func serveFile(content []byte, contentType string) http.HandlerFunc {
 // changed but Interval has not passed. The caller holds mu.
 func (p *Page) refresh(ctx context.Context) (<-chan struct{}, time.Duration) {
 	p.signal.Lock()
-	if !p.dirty {
-		defer p.signal.Unlock()
-		return p.changed, 0
-	}
-	if wait := time.Until(p.looked.Add(p.opts.Interval)); wait > 0 {
-		defer p.signal.Unlock()
-		return p.changed, wait
-	}
-	p.dirty = false // first, so that a concurrent change is not lost
-	p.changed = make(chan struct{})
-	changed := p.changed
+	changed, dirty, pause := p.news.Next(), p.dirty, time.Until(p.looked.Add(p.opts.Interval))
+	p.dirty = dirty && pause > 0 // before the read, so that a concurrent change is not lost
 	p.signal.Unlock()
-
+	if !dirty {
+		return changed, 0
+	}
+	if pause > 0 {
+		return changed, pause
+	}
 	p.looked = time.Now()
 	if err := p.board.show(p.hub.State()); err != nil {
 		klog.FromContext(ctx).Error(err, "Failed to render a part of the status page, keeping the previous part")
@@ -273,7 +268,7 @@ func (p *Page) next(ctx context.Context, version uint64, known bool) ([]byte, ui
 	defer quiet.Stop()
 	for {
 		p.mu.Lock()
-		changed, wait := p.refresh(ctx)
+		changed, pause := p.refresh(ctx)
 		now, name, u := p.board.version, p.version(), p.board.since(version, known)
 		p.mu.Unlock()
 		if !known || now != version {
@@ -281,8 +276,8 @@ func (p *Page) next(ctx context.Context, version uint64, known bool) ([]byte, ui
 			return message, now, err
 		}
 		var again <-chan time.Time
-		if wait > 0 { // changes in quick succession are sent together
-			changed, again = nil, time.After(wait)
+		if pause > 0 { // changes in quick succession are sent together
+			changed, again = nil, time.After(pause)
 		}
 		select {
 		case <-changed:

@@ -111,7 +111,7 @@ func (m *Manager) Start(ctx context.Context) error {
 	}
 	m.ctx = ctx
 	for _, w := range m.workers {
-		m.run(w)
+		m.group.Go(func() { w.run(m.ctx) })
 	}
 	m.mu.Unlock()
 	<-ctx.Done()
@@ -129,19 +129,13 @@ func (m *Manager) Set(application string, target Target) {
 	defer m.mu.Unlock()
 	w := m.workers[application]
 	if w == nil {
-		w = newWorker(m, application)
+		w = &worker{manager: m, application: application, status: Status{State: Pending, Since: time.Now()}}
 		m.workers[application] = w
 		if m.ctx != nil && !m.ended {
-			m.run(w)
+			m.group.Go(func() { w.run(m.ctx) })
 		}
 	}
 	w.set(target)
-}
-
-// run starts a worker. The caller holds m.mu.
-func (m *Manager) run(w *worker) {
-	ctx := m.ctx
-	m.group.Go(func() { w.run(ctx) })
 }
 
 // Status returns the status of an application, and whether it is known.

@@ -39,10 +39,6 @@ type worker struct {
 	changed wait.Broadcast // woken when one of the fields above changes
 }
 
-func newWorker(m *Manager, application string) *worker {
-	return &worker{manager: m, application: application, status: Status{State: Pending, Since: time.Now()}}
-}
-
 // set sets the target. A target equal to the current one is not newer.
 func (w *worker) set(target Target) {
 	w.mu.Lock()
