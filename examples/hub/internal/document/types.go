@@ -187,7 +187,7 @@ func ClusterID(name string) appcontext.ClusterID {
 	return appcontext.ClusterID{Provider: Provider, Name: name}
 }
 
-// Rollout returns the rollout of an Application over its clusters, or nil if the document has none.
+// Rollout returns the rollout of an Application over its clusters, or nil without one.
 // The error for a rollout that cannot finish is an [*Error].
 func (d *Document) Rollout(clusters []*Cluster) (*rsync.Rollout, error) {
 	return d.rollout(func(c Clusters) (names []string) {
