@@ -95,6 +95,54 @@ func TestTooLargeWorkStaysDegraded(t *testing.T) {
 	})
 }
 
+// TestUnsentStatusStaysDegraded: while the last status of an agent's user could not be published,
+// the work is Degraded at the source, also after new specs. A status that fits ends only that
+// condition.
+func TestUnsentStatusStaysDegraded(t *testing.T) {
+	inScene(t, func(s *scene) {
+		options := work.AgentOptions{Store: work.NewMemoryStore()}
+		h, a := s.source(work.SourceOptions{}), s.agent(options)
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		hub := func(when, degraded, message string) {
+			t.Helper()
+			s.settle()
+			got := h.get("cluster1", "app")
+			if conditionOf(got, workv1.WorkDegraded) != degraded || applied(got) != message {
+				t.Errorf("%s the hub sees %v", when, got.Status.Conditions)
+			}
+		}
+		s.bus.SetMaxPacketSize(4000) // the connection still has the old limit
+		a.report("app", strings.Repeat("x", 5000))
+		hub("after the large status", "True TooLarge", "")
+		h.setValue("cluster1", "app", "2")
+		hub("after the second spec", "True TooLarge", "")
+		a.kill()
+		a = s.agent(options)
+		hub("after the agent's restart", "True TooLarge", "")
+		a.report("app", "ok")
+		hub("after a small status", "", "ok")
+
+		s.bus.SetMaxPacketSize(0)
+		s.reconnect()
+		s.bus.SetMaxPacketSize(4000)
+		a.report("app", strings.Repeat("x", 5000))
+		hub("after a large status", "True TooLarge", "")
+		s.spoilSpecs("hub", "{")
+		h.setValue("cluster1", "app", "3")
+		hub("after a spec that cannot be decoded", "True InvalidSpec", "")
+		a.report("app", "still 2")
+		hub("after a status of the previous spec", "True InvalidSpec", "still 2")
+		a.report("app", strings.Repeat("x", 5000))
+		s.bus.Intercept(nil)
+		h.setValue("cluster1", "app", "4")
+		hub("after a spec that can be decoded", "True TooLarge", "")
+		a.report("app", "4")
+		hub("at the end", "", "4")
+	})
+}
+
 // TestGoneFitsAfterLargestStatus: the largest status that the broker accepts leaves room for the
 // report that the work was removed. Otherwise the work would stay at the source forever.
 func TestGoneFitsAfterLargestStatus(t *testing.T) {

@@ -68,7 +68,7 @@ func (a *Agent) collect(m *peer.Metrics, sources, synced *prometheus.Desc, out c
 			default: // its first spec could not be decoded
 				works["rejected"]++
 			}
-			if w.Problem != nil {
+			if w.problem() != nil {
 				degraded++
 			}
 		}

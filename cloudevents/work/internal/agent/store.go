@@ -25,9 +25,7 @@ import (
 // storedAgentWork is the content of a work's record in the Store.
 type storedAgentWork struct {
 	agentRecord
-	Reported bool                 `json:"reported,omitempty"`
-	Shrunk   bool                 `json:"shrunk,omitempty"`
-	Object   *workv1.ManifestWork `json:"object,omitempty"`
+	Object *workv1.ManifestWork `json:"object,omitempty"`
 }
 
 // agentRecord is the part of an [agentWork] that the Store keeps.
@@ -49,8 +47,12 @@ type agentRecord struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Ahead is the object's generation minus the source's generation of the same spec.
 	Ahead int64 `json:"generationAhead,omitempty"`
-	// Problem is a condition that this SDK adds to the reported status.
+	// Reported is whether a nonempty status was published. Then an empty status is published too.
+	Reported bool `json:"reported,omitempty"`
+	// Problem is the condition for a spec that is not applied. Unsent is the condition for a status
+	// that could not be published: it is reported in place of the status until the next one.
 	Problem *metav1.Condition `json:"problem,omitempty"`
+	Unsent  *metav1.Condition `json:"unsent,omitempty"`
 	// Relearned is whether an earlier process may have applied the work: it first arrived in an
 	// answer, and the agent's user has not written to it yet.
 	Relearned bool `json:"relearned,omitempty"`
@@ -101,7 +103,7 @@ func (w *agentWork) Content() any {
 	if w.source.works[w.id] != w {
 		return nil
 	}
-	return &storedAgentWork{w.agentRecord, w.reporting != notReported, w.reporting == reportedShort, w.Object}
+	return &storedAgentWork{w.agentRecord, w.Object}
 }
 
 // Saved puts the work into the outbox if it waited for its record to be durable.
@@ -189,12 +191,6 @@ func (a *Agent) loadMeta(value []byte) error {
 // restore makes a work from its record.
 func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
 	w := &agentWork{agentRecord: stored.agentRecord, agent: a, source: s, id: id}
-	switch {
-	case stored.Shrunk:
-		w.reporting = reportedShort
-	case stored.Reported:
-		w.reporting = reported
-	}
 	s.works[id], s.used = w, true
 	if w.UID != "" { // so it receives digests before its first event
 		s.dialect = peer.DialectExtended

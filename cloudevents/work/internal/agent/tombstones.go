@@ -37,8 +37,8 @@ func (w *agentWork) removeAsLocked(last *workv1.ManifestWork) {
 	}
 	w.stopWaiting()
 	w.setRefused(0)
-	w.State, w.Next, w.Problem, w.Relearned, w.Labels, w.Annotations = protocol.Tombstone, nil, nil, false, nil, nil
-	w.reporting.restore()
+	w.State, w.Next, w.Relearned = protocol.Tombstone, nil, false
+	w.Problem, w.Unsent, w.Labels, w.Annotations = nil, nil, nil, nil
 	w.Removed = a.options.Clock.Now()
 	a.expireTombstonesLocked(w.Removed)
 	a.addTombstoneLocked(w)

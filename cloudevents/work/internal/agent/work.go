@@ -33,14 +33,13 @@ import (
 type agentWork struct {
 	cache.Entry
 	agentRecord
-	agent     *Agent
-	source    *agentSource
-	id        string
-	trace     traces
-	hash      string // of the reported status; empty until it is needed
-	reporting reporting
-	saving    peer.Saving
-	charged   int64 // the cost of the record for its source
+	agent   *Agent
+	source  *agentSource
+	id      string
+	trace   traces
+	hash    string // of the reported status; empty until it is needed
+	saving  peer.Saving
+	charged int64 // the cost of the record for its source
 	// unconfirmed is whether neither a status nor a list has confirmed this version to the source.
 	unconfirmed bool
 	// The following are places in queues, which outlive the reason for which the work was queued:
@@ -48,39 +47,6 @@ type agentWork struct {
 	// a status of an answer.
 	recent, listed bool
 	answering      atomic.Bool
-}
-
-// reporting is what the source has learned of a work's status.
-type reporting uint8
-
-const (
-	notReported   reporting = iota // no nonempty status was published, and no empty one is published
-	reported                       // an empty status is published too
-	reportedShort                  // the status could not be published: only conditions of this SDK are reported
-)
-
-// publish notes that a status is published. It reports whether it is the first.
-func (r *reporting) publish() (first bool) {
-	if first = *r == notReported; first {
-		*r = reported
-	}
-	return first
-}
-
-// shorten notes that the status could not be published. It returns false if the short form could
-// not be published either.
-func (r *reporting) shorten() bool {
-	was := *r
-	*r = reportedShort
-	return was != reportedShort
-}
-
-// restore notes that a new status may be published. It reports whether the previous one was short.
-func (r *reporting) restore() (short bool) {
-	if short = *r == reportedShort; short {
-		*r = reported
-	}
-	return short
 }
 
 // publishLocked puts the work into the outbox with a status newer than all before.
@@ -131,12 +97,12 @@ const (
 // report returns the status to publish. nil means that the event has only UID and version.
 func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	var status workv1.ManifestWorkStatus
-	if w.Object != nil && w.reporting != reportedShort {
+	if w.Object != nil && w.Unsent == nil {
 		status = w.Object.Status
 	}
 	status = countedBack(status, w.Ahead)
-	if w.Problem != nil {
-		status = withCondition(status, *w.Problem)
+	if problem := w.problem(); problem != nil && w.State != protocol.Tombstone {
+		status = withCondition(status, *problem)
 	}
 	if w.State == protocol.Tombstone {
 		status = withCondition(status, metav1.Condition{
@@ -147,7 +113,7 @@ func (w *agentWork) report() *workv1.ManifestWorkStatus {
 			LastTransitionTime: metav1.NewTime(w.Removed).Rfc3339Copy(),
 		})
 	}
-	if peer.EmptyStatus(&status) && w.reporting == notReported {
+	if peer.EmptyStatus(&status) && !w.Reported {
 		return nil
 	}
 	return &status
@@ -181,15 +147,19 @@ func (w *agentWork) Settled(err error) {
 	}
 	w.agent.cache.Lock()
 	defer w.agent.cache.Unlock()
-	if !w.reporting.shorten() {
-		return // the engine has logged it
-	}
-	if w.State == protocol.Tombstone {
+	if w.Unsent == nil || w.Unsent != w.problem() { // otherwise the engine has logged it
+		w.Unsent = w.degraded(peer.UnsentReason(err), "the status was not published: "+err.Error())
 		w.publishLocked()
-		return
 	}
-	w.reject(peer.UnsentReason(err), "the status was not published: "+err.Error())
-	w.accountLocked()
+}
+
+// problem returns the condition that is added to the reported status: the later of Problem and
+// Unsent, or nil.
+func (w *agentWork) problem() *metav1.Condition {
+	if w.Unsent == nil || w.Problem != nil && w.Unsent.LastTransitionTime.Before(&w.Problem.LastTransitionTime) {
+		return w.Problem
+	}
+	return w.Unsent
 }
 
 func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.Message, error) {
@@ -218,7 +188,8 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	if w.Next == nil || w.State != protocol.Deleting {
 		w.unconfirmed = false
 	}
-	if status.Status != nil && w.reporting.publish() {
+	if status.Status != nil && !w.Reported {
+		w.Reported = true
 		a.keepLocked(w)
 	}
 	if a.traits.Bundle {
@@ -235,8 +206,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 	a.keepLocked(w)
 	w.trace.follow(spec.TraceParent)
 	w.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time
-	w.Next, w.LastMeta, w.Problem, w.Ahead = nil, nil, nil, 0
-	w.reporting.restore()
+	w.Next, w.LastMeta, w.Problem, w.Unsent, w.Ahead = nil, nil, nil, nil, 0
 	w.Relearned = w.Relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
 	w.State = protocol.Held
 	if spec.Work == nil {
@@ -303,14 +273,18 @@ func ownSpec(spec *codec.Spec) *codec.Spec {
 
 // reject reports a spec that is not applied. The last valid spec remains.
 func (w *agentWork) reject(reason, message string) {
-	w.Problem = &metav1.Condition{
+	w.Problem = w.degraded(reason, message)
+	w.publishLocked()
+}
+
+func (w *agentWork) degraded(reason, message string) *metav1.Condition {
+	return &metav1.Condition{
 		Type:               workv1.WorkDegraded,
 		Status:             metav1.ConditionTrue,
 		Reason:             reason,
 		Message:            peer.Clip(message),
 		LastTransitionTime: metav1.NewTime(w.agent.options.Clock.Now()).Rfc3339Copy(),
 	}
-	w.publishLocked()
 }
 
 // rejectEmpty reports a spec without its content: it could not be decoded, or was refused.

@@ -119,9 +119,7 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*wo
 	}
 	a.put(w, next)
 	if published {
-		if w.reporting.restore() { // otherwise the problem is the spec, which has not changed
-			w.Problem = nil
-		}
+		w.Unsent = nil
 		w.trace.said = trace
 		w.publishLocked()
 	}
