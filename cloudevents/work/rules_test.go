@@ -49,7 +49,7 @@ var rules = []ruletest.Rule{
 		{agentTable, "case !e.SessionMine && !e.NoUID:", "case !e.SessionMine && !e.NoUID && !e.Delete:"}}},
 	{Name: "an unknown work is cleaned up before it is gone", Edits: edits{
 		{"internal/agent/work.go", "\t\tw.State = protocol.Deleting\n\t\tobj.DeletionTimestamp",
-			"\t\tw.removeLocked()\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
+			"\t\tw.removeLocked(nil)\n\t\treturn\n\t}\n\tif spec.DeletionTimestamp != nil {\n\t\tobj.DeletionTimestamp"}}},
 	{Name: "gone is said again", Edits: edits{
 		{agentTable, "\tcase w.State == Tombstone && e.Delete:\n\t\treturn RepeatGone",
 			"\tcase w.State == Tombstone && e.Delete:\n\t\treturn Ignore"},
@@ -72,24 +72,24 @@ var rules = []ruletest.Rule{
 	{Name: "no report is about a rejected spec of another incarnation", Edits: edits{
 		{"internal/agent/work.go", "case other:", "case other && false:"}}},
 	{Name: "a list on each connection", Edits: edits{
-		{"internal/agent/receive.go", "\t(*Agent)(h).resync()\n",
-			"\tif a := (*Agent)(h); a.sync.resyncID == \"\" {\n\t\ta.resync()\n\t}\n"}}},
+		{"internal/agent/receive.go", "\tin.resync.all()\n",
+			"\tif in.answers.resyncID == \"\" {\n\t\tin.resync.all()\n\t}\n"}}},
 	{Name: "a list for a source that connects", Edits: edits{
 		{"internal/agent/resync.go", "if m.ResyncID != \"\" && m.ResyncID == s.answered {", "if m.ResyncID != \"\" {"}}},
 	{Name: "sequences in lists", Edits: edits{
-		{"internal/agent/resync.go", "Source: w.source.name, SequenceID: w.Seq}", "Source: w.source.name}"}}},
+		{"internal/agent/work.go", "Source: w.source.name, SequenceID: w.Seq}", "Source: w.source.name}"}}},
 	{Name: "the echo of sequences", Edits: edits{
-		{"internal/agent/work.go", "if seq > w.Seq {", "if false {"}}},
+		{"internal/agent/report.go", "if seq > w.Seq {", "if false {"}}},
 	{Name: "a refused spec is taken when it comes again", Test: "TestRefusedSpecArrivesWhenThereIsRoom", Edits: edits{
 		{agentTable, "case w.State == Held && w.Refused && !e.Delete:", "case false:"}}},
 	{Name: "a refused spec is confirmed", Test: "TestRefusedSpecsAreNotSentAgain", Edits: edits{
 		{"internal/agent/budget.go", "if next || spec.Work == nil ||", "if true || spec.Work == nil ||"}}},
 	{Name: "a refused spec that fits is requested", Test: "TestRefusedSpecArrivesWhenThereIsRoom", Edits: edits{
-		{"internal/agent/resync.go", "if w.source.refused[w] {", "if false {"}}},
+		{"internal/agent/work.go", "if w.source.refused[w] {", "if false {"}}},
 	{Name: "a lost request for a refused spec is repaired", Test: "TestRefusedSpecArrivesWhenThereIsRoom", Edits: edits{
-		{"internal/agent/resync.go", "if w.source.refused[w] {", "if len(w.source.confirm) > 0 && w.source.refused[w] {"}}},
+		{"internal/agent/work.go", "if w.source.refused[w] {", "if len(w.source.confirm) > 0 && w.source.refused[w] {"}}},
 	{Name: "a list with a refused spec asks no question", Test: "TestForgottenRefusedSpecIsDeleted", Edits: edits{
-		{"internal/agent/resync.go", "e.Version = max(e.Version-1, 0)", "e.Version = 0"}}},
+		{"internal/agent/work.go", "e.Version = max(e.Version-1, 0)", "e.Version = 0"}}},
 	{Name: "only refused specs that fit together are requested", Test: "TestOnlyFittingSpecsAreRequested", Edits: edits{
 		{"internal/agent/budget.go", "\t\t\t\tfree -= more\n", ""}}},
 	{Name: "specs leave room for reports", Test: "TestRefusalsAreReported", Edits: edits{
@@ -227,7 +227,7 @@ var rules = []ruletest.Rule{
 	{Name: "a work that another process deletes is created again", Test: "TestBundleDeletedByOlderProcess", Edits: edits{
 		{"internal/protocol/bundle.go", "(w.Reported || e.V >= w.V)", "e.V >= w.V"}}},
 	{Name: "a list shows the version that waits for the clean-up", Test: "TestListDuringCleanup", Edits: edits{
-		{"internal/agent/resync.go", "w.State == protocol.Deleting && w.Next != nil {", "false {"}}},
+		{"internal/agent/work.go", "w.State == protocol.Deleting && w.Next != nil {", "false {"}}},
 	{Name: "a work whose deletion has ended is deleted when its agent shows it",
 		Test: "TestBundleAbandonedWorkHeldByFinalizer", Edits: edits{
 			{"internal/protocol/bundle.go", "Send:      w.Phase == SourceGone,", "Send:      false,"}}},

@@ -14,11 +14,11 @@ import (
 // accountLocked charges the source for the current size of the record.
 func (w *agentWork) accountLocked() {
 	size, before := int64(0), w.charged
-	if w.source.works[w.id] == w {
+	if w.isRecorded() {
 		size = w.size()
 	}
 	if w.charged = w.source.account.Set(before, size); size < before {
-		w.agent.roomLocked()
+		w.source.records.roomLocked()
 	}
 }
 
@@ -33,9 +33,9 @@ func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 	if w.source.account.ChargeSpec(size - w.charged) {
 		less := size < w.charged
 		w.charged = size
-		w.setRefused(0)
+		w.source.setRefused(w, 0)
 		if less {
-			w.agent.roomLocked()
+			w.source.records.roomLocked()
 		}
 		if spec.Work != nil {
 			peer.Detach(&spec.Work.Spec)
@@ -50,38 +50,37 @@ func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 		return err
 	}
 	w.charged = report
-	w.setRefused(size)
+	w.source.setRefused(w, size)
 	spec.Work = nil
-	w.agent.refuseLocked("", err, peer.RefusedBudget, 1)
+	w.source.records.refuseLocked("", err, peer.RefusedBudget, 1)
 	return nil
 }
 
 // setRefused records the size of a refused spec; 0 means that no spec is refused.
-func (w *agentWork) setRefused(size int64) {
-	refused := w.source.refused
-	had := len(refused)
+func (s *agentSource) setRefused(w *agentWork, size int64) {
+	had := len(s.refused)
 	if w.Refused = size; size == 0 {
-		delete(refused, w)
+		delete(s.refused, w)
 	} else {
-		refused[w] = false
+		s.refused[w] = false
 	}
-	w.agent.refused += len(refused) - had
+	s.records.refused += len(s.refused) - had
 }
 
 // roomLocked requests refused specs soon: there may be room for some.
-func (a *Agent) roomLocked() {
-	if a.refused > 0 {
-		a.gatherLocked(askDelay)
+func (r *records) roomLocked() {
+	if r.refused > 0 {
+		r.schedule.gatherLocked(askDelay)
 	}
 }
 
 // findRoomLocked selects the refused specs that fit now. Lists and digests then show an earlier
 // version of their works, so the source sends the works again.
-func (a *Agent) findRoomLocked() {
-	if a.refused == 0 {
+func (r *records) findRoomLocked() {
+	if r.refused == 0 {
 		return
 	}
-	for _, s := range a.sources {
+	for _, s := range r.sources {
 		peer, all := s.account.FreeForSpecs()
 		free := min(peer, all)
 		for w := range s.refused {

@@ -15,7 +15,7 @@ import (
 // A source that restarts without a store counts the generations of its works from 1 again, but the
 // agent's objects remain. An object has the generation of its source while that is valid. As on an
 // API server, the generation never falls, and it rises when the spec changes or the deletion
-// begins. If the source is behind, agentWork.ahead is the difference. A condition is reported with
+// begins. If the source is behind, agentWork.Ahead is the difference. A condition is reported with
 // the generation of the source.
 
 // count sets the generation of obj, the next state of w, after a spec. changed is whether the spec

@@ -36,10 +36,10 @@ func (a *Agent) State() State {
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	state := State{
-		Sources: len(a.sources), Expiring: len(a.tombstones), Bytes: a.budget.Used(), NameBytes: a.names.Used(),
-		ResyncID: a.sync.resyncID, Session: a.session, Records: map[string]Record{},
+		Sources: len(a.records.sources), Expiring: len(a.records.tombstones), Bytes: a.records.budget.Used(), NameBytes: a.records.names.Used(),
+		ResyncID: a.answers.resyncID, Session: a.session, Records: map[string]Record{},
 	}
-	for _, s := range a.sources {
+	for _, s := range a.records.sources {
 		state.Works += len(s.works)
 		for _, w := range s.works {
 			state.Records[w.id] = Record{s.name, w.Name, string(w.UID), w.Version, w.State, w.charged, w.size()}
@@ -52,8 +52,8 @@ func (a *Agent) State() State {
 func (a *Agent) KeptRecords() map[string]any {
 	a.cache.Lock()
 	defer a.cache.Unlock()
-	out := map[string]any{journal.KeyMeta: (*agentMeta)(a).Content()}
-	for _, s := range a.sources {
+	out := map[string]any{journal.KeyMeta: (*agentMeta)(&a.records).Content()}
+	for _, s := range a.records.sources {
 		for _, w := range s.works {
 			out[journal.WorkKey(s.name, w.id)] = w.Content()
 		}
@@ -66,7 +66,7 @@ func (a *Agent) KeptRecords() map[string]any {
 func (a *Agent) Contents() (contents []any) {
 	a.cache.Lock()
 	defer a.cache.Unlock()
-	for _, s := range a.sources {
+	for _, s := range a.records.sources {
 		for _, w := range s.works {
 			contents = append(contents, w.Content())
 		}
@@ -80,9 +80,12 @@ func (a *Agent) CheckBudget() error {
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	total, refusals := int64(0), 0
-	for name, s := range a.sources {
+	for name, s := range a.records.sources {
 		refusals += len(s.refused)
-		used, refused := s.asked, 0
+		used, refused := int64(0), 0
+		for id := range s.ask {
+			used += askSize(id)
+		}
 		for _, w := range s.works {
 			used += w.size()
 			if w.charged != w.size() {
@@ -92,7 +95,7 @@ func (a *Agent) CheckBudget() error {
 				refused++
 			}
 		}
-		if answer := a.sync.answers[name]; answer != nil {
+		if answer := a.answers.bySource[name]; answer != nil {
 			used += answer.charged
 		}
 		if used != s.account.Used() || refused != len(s.refused) {
@@ -101,10 +104,10 @@ func (a *Agent) CheckBudget() error {
 		}
 		total += used + peer.SourceSize(name)
 	}
-	if refusals != a.refused {
-		return fmt.Errorf("%d refused works are counted, the sources have %d", a.refused, refusals)
+	if refusals != a.records.refused {
+		return fmt.Errorf("%d refused works are counted, the sources have %d", a.records.refused, refusals)
 	}
-	if used := a.budget.Used(); total != used {
+	if used := a.records.budget.Used(); total != used {
 		return fmt.Errorf("%d bytes are counted, and the sources have %d", used, total)
 	}
 	return nil

@@ -54,7 +54,7 @@ func (a *Agent) collect(m *peer.Metrics, sources, synced *prometheus.Desc, out c
 	works := map[string]int{"held": 0, "deleting": 0, "tombstone": 0, "waiting": 0, "rejected": 0}
 	degraded := 0
 	a.cache.Lock()
-	for _, s := range a.sources {
+	for _, s := range a.records.sources {
 		for _, w := range s.works {
 			switch {
 			case w.State == protocol.Tombstone:
@@ -73,8 +73,8 @@ func (a *Agent) collect(m *peer.Metrics, sources, synced *prometheus.Desc, out c
 			}
 		}
 	}
-	known, held := len(a.sources), a.cache.Held()
-	now := peer.Sizes{Cache: a.cache.Stats(), Works: works, Degraded: degraded, Unsaved: a.journal.UnsavedLocked()}
+	known, held := len(a.records.sources), a.cache.Held()
+	now := peer.Sizes{Cache: a.cache.Stats(), Works: works, Degraded: degraded, Unsaved: a.records.journal.UnsavedLocked()}
 	a.cache.Unlock()
 	m.Collect(out, a.options.Outbox, now)
 	out <- meter.Gauge(sources, float64(known))

@@ -12,9 +12,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
-	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
@@ -33,15 +31,17 @@ const (
 	digestInterval = time.Minute
 )
 
-// ownRequests are the requests, confirmations and digests that an agent must send. The agent's
-// mutex guards them.
-type ownRequests struct {
-	due      time.Time    // when runRequests wakes up
-	askDue   time.Time    // zero: no request or confirmation is pending
+// requests collects the requests, confirmations and digests that the agent must send.
+type requests struct {
+	*shared
+	schedule *schedule
+	records  *records
+	answers  *answers
+
+	// The agent's mutex guards the following fields.
 	gathered int          // number of confirmations
 	recent   []recentSpec // in the order of their due times
 	digestAt time.Time    // zero before the first connection
-	wake     wait.Signal  // something is due earlier
 }
 
 // recentSpec is a work with a version that no status has confirmed yet.
@@ -50,19 +50,19 @@ type recentSpec struct {
 	due  time.Time
 }
 
-// runRequests sends due requests, confirmations and digests until ctx ends.
-func (a *Agent) runRequests(ctx context.Context) {
-	ready := a.engine.Ready()
+// run sends due requests, confirmations and digests until ctx ends.
+func (q *requests) run(ctx context.Context) {
+	ready := q.engine.Ready()
 	for {
-		timer := a.options.Clock.NewTimer(a.sendDue())
+		timer := q.options.Clock.NewTimer(q.sendDue())
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-ready:
 			ready = nil
-			a.startSync()
-		case <-a.own.wake:
+			q.answers.start()
+		case <-q.schedule.wake:
 		case <-timer.C():
 		}
 		timer.Stop()
@@ -70,91 +70,59 @@ func (a *Agent) runRequests(ctx context.Context) {
 }
 
 // sendDue sends the due messages, and returns the time until the next ones are due.
-func (a *Agent) sendDue() time.Duration {
-	a.cache.Lock()
-	defer a.cache.Unlock()
-	now := a.options.Clock.Now()
-	a.confirmRecentLocked(now)
-	if r := &a.own; !r.askDue.IsZero() && peer.IsDue(r.askDue, now, askDelay) {
-		r.askDue, r.gathered = time.Time{}, 0
-		a.sendAsks()
+func (q *requests) sendDue() time.Duration {
+	q.cache.Lock()
+	defer q.cache.Unlock()
+	now := q.options.Clock.Now()
+	q.confirmRecentLocked(now)
+	if due := q.schedule.askDue; !due.IsZero() && peer.IsDue(due, now, askDelay) {
+		q.sendLocked()
 	}
 	next := now.Add(digestInterval)
-	if a.engine.Connected() {
-		a.sendDigestsLocked(now)
-		next = peer.Earliest(next, a.pursueLocked(now), a.own.digestAt)
+	if q.engine.Connected() {
+		q.sendDigestsLocked(now)
+		next = peer.Earliest(next, q.answers.pursueLocked(now), q.digestAt)
 	}
-	next = peer.Earliest(next, a.own.askDue)
-	if len(a.own.recent) > 0 {
-		next = peer.Earliest(next, a.own.recent[0].due)
+	next = peer.Earliest(next, q.schedule.askDue)
+	if len(q.recent) > 0 {
+		next = peer.Earliest(next, q.recent[0].due)
 	}
-	a.own.due = next
+	q.schedule.due = next
 	return next.Sub(now)
-}
-
-// wakeLocked makes runRequests wake up no later than at a time.
-func (a *Agent) wakeLocked(at time.Time) {
-	if at.Before(a.own.due) {
-		a.own.due = at
-		a.own.wake.Set()
-	}
-}
-
-// ask collects a request for a version of a work or a later one, which only its source can send.
-func (a *Agent) ask(s *agentSource, id string, version int64) error {
-	if _, ok := s.ask[id]; !ok {
-		if !s.account.Charge(askSize(id)) {
-			return peer.Unusable(peer.RefusedBudget, "request work %s from source %s: %w", id, s.name, s.account.ErrFull())
-		}
-		s.asked += askSize(id)
-	}
-	s.ask[id] = max(s.ask[id], version)
-	a.gatherLocked(askDelay)
-	return nil
-}
-
-func askSize(id string) int64 { return int64(peer.EntryCost + len(id)) }
-
-// gatherLocked schedules the collected requests and confirmations after a delay.
-func (a *Agent) gatherLocked(delay time.Duration) {
-	if due := a.options.Clock.Now().Add(delay); a.own.askDue.IsZero() || due.Before(a.own.askDue) {
-		a.own.askDue = due
-		a.wakeLocked(due)
-	}
 }
 
 // receivedLocked schedules the confirmation of a work's version to its source. The version of a new
 // write waits for a status, which usually confirms it. With soon, it does not wait: it is from an
 // answer, or was sent again.
-func (a *Agent) receivedLocked(w *agentWork, soon bool) {
+func (q *requests) receivedLocked(w *agentWork, soon bool) {
 	w.unconfirmed = true
 	if soon {
-		a.confirmLocked(w)
+		q.confirmLocked(w)
 		return
 	}
 	if !w.recent {
 		w.recent = true
-		due := a.options.Clock.Now().Add(confirmDelay)
-		a.own.recent = append(a.own.recent, recentSpec{w, due})
-		a.wakeLocked(due)
+		due := q.options.Clock.Now().Add(confirmDelay)
+		q.recent = append(q.recent, recentSpec{w, due})
+		q.schedule.wakeLocked(due)
 	}
 }
 
-func (a *Agent) confirmLocked(w *agentWork) {
+func (q *requests) confirmLocked(w *agentWork) {
 	if _, ok := w.source.confirm[w]; ok {
 		return
 	}
 	w.source.confirm[w] = struct{}{}
 	delay := askDelay
-	if a.own.gathered++; a.own.gathered >= mostGathered {
+	if q.gathered++; q.gathered >= mostGathered {
 		delay = 0
 	}
-	a.gatherLocked(delay)
+	q.schedule.gatherLocked(delay)
 }
 
 // confirmRecentLocked confirms the versions that no status has confirmed in time.
-func (a *Agent) confirmRecentLocked(now time.Time) {
-	recent := a.own.recent
+func (q *requests) confirmRecentLocked(now time.Time) {
+	recent := q.recent
 	if len(recent) == 0 || !peer.IsDue(recent[0].due, now, confirmDelay) {
 		return
 	}
@@ -162,123 +130,56 @@ func (a *Agent) confirmRecentLocked(now time.Time) {
 	for ; n < len(recent) && peer.IsDue(recent[n].due, now.Add(confirmBatch), confirmDelay); n++ {
 		w := recent[n].work
 		w.recent = false
-		if w.unconfirmed && w.source.works[w.id] == w && w.State != protocol.Tombstone {
-			a.confirmLocked(w)
+		if w.awaitsConfirmation() {
+			q.confirmLocked(w)
 		}
 		recent[n] = recentSpec{}
 	}
-	if a.own.recent = recent[n:]; n == len(recent) {
-		a.own.recent = nil
+	if q.recent = recent[n:]; n == len(recent) {
+		q.recent = nil
 	}
 }
 
-// sendAsks sends each source a list of requested works, refused specs that fit now, and
+// sendLocked sends each source a list of requested works, refused specs that fit now, and
 // confirmations.
-func (a *Agent) sendAsks() {
-	a.findRoomLocked()
-	for _, s := range a.sources {
-		entries := make([]codec.SpecEntry, 0, len(s.ask)+len(s.confirm))
-		for id, version := range s.ask {
-			if w := s.works[id]; w == nil || w.lacks(version) {
-				entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
-			} // otherwise an answer has arrived; if it is older than the version, its confirmation shows that
+func (q *requests) sendLocked() {
+	q.schedule.askDue, q.gathered = time.Time{}, 0
+	q.records.findRoomLocked()
+	for _, s := range q.records.sources {
+		if entries := s.takeRequests(); len(entries) > 0 {
+			s.sendList(engine.LaneControl, &codec.SpecResync{
+				Header: codec.Header{ResyncID: uuid.NewString()}, Scope: codec.ScopeListed, Entries: entries,
+			})
 		}
-		for w := range s.confirm {
-			if w.unconfirmed && s.works[w.id] == w && w.State != protocol.Tombstone && w.saving == peer.Saved {
-				w.unconfirmed = false
-				entries = append(entries, w.entry())
-			}
-		}
-		for w, fits := range s.refused {
-			if fits && s.dialect == peer.DialectExtended { // others treat each list as complete: their next list has it
-				entries = append(entries, w.entry())
-			}
-		}
-		clear(s.ask)
-		s.asked = s.account.Set(s.asked, 0)
-		s.confirm = map[*agentWork]struct{}{}
-		if len(entries) == 0 {
-			continue
-		}
-		a.sendList(engine.LaneControl, &codec.SpecResync{
-			Header:       codec.Header{Source: s.name, ResyncID: uuid.NewString()},
-			TargetSource: s.name,
-			Scope:        codec.ScopeListed,
-			Entries:      entries,
-		})
 	}
-}
-
-// lacks reports whether a deleted work, or a work in deletion, is below a version.
-func (w *agentWork) lacks(version int64) bool {
-	switch w.State {
-	case protocol.Tombstone:
-		return w.Version < version
-	case protocol.Deleting:
-		return max(w.Version, w.entry().Version) < version
-	}
-	return false
 }
 
 // sendDigestsLocked sends a digest to each source that supports digests, once a minute.
-func (a *Agent) sendDigestsLocked(now time.Time) {
-	if a.own.digestAt.IsZero() || !peer.IsDue(a.own.digestAt, now, digestInterval) {
+func (q *requests) sendDigestsLocked(now time.Time) {
+	if q.digestAt.IsZero() || !peer.IsDue(q.digestAt, now, digestInterval) {
 		return
 	}
-	a.expireTombstonesLocked(now)
-	a.forgetUnused()
-	a.own.digestAt = a.own.digestAt.Add(digestInterval)
+	q.records.expireTombstonesLocked(now)
+	q.answers.forgetUnused()
+	q.digestAt = q.digestAt.Add(digestInterval)
 	// no connection for a while, or the clock was set
-	if next := a.own.digestAt.Sub(now); next < 0 || next > digestInterval {
-		a.own.digestAt = now.Add(digestInterval)
+	if next := q.digestAt.Sub(now); next < 0 || next > digestInterval {
+		q.digestAt = now.Add(digestInterval)
 	}
-	a.findRoomLocked()
-	for _, s := range a.sources {
+	q.records.findRoomLocked()
+	for _, s := range q.records.sources {
 		if s.dialect == peer.DialectExtended {
-			a.sendDigest(s, 1)
+			s.sendDigest(1)
 		}
 	}
 }
 
 // startDigestsLocked schedules the digests at the first connection. Each agent has its own offset
 // within the interval.
-func (a *Agent) startDigestsLocked() {
-	if a.traits.Bundle || !a.own.digestAt.IsZero() {
+func (q *requests) startDigestsLocked() {
+	if q.traits.Bundle || !q.digestAt.IsZero() {
 		return
 	}
-	share := time.Duration(xxhash.Sum64String(a.options.ClusterName+"/"+a.options.AgentID) % uint64(digestInterval))
-	a.own.digestAt = a.options.Clock.Now().Add(share)
-}
-
-func (a *Agent) sendDigest(s *agentSource, buckets int) {
-	d := protocol.NewDigest(buckets)
-	for _, w := range s.works {
-		if w.State != protocol.Tombstone {
-			e := w.entry()
-			d.Add(e.ResourceID, protocol.Version{V: e.Version, UID: string(e.UID)}, e.SequenceID)
-		}
-	}
-	header := codec.Header{ID: a.ids.Next(), Source: s.name, Cluster: a.options.ClusterName, Agent: a.options.AgentID}
-	a.enqueue(engine.LaneControl, s.name, peer.Item{Profile: a.options.Profile, Content: &codec.Digest{
-		Header: header, AgentSession: a.session, Works: d.Works, Sums: d.Sums,
-	}}, peer.ListCost+8*int64(buckets))
-}
-
-// resyncPeers compares all works with the sources that support no digests; with ResyncAll, with
-// all.
-func (a *Agent) resyncPeers() {
-	a.cache.Lock()
-	defer a.cache.Unlock()
-	if a.traits.Bundle || a.options.ResyncAll {
-		a.resyncLocked()
-		return
-	}
-	a.findRoomLocked()
-	for _, s := range a.sources {
-		if s.dialect == peer.DialectEnhancement {
-			a.sendList(engine.LaneBulk, &codec.SpecResync{
-				Header: codec.Header{Source: s.name}, TargetSource: s.name, Broadcast: true, Entries: s.entries(nil, codec.Part{}),
-			})
-		}
-	}
+	share := time.Duration(xxhash.Sum64String(q.options.ClusterName+"/"+q.options.AgentID) % uint64(digestInterval))
+	q.digestAt = q.options.Clock.Now().Add(share)
 }

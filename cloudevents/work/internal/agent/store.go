@@ -71,36 +71,31 @@ var (
 	_ journal.Record = &agentMeta{}
 )
 
-// keepLocked notes that the record of a work has changed.
-func (a *Agent) keepLocked(w *agentWork) {
-	if a.journal == nil {
-		return
-	}
-	w.saving.Change()
-	a.journal.MarkLocked(journal.WorkKey(w.source.name, w.id), w)
-}
-
-func (a *Agent) keepMeta() {
-	if a.journal != nil {
-		a.journal.MarkLocked(journal.KeyMeta, (*agentMeta)(a))
+// keepLocked notes that the record has changed.
+func (w *agentWork) keepLocked() {
+	if j := w.source.records.journal; j != nil {
+		w.saving.Change()
+		j.MarkLocked(journal.WorkKey(w.source.name, w.id), w)
 	}
 }
 
-// put replaces the object of a work.
-func (a *Agent) put(w *agentWork, obj *workv1.ManifestWork) {
-	a.cache.Put(w, obj)
-	a.keepLocked(w)
+func (r *records) keepMeta() { r.journal.MarkLocked(journal.KeyMeta, (*agentMeta)(r)) }
+
+// put replaces the object.
+func (w *agentWork) put(obj *workv1.ManifestWork) {
+	w.source.records.cache.Put(w, obj)
+	w.keepLocked()
 }
 
-// send puts a work into the outbox once its record is durable.
-func (a *Agent) send(w *agentWork) {
+// send puts the work into the outbox once its record is durable.
+func (w *agentWork) send() {
 	if w.saving.Send() {
-		a.engine.Enqueue(engine.LaneLive, w)
+		w.source.records.engine.Enqueue(engine.LaneLive, w)
 	}
 }
 
 func (w *agentWork) Content() any {
-	if w.source.works[w.id] != w {
+	if !w.isRecorded() {
 		return nil
 	}
 	return &storedAgentWork{w.agentRecord, w.Object}
@@ -109,15 +104,15 @@ func (w *agentWork) Content() any {
 // Saved puts the work into the outbox if it waited for its record to be durable.
 func (w *agentWork) Saved() {
 	if w.saving.Save() {
-		w.agent.engine.Enqueue(engine.LaneLive, w)
+		w.source.records.engine.Enqueue(engine.LaneLive, w)
 	}
 }
 
 // agentMeta is the record of the agent's state besides works.
-type agentMeta Agent
+type agentMeta records
 
 func (m *agentMeta) Content() any {
-	out := (*Agent)(m).ownMeta()
+	out := (*records)(m).ownMeta()
 	out.ResourceVersion = m.cache.LastVersion()
 	if m.cache.Held() {
 		out.Synced, out.Sources = len(m.covered) > 0, m.covered
@@ -129,18 +124,18 @@ func (m *agentMeta) Content() any {
 
 func (m *agentMeta) Saved() {}
 
-func (a *Agent) ownMeta() journal.Meta {
+func (r *records) ownMeta() journal.Meta {
 	return journal.Meta{
-		Format: journal.Format, Kind: "agent", Name: a.options.ClusterName, Profile: a.options.Profile.Name(),
+		Format: journal.Format, Kind: "agent", Name: r.options.ClusterName, Profile: r.options.Profile.Name(),
 	}
 }
 
 // load restores the records that an earlier process has left in the store.
-func (a *Agent) load(ctx context.Context) error {
-	a.cache.Lock()
-	defer a.cache.Unlock()
-	err := a.options.Store.Load(ctx, func(key string, value []byte) error {
-		if err := a.loadRecord(key, value); err != nil {
+func (r *records) load(ctx context.Context) error {
+	r.cache.Lock()
+	defer r.cache.Unlock()
+	err := r.options.Store.Load(ctx, func(key string, value []byte) error {
+		if err := r.loadRecord(key, value); err != nil {
 			return fmt.Errorf("record %q: %w", key, err)
 		}
 		return nil
@@ -148,16 +143,16 @@ func (a *Agent) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(a.tombstones, func(a, b tombstone) int { return a.removed.Compare(b.removed) })
-	for _, waiting := range a.waiting {
+	slices.SortFunc(r.tombstones, func(a, b tombstone) int { return a.removed.Compare(b.removed) })
+	for _, waiting := range r.waiting {
 		slices.SortFunc(waiting, func(a, b *agentWork) int { return cmp.Compare(a.Seq, b.Seq) })
 	}
 	return nil
 }
 
-func (a *Agent) loadRecord(key string, value []byte) error {
+func (r *records) loadRecord(key string, value []byte) error {
 	if key == journal.KeyMeta {
-		return a.loadMeta(value)
+		return r.loadMeta(value)
 	}
 	source, id, ok := journal.ParseKey(journal.PrefixWork, key)
 	if !ok {
@@ -167,44 +162,44 @@ func (a *Agent) loadRecord(key string, value []byte) error {
 	if err := json.Unmarshal(value, &stored); err != nil {
 		return err
 	}
-	a.restore(a.sourceLocked(source), id, &stored)
+	r.restore(r.sourceLocked(source), id, &stored)
 	return nil
 }
 
-func (a *Agent) loadMeta(value []byte) error {
+func (r *records) loadMeta(value []byte) error {
 	var m journal.Meta
 	if err := json.Unmarshal(value, &m); err != nil {
 		return err
 	}
-	if err := m.Check(a.ownMeta()); err != nil {
+	if err := m.Check(r.ownMeta()); err != nil {
 		return err
 	}
-	a.cache.Begin(m.ResourceVersion)
-	a.covered = m.Sources
+	r.cache.Begin(m.ResourceVersion)
+	r.covered = m.Sources
 	isNew := func(source string) bool { return !slices.Contains(m.Sources, source) }
-	if m.Synced && !slices.ContainsFunc(a.options.Sources, isNew) {
-		a.endSyncLocked()
+	if m.Synced && !slices.ContainsFunc(r.options.Sources, isNew) {
+		r.endSyncLocked()
 	}
 	return nil
 }
 
 // restore makes a work from its record.
-func (a *Agent) restore(s *agentSource, id string, stored *storedAgentWork) {
-	w := &agentWork{agentRecord: stored.agentRecord, agent: a, source: s, id: id}
+func (r *records) restore(s *agentSource, id string, stored *storedAgentWork) {
+	w := &agentWork{agentRecord: stored.agentRecord, source: s, id: id}
 	s.works[id], s.used = w, true
 	if w.UID != "" { // so it receives digests before its first event
 		s.dialect = peer.DialectExtended
 	}
 	if stored.Refused > 0 {
-		w.setRefused(stored.Refused)
+		s.setRefused(w, stored.Refused)
 	}
 	defer w.accountLocked()
 	switch {
 	case stored.Object != nil:
-		a.cache.Restore(w, stored.Object)
+		r.cache.Restore(w, stored.Object)
 	case w.State == protocol.Tombstone:
-		a.addTombstoneLocked(w)
+		r.addTombstoneLocked(w)
 	case w.Next != nil:
-		a.waiting[w.Name] = append(a.waiting[w.Name], w)
+		r.waiting[w.Name] = append(r.waiting[w.Name], w)
 	}
 }

@@ -4,29 +4,32 @@
 package agent
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// syncState tracks the answers to the lists that were sent since the last connection.
-type syncState struct {
-	resyncID string                 // of the list sent to all sources
-	began    time.Time              // of the connection
-	answers  map[string]*syncAnswer // by source
+// answers tracks the answers to the lists that were sent since the last connection. The initial sync
+// ends when they are complete.
+type answers struct {
+	*shared
+	schedule *schedule
+	records  *records
+
+	// The agent's mutex guards the following fields.
+	resyncID string    // of the list sent to all sources
+	began    time.Time // of the connection
+	bySource map[string]*answer
 }
 
-// syncAnswer is the answer of one source to the last list sent to it.
-type syncAnswer struct {
+// answer is the answer of one source to the last list sent to it.
+type answer struct {
 	resyncID string
 	received map[string]struct{} // IDs of its events, since some may arrive twice; nil once it is complete
 	expected int                 // events; -1 before the end marker
@@ -38,12 +41,12 @@ type syncAnswer struct {
 	charged  int64         // the charge for received
 }
 
-func newSyncAnswer(resyncID string, now time.Time) *syncAnswer {
-	return &syncAnswer{resyncID: resyncID, received: map[string]struct{}{}, expected: -1, progress: now}
+func newAnswer(resyncID string, now time.Time) *answer {
+	return &answer{resyncID: resyncID, received: map[string]struct{}{}, expected: -1, progress: now}
 }
 
 // got records an event of the answer. Without room for it in the account, the answer stays incomplete.
-func (a *syncAnswer) got(id string, of *peer.Account) {
+func (a *answer) got(id string, of *peer.Account) {
 	if _, known := a.received[id]; known || a.done || !of.Charge(askSize(id)) {
 		return
 	}
@@ -53,14 +56,14 @@ func (a *syncAnswer) got(id string, of *peer.Account) {
 }
 
 // release drops the events of the answer.
-func (a *syncAnswer) release() {
+func (a *answer) release() {
 	if a != nil && a.account != nil {
 		a.received, a.charged = nil, a.account.Set(a.charged, 0)
 	}
 }
 
 // complete reports whether the end marker and all events before it have arrived.
-func (a *syncAnswer) complete() bool {
+func (a *answer) complete() bool {
 	if a == nil {
 		return false
 	}
@@ -72,7 +75,7 @@ func (a *syncAnswer) complete() bool {
 }
 
 // partial reports whether a part of the answer is known to be missing.
-func (a *syncAnswer) partial() bool { return !a.complete() && (a.expected >= 0 || len(a.received) > 0) }
+func (a *answer) partial() bool { return !a.complete() && (a.expected >= 0 || len(a.received) > 0) }
 
 // mostTries is how often an incomplete answer is requested again without progress, if lists need
 // not wait for it.
@@ -80,40 +83,39 @@ const mostTries = 3
 
 // enough reports whether an answer that lists need not wait for is not requested again. An answer
 // without an end marker is requested again only once: its source may not have all its works yet.
-func (a *syncAnswer) enough() bool {
+func (a *answer) enough() bool {
 	return !a.partial() || a.tries >= mostTries || a.expected < 0 && a.tries > 0
 }
 
 // slowestTry is the longest time between two lists to a source that does not answer.
 const slowestTry = time.Minute
 
-// beginSyncLocked expects answers to a list that was sent to all sources.
-func (a *Agent) beginSyncLocked(resyncID string) {
+// beginLocked expects answers to a list that was sent to all sources.
+func (a *answers) beginLocked(resyncID string) {
 	now := a.options.Clock.Now()
-	for _, answer := range a.sync.answers {
+	for _, answer := range a.bySource {
 		answer.release()
 	}
-	a.sync = syncState{resyncID: resyncID, began: now, answers: map[string]*syncAnswer{}}
+	a.resyncID, a.began, a.bySource = resyncID, now, map[string]*answer{}
 	for _, name := range a.options.Sources {
-		a.sync.answers[name] = newSyncAnswer(resyncID, now)
+		a.bySource[name] = newAnswer(resyncID, now)
 	}
-	a.startDigestsLocked()
-	a.wakeLocked(now)
+	a.schedule.wakeLocked(now)
 }
 
-// startSync starts the quiet time of the initial sync: the broker has accepted the lists.
-func (a *Agent) startSync() {
+// start starts the quiet time of the initial sync: the broker has accepted the lists.
+func (a *answers) start() {
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	now := a.options.Clock.Now()
-	a.sync.began = now
-	for _, answer := range a.sync.answers {
+	a.began = now
+	for _, answer := range a.bySource {
 		answer.progress = now
 	}
 }
 
 // asked reports whether the broker has accepted the lists of this connection.
-func (a *Agent) asked() bool {
+func (a *answers) asked() bool {
 	select {
 	case <-a.engine.Ready():
 		return a.engine.Refused() == nil
@@ -122,13 +124,13 @@ func (a *Agent) asked() bool {
 	}
 }
 
-// answerFrom returns the record of a source's answer with this resync ID, or nil if no such answer
+// from returns the record of a source's answer with this resync ID, or nil if no such answer
 // is expected.
-func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
-	answer := a.sync.answers[source]
-	if answer == nil && a.sources[source] != nil {
-		answer = newSyncAnswer(a.sync.resyncID, a.options.Clock.Now())
-		a.sync.answers[source] = answer
+func (a *answers) from(source, resyncID string) *answer {
+	answer := a.bySource[source]
+	if answer == nil && a.records.sources[source] != nil {
+		answer = newAnswer(a.resyncID, a.options.Clock.Now())
+		a.bySource[source] = answer
 	}
 	if answer == nil || resyncID == "" || answer.resyncID != resyncID {
 		return nil
@@ -137,16 +139,16 @@ func (a *Agent) answerFrom(source, resyncID string) *syncAnswer {
 }
 
 // awaitLocked replaces the expected answer of a source.
-func (a *Agent) awaitLocked(source string, answer *syncAnswer) {
-	a.sync.answers[source].release()
-	a.sync.answers[source] = answer
+func (a *answers) awaitLocked(source string, answer *answer) {
+	a.bySource[source].release()
+	a.bySource[source] = answer
 }
 
 // progressLocked records an event of a source, or the end of its answer. Only new versions reset
 // the tries, because refused specs are sent or requested again and again. If a source marks the end
 // of its answers, only events of an answer delay the next list to it.
-func (a *Agent) progressLocked(source, resyncID string, isNew bool) {
-	answer := a.sync.answers[source]
+func (a *answers) progressLocked(source, resyncID string, isNew bool) {
+	answer := a.bySource[source]
 	if answer == nil || answer.done && !a.cache.Held() || resyncID == "" && a.endsAnswers(source) {
 		return
 	}
@@ -156,40 +158,46 @@ func (a *Agent) progressLocked(source, resyncID string, isNew bool) {
 	}
 	if answer.complete() {
 		a.metrics.AnsweredLocked(&answer.timed)
-		a.wakeLocked(answer.progress)
+		a.schedule.wakeLocked(answer.progress)
 	}
 }
 
-// endSyncLocked ends the initial sync: lists and watches no longer wait.
-func (a *Agent) endSyncLocked() {
+// forgetUnused drops the records of sources that never had a work here.
+func (a *answers) forgetUnused() {
 	if a.cache.Held() {
-		a.cache.Release()
-		close(a.synced)
-		a.keepMeta()
+		return
+	}
+	for name, s := range a.records.sources {
+		if !s.used && len(s.ask) == 0 && !slices.Contains(a.options.Sources, name) {
+			a.bySource[name].release()
+			delete(a.bySource, name)
+			delete(a.records.sources, name)
+			a.records.names.Set(peer.SourceSize(name), 0)
+		}
 	}
 }
 
 // pursueLocked requests incomplete answers again, and ends the initial sync when all answers are
 // complete. It returns the time of the next call.
-func (a *Agent) pursueLocked(now time.Time) time.Time {
+func (a *answers) pursueLocked(now time.Time) time.Time {
 	var next time.Time
 	held, named := a.cache.Held(), len(a.options.Sources) > 0
 	if held && !a.asked() {
 		return now.Add(a.options.QuietTime)
 	}
 	whole := true
-	if begun := a.sync.began.Add(a.options.QuietTime); !named && held && !peer.IsDue(begun, now, a.options.QuietTime) {
+	if begun := a.began.Add(a.options.QuietTime); !named && held && !peer.IsDue(begun, now, a.options.QuietTime) {
 		next, whole = begun, false
 	}
-	for name, answer := range a.sync.answers {
+	for name, answer := range a.bySource {
 		if a.answeredLocked(name, answer, now) {
 			if held && named && a.lacksLocked(name) {
 				whole = false
 			}
 			continue
 		}
-		must := held && named && a.serves(name) && !slices.Contains(a.covered, name)
-		due := answer.progress.Add(min(a.options.QuietTime<<min(answer.tries, 10), slowestTry))
+		must := held && named && a.serves(name) && !slices.Contains(a.records.covered, name)
+		due := a.nextTry(answer)
 		switch {
 		case !a.endsAnswers(name): // the agent waits until the source is quiet
 			due = answer.progress.Add(a.options.QuietTime)
@@ -207,7 +215,7 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 		next = peer.Earliest(next, due)
 	}
 	if held && a.options.PartialSyncTimeout > 0 {
-		limit := a.sync.began.Add(a.options.PartialSyncTimeout)
+		limit := a.began.Add(a.options.PartialSyncTimeout)
 		if peer.IsDue(limit, now, a.options.PartialSyncTimeout) && !whole {
 			missing, refused := a.missingLocked(now)
 			a.logger.Info("Ended the initial sync although works of sources are missing", "noAnswer", missing, "noRoom", refused)
@@ -216,40 +224,47 @@ func (a *Agent) pursueLocked(now time.Time) time.Time {
 		next = peer.Earliest(next, limit)
 	}
 	if held && whole {
-		a.endSyncLocked()
+		a.records.endSyncLocked()
 		return time.Time{}
 	}
 	return next
 }
 
 // endsAnswers reports whether a source marks the end of its answers.
-func (a *Agent) endsAnswers(name string) bool {
-	s := a.sources[name]
+func (a *answers) endsAnswers(name string) bool {
+	s := a.records.sources[name]
 	return !a.traits.Bundle && (s == nil || s.dialect != peer.DialectEnhancement)
 }
 
-func (a *Agent) answeredLocked(name string, answer *syncAnswer, now time.Time) bool {
+func (a *answers) answeredLocked(name string, answer *answer, now time.Time) bool {
 	return answer.complete() || !a.endsAnswers(name) &&
 		peer.IsDue(answer.progress.Add(a.options.QuietTime), now, a.options.QuietTime)
 }
 
 // askAgainLocked sends a source the list of its works again, and returns when to repeat that.
-func (a *Agent) askAgainLocked(name string, old *syncAnswer, now time.Time) (due time.Time) {
-	answer := newSyncAnswer(uuid.NewString(), now)
+func (a *answers) askAgainLocked(name string, old *answer, now time.Time) (due time.Time) {
+	answer := newAnswer(uuid.NewString(), now)
 	answer.tries, answer.timed = old.tries+1, old.timed
 	a.awaitLocked(name, answer)
-	r := &codec.SpecResync{Header: codec.Header{Source: name, ResyncID: answer.resyncID}, TargetSource: name}
-	if s := a.sources[name]; s != nil {
-		r.Entries = s.entries(nil, codec.Part{})
+	s := a.records.sources[name]
+	if s == nil {
+		s = a.records.unrecorded(name)
 	}
-	a.sendList(engine.LaneBulk, r)
-	return now.Add(min(a.options.QuietTime<<min(answer.tries, 10), slowestTry))
+	s.sendList(engine.LaneBulk, &codec.SpecResync{
+		Header: codec.Header{ResyncID: answer.resyncID}, Entries: s.entries(codec.Part{}),
+	})
+	return a.nextTry(answer)
+}
+
+// nextTry returns when to send the list again to a source with an incomplete answer.
+func (a *answers) nextTry(of *answer) time.Time {
+	return of.progress.Add(min(a.options.QuietTime<<min(of.tries, 10), slowestTry))
 }
 
 // lacksLocked reports whether a source has works that lists lack because there was no room for
 // them. A controller that deletes unlisted works would delete their workloads.
-func (a *Agent) lacksLocked(source string) bool {
-	if s := a.sources[source]; s != nil && a.serves(source) {
+func (a *answers) lacksLocked(source string) bool {
+	if s := a.records.sources[source]; s != nil && a.serves(source) {
 		for w := range s.refused {
 			if w.Object == nil {
 				return true
@@ -261,9 +276,9 @@ func (a *Agent) lacksLocked(source string) bool {
 
 // missingLocked returns the sources with incomplete answers, and the sources with works that have
 // no room.
-func (a *Agent) missingLocked(now time.Time) (missing, refused []string) {
+func (a *answers) missingLocked(now time.Time) (missing, refused []string) {
 	for _, name := range a.options.Sources {
-		if answer := a.sync.answers[name]; slices.Contains(a.covered, name) {
+		if answer := a.bySource[name]; slices.Contains(a.records.covered, name) {
 			continue
 		} else if answer == nil || !a.answeredLocked(name, answer, now) {
 			missing = append(missing, name)
@@ -271,7 +286,7 @@ func (a *Agent) missingLocked(now time.Time) (missing, refused []string) {
 			refused = append(refused, name)
 		}
 	}
-	for name, answer := range a.sync.answers {
+	for name, answer := range a.bySource {
 		if len(a.options.Sources) == 0 && answer.partial() {
 			missing = append(missing, name)
 		}
@@ -281,45 +296,8 @@ func (a *Agent) missingLocked(now time.Time) (missing, refused []string) {
 	return missing, refused
 }
 
-// WaitSynced waits for the end of the initial sync: before that, works of a source that has not
-// answered would look deleted. Start may be called soon in another goroutine. Without that call,
-// WaitSynced returns ServiceUnavailable after the quiet time.
-func (a *Agent) WaitSynced(ctx context.Context) error {
-	select {
-	case <-a.synced:
-		return nil // even if the agent has stopped since
-	default:
-	}
-	var late <-chan time.Time
-	a.cache.Lock()
-	if !a.started && a.cache.Held() {
-		timer := a.options.Clock.NewTimer(a.options.QuietTime)
-		defer timer.Stop()
-		late = timer.C()
-	}
-	a.cache.Unlock()
-	for {
-		select {
-		case <-a.synced:
-			return nil
-		case <-a.stopped:
-			return peer.ErrStopped
-		case <-ctx.Done():
-			return clientset.Timeout(a.syncProblem()+": "+ctx.Err().Error(), 1, ctx.Err())
-		case <-late:
-			a.cache.Lock()
-			started := a.started
-			a.cache.Unlock()
-			if !started {
-				return apierrors.NewServiceUnavailable("the agent is not started, so it has received no works")
-			}
-			late = nil
-		}
-	}
-}
-
-// syncProblem returns the reason why the initial sync has not ended.
-func (a *Agent) syncProblem() string {
+// problem returns the reason why the initial sync has not ended.
+func (a *answers) problem() string {
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	problem := "the initial sync has not ended"

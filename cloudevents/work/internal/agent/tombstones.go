@@ -13,19 +13,15 @@ import (
 )
 
 // removeLocked removes the object, reports the work as gone, and creates the works that waited for
-// the removal.
-func (w *agentWork) removeLocked() { w.removeAsLocked(nil) }
-
-// removeAsLocked is removeLocked with the last state that watches deliver; nil means the current
-// state.
-func (w *agentWork) removeAsLocked(last *workv1.ManifestWork) {
-	a := w.agent
+// the removal. last is the last state that watches deliver; nil means the current state.
+func (w *agentWork) removeLocked(last *workv1.ManifestWork) {
+	r := w.source.records
 	next := w.Next
 	if w.State != protocol.Deleting {
 		next = nil // a spec that waited for its name is deleted as well
 	}
 	if w.Object != nil {
-		if a.traits.Bundle {
+		if r.traits.Bundle {
 			meta := w.Object.ObjectMeta // a pointer to it would keep the spec in memory
 			if last != nil {
 				meta = last.ObjectMeta
@@ -33,38 +29,37 @@ func (w *agentWork) removeAsLocked(last *workv1.ManifestWork) {
 			meta.ManagedFields = nil
 			w.LastMeta = &meta
 		}
-		a.cache.Remove(w, last)
+		r.cache.Remove(w, last)
 	}
-	w.stopWaiting()
-	w.setRefused(0)
+	r.stopWaiting(w)
+	w.source.setRefused(w, 0)
 	w.State, w.Next, w.Relearned = protocol.Tombstone, nil, false
 	w.Problem, w.Unsent, w.Labels, w.Annotations = nil, nil, nil, nil
-	w.Removed = a.options.Clock.Now()
-	a.expireTombstonesLocked(w.Removed)
-	a.addTombstoneLocked(w)
+	w.Removed = r.options.Clock.Now()
+	r.expireTombstonesLocked(w.Removed)
+	r.addTombstoneLocked(w)
 	w.publishLocked()
 	if next != nil {
 		w.create(ownSpec(next))
 	}
 	w.accountLocked()
-	a.serveWaiting(w.Name)
+	r.serveWaiting(w.Name)
 }
 
-// stopWaiting removes the work from the works that wait for their name.
-func (w *agentWork) stopWaiting() {
-	a := w.agent
-	a.waiting[w.Name] = slices.DeleteFunc(a.waiting[w.Name], func(other *agentWork) bool { return other == w })
-	if len(a.waiting[w.Name]) == 0 {
-		delete(a.waiting, w.Name)
+// stopWaiting removes a work from the works that wait for their name.
+func (r *records) stopWaiting(w *agentWork) {
+	r.waiting[w.Name] = slices.DeleteFunc(r.waiting[w.Name], func(other *agentWork) bool { return other == w })
+	if len(r.waiting[w.Name]) == 0 {
+		delete(r.waiting, w.Name)
 	}
 }
 
 // serveWaiting creates the first work that waits for a name, if the name is free now.
-func (a *Agent) serveWaiting(name string) {
-	for len(a.waiting[name]) > 0 && a.cache.Get(a.options.ClusterName, name) == nil {
-		w := a.waiting[name][0]
+func (r *records) serveWaiting(name string) {
+	for len(r.waiting[name]) > 0 && r.cache.Get(r.options.ClusterName, name) == nil {
+		w := r.waiting[name][0]
 		spec := ownSpec(w.Next)
-		w.stopWaiting()
+		r.stopWaiting(w)
 		w.create(spec)
 		w.accountLocked()
 		w.publishLocked()
@@ -73,32 +68,32 @@ func (a *Agent) serveWaiting(name string) {
 
 // addTombstoneLocked adds a tombstone to the order of expiry. A work that has a place from an
 // earlier removal is moved when that place expires.
-func (a *Agent) addTombstoneLocked(w *agentWork) {
+func (r *records) addTombstoneLocked(w *agentWork) {
 	if !w.listed {
 		w.listed = true
-		a.tombstones = append(a.tombstones, tombstone{w, w.Removed})
+		r.tombstones = append(r.tombstones, tombstone{w, w.Removed})
 	}
 }
 
 // expireTombstonesLocked removes tombstones older than their TTL.
-func (a *Agent) expireTombstonesLocked(now time.Time) {
-	for len(a.tombstones) > 0 {
-		g := a.tombstones[0]
-		if now.Sub(g.removed) < a.options.TombstoneTTL {
+func (r *records) expireTombstonesLocked(now time.Time) {
+	for len(r.tombstones) > 0 {
+		g := r.tombstones[0]
+		if now.Sub(g.removed) < r.options.TombstoneTTL {
 			return
 		}
-		a.tombstones[0] = tombstone{}
-		a.tombstones = a.tombstones[1:]
+		r.tombstones[0] = tombstone{}
+		r.tombstones = r.tombstones[1:]
 		w := g.work
 		w.listed = false
 		switch {
-		case w.State != protocol.Tombstone || w.source.works[w.id] != w:
+		case w.State != protocol.Tombstone || !w.isRecorded():
 		case w.Removed.Equal(g.removed):
 			delete(w.source.works, w.id)
 			w.accountLocked()
-			a.keepLocked(w)
+			w.keepLocked()
 		default: // it was created and removed again
-			a.addTombstoneLocked(w)
+			r.addTombstoneLocked(w)
 		}
 	}
 }

@@ -6,6 +6,7 @@ package agent
 import (
 	"context"
 	"math"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,15 +21,18 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-var _ clientset.Backend = &agentBackend{}
+var _ clientset.Backend = &backend{}
 
-// agentBackend implements the clientset of an agent.
-type agentBackend struct {
-	*Agent
+// backend implements the clientset of an agent.
+type backend struct {
+	*shared
 	clientset.Reader[*agentWork]
+	records *records
+	answers *answers
+	stopped <-chan struct{} // closed when Agent.Start has returned
 }
 
-func (a *agentBackend) Supports(verb string, _ clientset.Subresource) error {
+func (b *backend) Supports(verb string, _ clientset.Subresource) error {
 	switch verb {
 	case "create", "delete", "deletecollection":
 		return apierrors.NewMethodNotSupported(clientset.Resource, verb)
@@ -36,27 +40,64 @@ func (a *agentBackend) Supports(verb string, _ clientset.Subresource) error {
 	return nil
 }
 
-func (a *agentBackend) List(ctx context.Context, q *cache.Query) (cache.Page, error) {
-	if err := a.WaitSynced(ctx); err != nil {
+func (b *backend) List(ctx context.Context, q *cache.Query) (cache.Page, error) {
+	if err := b.WaitSynced(ctx); err != nil {
 		return cache.Page{}, err
 	}
-	return a.cache.List(q)
+	return b.cache.List(q)
+}
+
+// WaitSynced waits for the end of the initial sync: before that, works of a source that has not
+// answered would look deleted. Start may be called soon in another goroutine. Without that call,
+// WaitSynced returns ServiceUnavailable after the quiet time.
+func (b *backend) WaitSynced(ctx context.Context) error {
+	select {
+	case <-b.records.synced:
+		return nil // even if the agent has stopped since
+	default:
+	}
+	var late <-chan time.Time
+	b.cache.Lock()
+	if !b.started && b.cache.Held() {
+		timer := b.options.Clock.NewTimer(b.options.QuietTime)
+		defer timer.Stop()
+		late = timer.C()
+	}
+	b.cache.Unlock()
+	for {
+		select {
+		case <-b.records.synced:
+			return nil
+		case <-b.stopped:
+			return peer.ErrStopped
+		case <-ctx.Done():
+			return clientset.Timeout(b.answers.problem()+": "+ctx.Err().Error(), 1, ctx.Err())
+		case <-late:
+			b.cache.Lock()
+			started := b.started
+			b.cache.Unlock()
+			if !started {
+				return apierrors.NewServiceUnavailable("the agent is not started, so it has received no works")
+			}
+			late = nil
+		}
+	}
 }
 
 // Refresh does nothing: only this process changes an agent's works.
-func (a *agentBackend) Refresh(context.Context) (bool, error) { return false, nil }
+func (b *backend) Refresh(context.Context) (bool, error) { return false, nil }
 
-func (a *agentBackend) Create(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, error) {
+func (b *backend) Create(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, error) {
 	return nil, apierrors.NewMethodNotSupported(clientset.Resource, "create")
 }
 
-func (a *agentBackend) Remove(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, bool, error) {
+func (b *backend) Remove(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, bool, error) {
 	return nil, false, apierrors.NewMethodNotSupported(clientset.Resource, "delete")
 }
 
 // Admit refuses changes of the spec, which belongs to the source. In metadata, an agent may change
 // finalizers, labels and annotations.
-func (a *agentBackend) Admit(
+func (b *backend) Admit(
 	current, next *workv1.ManifestWork, sub clientset.Subresource, invalid field.ErrorList,
 ) error {
 	if sub == clientset.StatusPart {
@@ -66,7 +107,7 @@ func (a *agentBackend) Admit(
 		if err := clientset.ValidateStatus(next, said, invalid); err != nil {
 			return err
 		}
-		return a.fits(next)
+		return b.fits(next)
 	}
 	clientset.CarryOver(current, next)
 	next.Status = current.Status
@@ -81,43 +122,43 @@ func (a *agentBackend) Admit(
 	return clientset.ValidateChange(current, next, false, invalid)
 }
 
-func (a *agentBackend) Commit(
+func (b *backend) Commit(
 	ctx context.Context, current, next *workv1.ManifestWork,
 ) (*workv1.ManifestWork, bool, error) {
-	out, ok, err := a.commitOne(current, next, peer.TraceOf(ctx, a.options.TraceParent))
+	out, ok, err := b.commitOne(current, next, peer.TraceOf(ctx, b.options.TraceParent))
 	if ok && err == nil {
-		err = peer.Durable(ctx, a.journal)
+		err = peer.Durable(ctx, b.records.journal)
 	}
 	return out, ok, err
 }
 
-func (a *agentBackend) WaitDurable(ctx context.Context) error { return peer.Durable(ctx, a.journal) }
+func (b *backend) WaitDurable(ctx context.Context) error { return peer.Durable(ctx, b.records.journal) }
 
 // commitOne stores a change. A status is published; metadata stays on the cluster. If a work in
 // deletion has no finalizer left, its object is removed and reported to the source as gone.
-func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, bool, error) {
+func (b *backend) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, bool, error) {
 	published := !sameStatus(&current.Status, &next.Status)
-	a.cache.Lock()
-	defer a.cache.Unlock()
-	w := a.cache.Get(next.Namespace, next.Name)
+	b.cache.Lock()
+	defer b.cache.Unlock()
+	w := b.cache.Get(next.Namespace, next.Name)
 	if w == nil || w.Object != current {
 		return nil, false, nil
 	}
-	if a.cache.Sealed() {
+	if b.cache.Sealed() {
 		return nil, false, peer.ErrStopped
 	}
 	if published {
-		if err := a.metrics.CountWrite(peer.CheckRoom(a.engine, w, a.options.Outbox)); err != nil {
+		if err := b.metrics.CountWrite(peer.CheckRoom(b.engine, w, b.options.Outbox)); err != nil {
 			return nil, false, err
 		}
 	}
 	w.Relearned = false // a controller handles the work, with or without finalizers
 	if w.State == protocol.Deleting && len(next.Finalizers) == 0 {
 		w.trace.said = trace
-		w.removeAsLocked(next)
+		w.removeLocked(next)
 		return next, true, nil
 	}
-	a.put(w, next)
+	w.put(next)
 	if published {
 		w.Unsent = nil
 		w.trace.said = trace
@@ -127,34 +168,31 @@ func (a *Agent) commitOne(current, next *workv1.ManifestWork, trace string) (*wo
 }
 
 // fits returns an error for a status that is too large for the broker.
-func (a *Agent) fits(obj *workv1.ManifestWork) error {
-	limit := a.engine.MaxPacketSize()
+func (b *backend) fits(obj *workv1.ManifestWork) error {
+	limit := b.engine.MaxPacketSize()
 	if limit == 0 || 2*roughStatusSize(&obj.Status)+4096 < limit {
 		return nil
 	}
-	a.cache.Lock()
-	w := a.cache.Get(obj.Namespace, obj.Name)
+	b.cache.Lock()
+	w := b.cache.Get(obj.Namespace, obj.Name)
 	if w == nil {
-		a.cache.Unlock()
+		b.cache.Unlock()
 		return nil // the commit detects this
 	}
 	status := codec.Status{
-		Header: codec.Header{
-			ID: a.ids.Next(), Time: a.options.Clock.Now().UTC(), Source: w.source.name,
-			Cluster: a.options.ClusterName, Agent: a.options.AgentID,
-		},
-		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: a.traits.MaxVersion, UID: w.UID, Name: w.Name},
+		Header:     b.header(w.source.name),
+		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: b.traits.MaxVersion, UID: w.UID, Name: w.Name},
 		SequenceID: math.MaxInt64,
 		Metadata:   &obj.ObjectMeta,
 		Status:     &obj.Status,
 	}
-	a.cache.Unlock()
-	m, err := peer.Encode(a.options.Profile, &status)
+	b.cache.Unlock()
+	m, err := peer.Encode(b.options.Profile, &status)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
 	// Leave room for a condition of this SDK: Deleted or Degraded.
-	return a.metrics.CountWrite(peer.CheckSize(m, limit-min(1024, limit/4)))
+	return b.metrics.CountWrite(peer.CheckSize(m, limit-min(1024, limit/4)))
 }
 
 // roughStatusSize estimates the bytes of a status in an event. Escapes may double parts of it.
