@@ -38,7 +38,7 @@ type Record interface {
 }
 
 // Cache has the works of one source or agent. Every method requires the lock, except those of the
-// lock itself and List. For Get, Has, Len, Version, LastVersion, All and Reached the read lock is
+// lock itself and List. For Get, Has, Count, LastVersion, All and Reached the read lock is
 // enough.
 type Cache[R Record] struct {
 	sync.RWMutex
@@ -87,18 +87,17 @@ func (s *Cache[R]) Has(namespace string) bool { return len(s.namespaces[namespac
 // Count returns the number of objects of a namespace.
 func (s *Cache[R]) Count(namespace string) int { return len(s.namespaces[namespace]) }
 
-// Len returns the number of objects.
-func (s *Cache[R]) Len() int { return s.count }
-
-// Version returns the resourceVersion of the last write.
-func (s *Cache[R]) Version() string { return strconv.FormatUint(s.version, 10) }
-
 // Put sets the record's object: the event is ADDED if it had none, otherwise MODIFIED. Put sets the
 // object's resourceVersion. After that the object must not change.
 func (s *Cache[R]) Put(r R, obj *workv1.ManifestWork) {
-	s.version++
-	obj.ResourceVersion = s.Version()
+	s.stamp(obj)
 	s.show(r, obj)
+}
+
+// stamp sets an object's resourceVersion to the next version.
+func (s *Cache[R]) stamp(obj *workv1.ManifestWork) {
+	s.version++
+	obj.ResourceVersion = strconv.FormatUint(s.version, 10)
 }
 
 // PutAs is Put for an object with a resourceVersion of another replica. If the version of this
@@ -162,7 +161,7 @@ func (s *Cache[R]) Begin(version uint64) {
 	}
 }
 
-// LastVersion is Version as a number.
+// LastVersion returns the resourceVersion of the last write.
 func (s *Cache[R]) LastVersion() uint64 { return s.version }
 
 // Remove removes the record's object. The event is DELETED, with the state last, or the current
@@ -183,9 +182,8 @@ func (s *Cache[R]) Remove(r R, last *workv1.ManifestWork) {
 	}
 	s.count--
 	slot.Object = nil
-	s.version++
 	final := *last
-	final.ResourceVersion = s.Version()
+	s.stamp(&final)
 	cost := eventBytes + objectBytes + unshared(previous, &nothing)
 	if last != previous {
 		cost += unshared(last, previous)

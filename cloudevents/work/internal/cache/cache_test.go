@@ -254,8 +254,8 @@ func TestObjectsAreOrdered(t *testing.T) {
 		}
 		s.cache.Lock()
 		defer s.cache.Unlock()
-		if s.cache.Len() != 3 {
-			t.Errorf("Len is %d", s.cache.Len())
+		if n := s.cache.Stats().Objects; n != 3 {
+			t.Errorf("the cache counts %d objects", n)
 		}
 	})
 }

@@ -18,11 +18,11 @@ const (
 	pairBytes      = 64  // of a label or an annotation, without its text
 	itemBytes      = 128 // of an owner, a finalizer or a rule, without its text
 	textBytes      = int(unsafe.Sizeof(""))
-	conditionBytes = int(unsafe.Sizeof(metav1.Condition{}))
+	conditionBytes = 160 // of a condition, a result or a feedback, without its text
 	manifestBytes  = int(unsafe.Sizeof(workv1.Manifest{}))
 	configBytes    = int(unsafe.Sizeof(workv1.ManifestConfigOption{})) + itemBytes
-	resultBytes    = int(unsafe.Sizeof(workv1.ManifestCondition{}))
-	feedbackBytes  = int(unsafe.Sizeof(workv1.FeedbackValue{})) + 16
+	resultBytes    = 256
+	feedbackBytes  = 128
 )
 
 // nothing shares no memory with any object.
@@ -36,6 +36,9 @@ func SpecSize(m *metav1.ObjectMeta, s *workv1.ManifestWorkSpec) int {
 
 // MetaSize is SpecSize for metadata alone.
 func MetaSize(m *metav1.ObjectMeta) int { return unsharedMeta(m, &nothing.ObjectMeta) }
+
+// StatusSize is SpecSize for a status.
+func StatusSize(s *workv1.ManifestWorkStatus) int { return unsharedStatus(s, &nothing.Status) }
 
 // unshared returns roughly the memory of obj that next does not share, in bytes. Snapshots of one
 // object share the parts that a write does not change: after a write of the status both have the
@@ -148,13 +151,15 @@ func unsharedStatus(s, next *workv1.ManifestWorkStatus) int {
 	}
 	for i := range s.ResourceStatus.Manifests {
 		m := &s.ResourceStatus.Manifests[i]
-		size += resultBytes + len(m.ResourceMeta.Name) + len(m.ResourceMeta.Namespace) + conditionsSize(m.Conditions)
+		r := &m.ResourceMeta
+		size += resultBytes + len(r.Group) + len(r.Version) + len(r.Kind) + len(r.Resource) + len(r.Name) + len(r.Namespace)
+		size += conditionsSize(m.Conditions)
 		for j := range m.StatusFeedbacks.Values {
 			v := &m.StatusFeedbacks.Values[j]
-			size += feedbackBytes + len(v.Name)
+			size += feedbackBytes + len(v.Name) + len(v.Value.Type)
 			for _, text := range [...]*string{v.Value.String, v.Value.JsonRaw} {
 				if text != nil {
-					size += len(*text)
+					size += textBytes + len(*text)
 				}
 			}
 		}
@@ -166,7 +171,7 @@ func conditionsSize(conditions []metav1.Condition) int {
 	size := len(conditions) * conditionBytes
 	for i := range conditions {
 		c := &conditions[i]
-		size += len(c.Type) + len(c.Reason) + len(c.Message)
+		size += len(c.Type) + len(c.Status) + len(c.Reason) + len(c.Message)
 	}
 	return size
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/cache"
@@ -147,33 +146,7 @@ func (a *Account) Allow(n int64) {
 }
 
 // StatusSize estimates the memory of a status.
-func StatusSize(s *workv1.ManifestWorkStatus) int64 {
-	size := conditionsSize(s.Conditions)
-	for i := range s.ResourceStatus.Manifests {
-		m := &s.ResourceStatus.Manifests[i]
-		r := &m.ResourceMeta
-		size += 256 + len(r.Group) + len(r.Version) + len(r.Kind) + len(r.Resource) + len(r.Name) + len(r.Namespace)
-		size += conditionsSize(m.Conditions)
-		for j := range m.StatusFeedbacks.Values {
-			v := &m.StatusFeedbacks.Values[j]
-			size += 128 + len(v.Name) + len(v.Value.Type)
-			for _, s := range []*string{v.Value.String, v.Value.JsonRaw} {
-				if s != nil {
-					size += 16 + len(*s)
-				}
-			}
-		}
-	}
-	return int64(size)
-}
-
-func conditionsSize(conditions []metav1.Condition) (size int) {
-	for i := range conditions {
-		c := &conditions[i]
-		size += 160 + len(c.Type) + len(c.Status) + len(c.Reason) + len(c.Message)
-	}
-	return size
-}
+func StatusSize(s *workv1.ManifestWorkStatus) int64 { return int64(cache.StatusSize(s)) }
 
 // RecordSize estimates the memory of an agent's record without specs.
 func RecordSize(id, name string) int64 { return int64(recordCost + 2*len(id) + len(name)) }
