@@ -4,6 +4,9 @@
 package work
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/agent"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/source"
@@ -53,5 +56,5 @@ func CheckBudget(a *Agent) error { return a.agent.CheckBudget() }
 // SetMaxInbox sets the limit of queued events that a replica keeps for the leader, in bytes.
 func SetMaxInbox(s *Source, n int) { s.source.SetMaxInbox(n) }
 
-// Contents returns the values of works that the journal of an agent would encode now.
-func Contents(a *Agent) []any { return a.agent.Contents() }
+// Contents returns the values that the journal of an agent would encode now.
+func Contents(a *Agent) []any { return slices.Collect(maps.Values(a.agent.KeptRecords())) }

@@ -35,6 +35,20 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
+// Options configures an [Agent]. Package work documents and checks them.
+type Options struct {
+	peer.Options
+	ClusterName, AgentID string
+	Sources              []string
+	// PartialLists is whether lists and watches do not wait for the initial sync.
+	PartialLists bool
+	// QuietTime is how long a source that marks no end of its answers must send no event before it
+	// counts as complete.
+	QuietTime                time.Duration
+	PartialSyncTimeout       time.Duration // 0 is never
+	MaxSourceBytes, MaxBytes int64
+}
+
 // Agent is the implementation of work.Agent.
 type Agent struct {
 	shared

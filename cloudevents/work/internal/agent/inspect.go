@@ -61,19 +61,6 @@ func (a *Agent) KeptRecords() map[string]any {
 	return out
 }
 
-// Contents returns the values of works that the journal would encode now. The journal encodes them
-// without the mutex, and therefore maybe later.
-func (a *Agent) Contents() (contents []any) {
-	a.cache.Lock()
-	defer a.cache.Unlock()
-	for _, s := range a.records.sources {
-		for _, w := range s.works {
-			contents = append(contents, w.Content())
-		}
-	}
-	return contents
-}
-
 // CheckBudget returns an error if the charged bytes are not the sum of the records of the sources.
 // No request may be queued.
 func (a *Agent) CheckBudget() error {

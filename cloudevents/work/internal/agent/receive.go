@@ -83,15 +83,15 @@ func (in *intake) take(m cloudevents.Message) {
 }
 
 func (in *intake) receive(m codec.Message) error {
+	in.cache.Lock()
+	defer in.cache.Unlock()
 	if p, ok := m.(*codec.Presence); ok {
-		in.cache.Lock()
-		defer in.cache.Unlock()
 		return in.presence.ReceiveLocked(p)
 	}
 	head := m.Head()
 	_, request := m.(*codec.StatusResync)
 	switch {
-	case !in.serves(head.Source) && !in.ends(m):
+	case !in.serves(head.Source) && !in.endsLocked(m):
 		return nil // sources that other agents serve may use the same broker
 	case head.Cluster == "" || head.Cluster == in.options.ClusterName:
 	case request:
@@ -99,8 +99,6 @@ func (in *intake) receive(m codec.Message) error {
 	default:
 		return peer.Unusable(peer.RefusedCluster, "the event is for cluster %q", head.Cluster)
 	}
-	in.cache.Lock()
-	defer in.cache.Unlock()
 	switch m := m.(type) {
 	case *codec.Spec:
 		return in.onSpecLocked(m)
@@ -174,7 +172,7 @@ func (in *intake) act(act protocol.AgentAction, s *agentSource, w *agentWork, m 
 	switch act {
 	case protocol.Ask:
 		return s.request(m.ResourceID, m.Version)
-	case protocol.Create, protocol.CreateDeleting:
+	case protocol.Create, protocol.CreateDeleting, protocol.Take:
 		isNew := w == nil
 		if isNew {
 			w = &agentWork{agentRecord: agentRecord{Name: m.Name}, source: s, id: m.ResourceID}
@@ -186,12 +184,11 @@ func (in *intake) act(act protocol.AgentAction, s *agentSource, w *agentWork, m 
 			s.works[m.ResourceID], s.used = w, true
 			w.statusAccepted(m.StatusSeq)
 		}
-		w.create(m)
-	case protocol.Take:
-		if err := w.admit(m, false); err != nil {
-			return err
+		if act == protocol.Take {
+			w.take(m)
+		} else {
+			w.create(m)
 		}
-		w.take(m)
 	case protocol.KeepNext:
 		if err := w.admit(m, true); err != nil {
 			return err // the source sends it again; the end of this deletion makes room
@@ -220,11 +217,9 @@ func (in *intake) act(act protocol.AgentAction, s *agentSource, w *agentWork, m 
 	return nil
 }
 
-// ends reports whether a message of a source that is no longer served can end its works, which
-// still need a cleanup and keep their names: a deletion or a request for lists.
-func (in *intake) ends(m codec.Message) bool {
-	in.cache.Lock()
-	defer in.cache.Unlock()
+// endsLocked reports whether a message of a source that is no longer served can end its works,
+// which still need a cleanup and keep their names: a deletion or a request for lists.
+func (in *intake) endsLocked(m codec.Message) bool {
 	s := in.records.sources[m.Head().Source]
 	if s == nil {
 		return false

@@ -177,8 +177,8 @@ func degraded(now time.Time, reason, message string) *metav1.Condition {
 	}
 }
 
-// bundleStatusLocked adds the fields that a status needs in the profile ManifestBundle: a sequence and
-// metadata.
+// bundleStatusLocked adds the fields that a status needs in the profile ManifestBundle: a sequence
+// and metadata.
 func (w *agentWork) bundleStatusLocked(s *codec.Status) {
 	if s.SequenceID == 0 { // no status was published before, and the format requires a sequence
 		w.advance()

@@ -4,7 +4,6 @@
 package agent
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/google/uuid"
@@ -39,13 +38,13 @@ func (rs *resync) allLocked() {
 	id := ""
 	if rs.traits.Bundle && rs.options.Sources != nil {
 		for _, name := range rs.options.Sources {
-			rs.require(&codec.SpecResync{Entries: rs.records.sourceLocked(name).entries(codec.Part{})}, name)
+			rs.require(&codec.SpecResync{Entries: rs.records.sourceLocked(name).entries(nil, codec.Part{})}, name)
 		}
 	} else {
 		id = uuid.NewString()
 		r := &codec.SpecResync{Header: codec.Header{ResyncID: id}, Broadcast: true}
 		for _, s := range rs.records.sources {
-			r.Entries = s.appendEntries(r.Entries, codec.Part{})
+			r.Entries = s.entries(r.Entries, codec.Part{})
 		}
 		rs.require(r, "")
 	}
@@ -73,7 +72,7 @@ func (rs *resync) atInterval() {
 	rs.records.findRoomLocked()
 	for _, s := range rs.records.sources {
 		if s.dialect == peer.DialectEnhancement {
-			s.sendList(engine.LaneBulk, &codec.SpecResync{Broadcast: true, Entries: s.entries(codec.Part{})})
+			s.sendList(engine.LaneBulk, &codec.SpecResync{Broadcast: true, Entries: s.entries(nil, codec.Part{})})
 		}
 	}
 }
@@ -164,20 +163,16 @@ func (rs *resync) answerWithList(s *agentSource, m *codec.StatusResync) {
 	if m.ResyncID != "" && m.ResyncID == s.answered {
 		return
 	}
-	entries := s.entries(m.Part)
+	entries := s.entries(nil, m.Part)
 	waits := rs.cache.Held() && !rs.answers.bySource[s.name].complete()
 	if m.Scope == codec.ScopeLists && len(entries) == 0 && !waits && m.Part.IsZero() {
 		return
 	}
 	s.answered = m.ResyncID
-	r := &codec.SpecResync{
-		Header:  codec.Header{ResyncID: uuid.NewString()},
-		Part:    m.Part,
-		Entries: entries,
-	}
+	r := &codec.SpecResync{Header: codec.Header{ResyncID: uuid.NewString()}, Part: m.Part, Entries: entries}
 	if m.ResyncID == "" {
-		// A source with only the enhancement reads the shared topic, and has no store if it requests
-		// everything: an empty list makes it send all its works.
+		// A source with only the enhancement reads the shared topic, and has no store if it
+		// requests everything: an empty list makes it send all its works.
 		r.Broadcast = true
 		if len(m.Entries) == 0 {
 			r.Entries = nil
@@ -206,14 +201,12 @@ func (rs *resync) onBundleHashes(s *agentSource, m *codec.StatusResync) {
 	} else {
 		rs.compare(s, m)
 	}
-	named := make(map[string]struct{}, len(m.Entries))
+	entries := make([]codec.SpecEntry, 0, len(m.Entries))
 	for i := range m.Entries {
-		named[m.Entries[i].ResourceID] = struct{}{}
+		if w := s.works[m.Entries[i].ResourceID]; w != nil && w.State != protocol.Tombstone {
+			entries = append(entries, w.entry())
+		}
 	}
-	entries := slices.DeleteFunc(s.entries(codec.Part{}), func(e codec.SpecEntry) bool {
-		_, ok := named[e.ResourceID]
-		return !ok
-	})
 	s.sendList(engine.LaneBulk, &codec.SpecResync{Entries: entries})
 }
 

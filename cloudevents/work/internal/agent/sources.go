@@ -33,8 +33,8 @@ type records struct {
 // agentSource is an agent's record of one source. Its account is charged for works, tombstones, the
 // requests in ask, the events of an answer, and lists and digests until they are published, but not
 // for statuses. The fixed cost of a work includes its entries in confirm, requests.recent,
-// records.waiting and records.tombstones, and one answer in the outbox. records.names is charged for
-// the record of the source and its entry in answers, peer.RequestQueue charges requests, and
+// records.waiting and records.tombstones, and one answer in the outbox. records.names is charged
+// for the record of the source and its entry in answers, peer.RequestQueue charges requests, and
 // maxRivals limits presence.
 type agentSource struct {
 	records *records
@@ -101,7 +101,7 @@ func (r *records) endSyncLocked() {
 	}
 }
 
-// request collects a request for a version of a work or a later one, which only its source can send.
+// request collects a request for a version of a work or a later one, to its source.
 func (s *agentSource) request(id string, version int64) error {
 	if _, ok := s.ask[id]; !ok && !s.account.Charge(askSize(id)) {
 		return peer.Unusable(peer.RefusedBudget, "request work %s from source %s: %w", id, s.name, s.account.ErrFull())
@@ -119,7 +119,8 @@ func (s *agentSource) takeRequests() []codec.SpecEntry {
 	entries, asked := make([]codec.SpecEntry, 0, len(s.ask)+len(s.confirm)), int64(0)
 	for id, version := range s.ask {
 		asked += askSize(id)
-		if w := s.works[id]; w == nil || w.lacks(version) {
+		w := s.works[id]
+		if w == nil || w.State != protocol.Held && max(w.Version, w.entry().Version) < version {
 			entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
 		} // otherwise an answer has arrived; if it is older than the version, its confirmation shows that
 	}
@@ -140,11 +141,8 @@ func (s *agentSource) takeRequests() []codec.SpecEntry {
 	return entries
 }
 
-// entries returns the works that exist here and are in a part.
-func (s *agentSource) entries(p codec.Part) []codec.SpecEntry { return s.appendEntries(nil, p) }
-
-// appendEntries adds the works that exist here and are in a part to a list.
-func (s *agentSource) appendEntries(list []codec.SpecEntry, p codec.Part) []codec.SpecEntry {
+// entries adds the works that exist here and are in a part to a list.
+func (s *agentSource) entries(list []codec.SpecEntry, p codec.Part) []codec.SpecEntry {
 	if p.IsZero() {
 		list = slices.Grow(list, len(s.works))
 	}
@@ -156,8 +154,8 @@ func (s *agentSource) appendEntries(list []codec.SpecEntry, p codec.Part) []code
 	return list
 }
 
-// sendList queues a list for the source, in chunks. TargetSource marks it as an answer: the lists of
-// a new connection have none.
+// sendList queues a list for the source, in chunks. TargetSource marks it as an answer: the lists
+// of a new connection have none.
 func (s *agentSource) sendList(lane engine.Lane, r *codec.SpecResync) {
 	r.TargetSource = s.name
 	for _, chunk := range s.records.chunksOf(r, s.name) {

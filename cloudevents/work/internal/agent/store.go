@@ -81,12 +81,6 @@ func (w *agentWork) keepLocked() {
 
 func (r *records) keepMeta() { r.journal.MarkLocked(journal.KeyMeta, (*agentMeta)(r)) }
 
-// put replaces the object.
-func (w *agentWork) put(obj *workv1.ManifestWork) {
-	w.source.records.cache.Put(w, obj)
-	w.keepLocked()
-}
-
 // send puts the work into the outbox once its record is durable.
 func (w *agentWork) send() {
 	if w.saving.Send() {

@@ -15,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// answers tracks the answers to the lists that were sent since the last connection. The initial sync
-// ends when they are complete.
+// answers tracks the answers to the lists that were sent since the last connection. The initial
+// sync ends when they are complete.
 type answers struct {
 	*shared
 	schedule *schedule
@@ -45,7 +45,7 @@ func newAnswer(resyncID string, now time.Time) *answer {
 	return &answer{resyncID: resyncID, received: map[string]struct{}{}, expected: -1, progress: now}
 }
 
-// got records an event of the answer. Without room for it in the account, the answer stays incomplete.
+// got records an event of the answer. Without room for it, the answer stays incomplete.
 func (a *answer) got(id string, of *peer.Account) {
 	if _, known := a.received[id]; known || a.done || !of.Charge(askSize(id)) {
 		return
@@ -251,7 +251,7 @@ func (a *answers) askAgainLocked(name string, old *answer, now time.Time) (due t
 		s = a.records.unrecorded(name)
 	}
 	s.sendList(engine.LaneBulk, &codec.SpecResync{
-		Header: codec.Header{ResyncID: answer.resyncID}, Entries: s.entries(codec.Part{}),
+		Header: codec.Header{ResyncID: answer.resyncID}, Entries: s.entries(nil, codec.Part{}),
 	})
 	return a.nextTry(answer)
 }

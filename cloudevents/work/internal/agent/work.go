@@ -85,8 +85,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 		return
 	}
 	if err := clientset.Brief(clientset.SpecErrors(&spec.Work.Spec)); err != nil && spec.DeletionTimestamp == nil {
-		w.invalid(err)
-		w.reject("InvalidSpec", "the spec is invalid, and nothing was applied: "+err.Error())
+		w.rejectInvalid(err, "nothing was applied")
 		return
 	}
 	w.Name = spec.Name
@@ -128,7 +127,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 		obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
 		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
 	}
-	w.put(obj)
+	r.cache.Put(w, obj)
 }
 
 // ownSpec copies the parts of a waiting spec that create changes: the journal may be writing the
@@ -157,8 +156,16 @@ func (w *agentWork) rejectEmpty(effect string) {
 	w.reject("InvalidSpec", "the spec cannot be decoded: "+effect)
 }
 
+// rejectInvalid reports, counts and logs a spec that the schema forbids.
+func (w *agentWork) rejectInvalid(err error, effect string) {
+	w.source.records.refuseLocked("", peer.Unusable(peer.RefusedSchema,
+		"the spec of work %s of source %s is invalid: %w", w.Name, w.source.name, err), peer.RefusedSchema, 1)
+	w.reject("InvalidSpec", "the spec is invalid, and "+effect+": "+err.Error())
+}
+
 // take replaces the spec. An equal spec changes at most metadata, and is answered with the status.
 func (w *agentWork) take(spec *codec.Spec) {
+	r := w.source.records
 	w.keepLocked()
 	w.trace.follow(spec.TraceParent)
 	other := w.UID != spec.UID
@@ -166,20 +173,12 @@ func (w *agentWork) take(spec *codec.Spec) {
 	if spec.Work == nil {
 		switch {
 		case w.Object == nil: // a spec that waits for its name is older
-			w.source.records.stopWaiting(w)
+			r.stopWaiting(w)
 			w.Next = nil
 		case other: // no generation of this incarnation is applied
 			w.Ahead = w.Object.Generation
 		}
 		w.rejectEmpty("the previous spec stays applied")
-		return
-	}
-	if err := w.newErrors(spec); err != nil {
-		if other {
-			w.Ahead = w.Object.Generation
-		}
-		w.invalid(err)
-		w.reject("InvalidSpec", "the spec is invalid, and the previous spec stays applied: "+err.Error())
 		return
 	}
 	if w.Object == nil { // an earlier spec was rejected, or the name is taken: then the work keeps its place
@@ -189,32 +188,40 @@ func (w *agentWork) take(spec *codec.Spec) {
 		}
 		return
 	}
-	had, ahead := w.Problem != nil, w.Ahead
-	w.Problem, w.Created = nil, spec.Work.CreationTimestamp
 	obj := *w.Object
 	clientset.KeepEqualManifests(&obj.Spec, &spec.Work.Spec)
 	equal := clientset.SameSpec(&obj.Spec, &spec.Work.Spec)
 	if !equal {
+		if err := clientset.Brief(clientset.SpecErrors(&spec.Work.Spec)); err != nil {
+			if other {
+				w.Ahead = w.Object.Generation
+			}
+			w.rejectInvalid(err, "the previous spec stays applied")
+			return
+		}
 		obj.Spec = spec.Work.Spec
 		peer.DetachFrom(&w.Object.Spec, &obj.Spec)
 	}
+	had, ahead := w.Problem != nil, w.Ahead
+	w.Problem, w.Created = nil, spec.Work.CreationTimestamp
 	w.count(&obj, spec, !equal)
 	obj.Labels = mergeKeys(obj.Labels, w.Labels, spec.Work.Labels)
 	obj.Annotations = mergeKeys(obj.Annotations, w.Annotations, spec.Work.Annotations)
 	obj.OwnerReferences = spec.Work.OwnerReferences
 	w.Labels, w.Annotations = spec.Work.Labels, spec.Work.Annotations
 	if !equal || obj.Generation != w.Object.Generation || !clientset.SameMetadata(&obj, w.Object) {
-		w.put(&obj)
+		r.cache.Put(w, &obj)
 	}
 	// In the profile ManifestBundle an empty status is sent too, and would replace the source's
 	// status. A changed offset of generations changes the report of the same status.
-	if (equal || had || w.Ahead != ahead) && (!w.source.records.traits.Bundle || w.report() != nil) {
+	if (equal || had || w.Ahead != ahead) && (!r.traits.Bundle || w.report() != nil) {
 		w.publishLocked()
 	}
 }
 
 // markDeleting sets the deletionTimestamp. The deletion waits for the object's finalizers.
 func (w *agentWork) markDeleting(spec *codec.Spec) {
+	w.keepLocked()
 	w.trace.follow(spec.TraceParent)
 	w.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time
 	if w.Object == nil { // its spec could not be used; an earlier process may have applied another spec
@@ -230,22 +237,7 @@ func (w *agentWork) markDeleting(spec *codec.Spec) {
 	obj.DeletionTimestamp = spec.DeletionTimestamp
 	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
 	w.count(&obj, spec, true)
-	w.put(&obj)
-}
-
-// newErrors returns the schema errors of a spec for an existing object. It returns nil if the
-// object already has that spec.
-func (w *agentWork) newErrors(spec *codec.Spec) error {
-	if w.Object == nil || clientset.SameSpec(&w.Object.Spec, &spec.Work.Spec) {
-		return nil // create checks the spec of a new object
-	}
-	return clientset.Brief(clientset.SpecErrors(&spec.Work.Spec))
-}
-
-// invalid counts and logs a spec that the schema forbids.
-func (w *agentWork) invalid(err error) {
-	err = peer.Unusable(peer.RefusedSchema, "the spec of work %s of source %s is invalid: %w", w.Name, w.source.name, err)
-	w.source.records.refuseLocked("", err, peer.RefusedSchema, 1)
+	w.source.records.cache.Put(w, &obj)
 }
 
 // mergeKeys applies the changes of the source between before and now to the current map. Keys that
@@ -295,17 +287,6 @@ func (w *agentWork) entry() codec.SpecEntry {
 		e.Version = max(e.Version-1, 0)
 	}
 	return e
-}
-
-// lacks reports whether a deleted work, or a work in deletion, is below a version.
-func (w *agentWork) lacks(version int64) bool {
-	switch w.State {
-	case protocol.Tombstone:
-		return w.Version < version
-	case protocol.Deleting:
-		return max(w.Version, w.entry().Version) < version
-	}
-	return false
 }
 
 // healLocked resets numbers that are out of bounds: an earlier release accepted them from a source,

@@ -6,11 +6,9 @@ package agent
 import (
 	"context"
 	"math"
-	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -56,14 +54,8 @@ func (b *backend) WaitSynced(ctx context.Context) error {
 		return nil // even if the agent has stopped since
 	default:
 	}
-	var late <-chan time.Time
-	b.cache.Lock()
-	if !b.started && b.cache.Held() {
-		timer := b.options.Clock.NewTimer(b.options.QuietTime)
-		defer timer.Stop()
-		late = timer.C()
-	}
-	b.cache.Unlock()
+	timer := b.options.Clock.NewTimer(b.options.QuietTime)
+	defer timer.Stop()
 	for {
 		select {
 		case <-b.records.synced:
@@ -72,14 +64,13 @@ func (b *backend) WaitSynced(ctx context.Context) error {
 			return peer.ErrStopped
 		case <-ctx.Done():
 			return clientset.Timeout(b.answers.problem()+": "+ctx.Err().Error(), 1, ctx.Err())
-		case <-late:
+		case <-timer.C():
 			b.cache.Lock()
 			started := b.started
 			b.cache.Unlock()
 			if !started {
 				return apierrors.NewServiceUnavailable("the agent is not started, so it has received no works")
 			}
-			late = nil
 		}
 	}
 }
@@ -158,7 +149,8 @@ func (b *backend) commitOne(current, next *workv1.ManifestWork, trace string) (*
 		w.removeLocked(next)
 		return next, true, nil
 	}
-	w.put(next)
+	w.keepLocked()
+	b.cache.Put(w, next)
 	if published {
 		w.Unsent = nil
 		w.trace.said = trace
@@ -167,10 +159,11 @@ func (b *backend) commitOne(current, next *workv1.ManifestWork, trace string) (*
 	return next, true, nil
 }
 
-// fits returns an error for a status that is too large for the broker.
+// fits returns an error for a status that is too large for the broker. Escapes may double the size
+// of a status.
 func (b *backend) fits(obj *workv1.ManifestWork) error {
 	limit := b.engine.MaxPacketSize()
-	if limit == 0 || 2*roughStatusSize(&obj.Status)+4096 < limit {
+	if limit == 0 || 2*int(peer.StatusSize(&obj.Status))+4096 < limit {
 		return nil
 	}
 	b.cache.Lock()
@@ -193,30 +186,4 @@ func (b *backend) fits(obj *workv1.ManifestWork) error {
 	}
 	// Leave room for a condition of this SDK: Deleted or Degraded.
 	return b.metrics.CountWrite(peer.CheckSize(m, limit-min(1024, limit/4)))
-}
-
-// roughStatusSize estimates the bytes of a status in an event. Escapes may double parts of it.
-func roughStatusSize(s *workv1.ManifestWorkStatus) int {
-	size := roughSize(s.Conditions)
-	for i := range s.ResourceStatus.Manifests {
-		m := &s.ResourceStatus.Manifests[i]
-		size += 400 + roughSize(m.Conditions)
-		for j := range m.StatusFeedbacks.Values {
-			v := m.StatusFeedbacks.Values[j].Value
-			size += 200
-			for _, s := range []*string{v.String, v.JsonRaw} {
-				if s != nil {
-					size += len(*s)
-				}
-			}
-		}
-	}
-	return size
-}
-
-func roughSize(conditions []metav1.Condition) (size int) {
-	for i := range conditions {
-		size += len(conditions[i].Message) + len(conditions[i].Reason) + 160
-	}
-	return size
 }
