@@ -51,9 +51,9 @@ func (a *Agent) Start(ctx context.Context) error { return a.agent.Start(ctx) }
 // backoff, at least every 10 s, and [Agent.Readyz] returns the reason.
 func (a *Agent) Ready() <-chan struct{} { return a.agent.Ready() }
 
-// Healthy returns nil while the agent is connected and its Store works. Without a connection, the error has the
-// cause and the time at which the connection ended. It also returns an error while another agent of this
-// cluster is connected. For probes use [Agent.Livez] and [Agent.Readyz].
+// Healthy returns nil while the agent is connected and its Store works. Without a connection, the
+// error has the cause and the time at which the connection ended. It also returns an error while
+// another agent of this cluster is connected. For probes use [Agent.Livez] and [Agent.Readyz].
 func (a *Agent) Healthy() error { return a.agent.Healthy() }
 
 // Livez is a check for a liveness probe, like [Source.Livez].

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package work sends ManifestWorks to clusters over a broker. A [Source] runs on the hub, sends works to any
-// number of clusters, and receives their statuses. An [Agent] serves the works of one cluster. Both have a clientset
-// with the generated interface (open-cluster-management.io/api/client/work), so a hub controller or a work agent
-// changes only its constructor. Works travel as CloudEvents and are not stored in the hub's etcd.
+// Package work sends ManifestWorks to clusters over a broker. A [Source] runs on the hub, sends
+// works to any number of clusters, and receives their statuses. An [Agent] serves the works of one
+// cluster. Both have a clientset with the generated interface
+// (open-cluster-management.io/api/client/work), so a hub controller or a work agent changes only
+// its constructor. Works travel as CloudEvents and are not stored in the hub's etcd.
 //
 // On the hub:
 //

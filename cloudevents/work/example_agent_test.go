@@ -94,8 +94,8 @@ func (a *agent) start(ctx context.Context, transport cloudevents.Transport, name
 }
 
 // A minimal agent applies and deletes the objects of works, and reports the result. A real program
-// uses mqtt.New instead of the bus and client.New instead of the fake, and has no source. To prune the
-// objects of a changed work, use package appliedwork.
+// uses mqtt.New instead of the bus and client.New instead of the fake, and has no source. To prune
+// the objects of a changed work, use package appliedwork.
 func Example_minimalAgent() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -58,8 +58,8 @@ type SourceOptions struct {
 	// newer process writes. It is one topic level: not empty, without `/`, `+`, `#` and control
 	// characters. The function [SourceID] makes an ID for a consumer on a hub cluster.
 	SourceID string
-	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
-	// the OCM SDK.
+	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for
+	// peers built on the OCM SDK.
 	Profile codec.Profile
 	// SharedGroup lets several replicas be this source. It is the name of the shared subscription,
 	// one topic level. Store must be a [SharedStore] that all replicas can reach. All replicas have
@@ -74,9 +74,9 @@ type SourceOptions struct {
 	// means no limit; Burst defaults to QPS, rounded up.
 	QPS   float32
 	Burst int
-	// Outbox bounds how many works may wait to be published while the broker is away or slow. A write beyond it
-	// fails with TooManyRequests and a delay after which to retry. Accepted writes stay queued. 0 means
-	// [DefaultOutbox]; with [Disabled], no write waits for a connection.
+	// Outbox bounds how many works may wait to be published while the broker is away or slow. A
+	// write beyond it fails with TooManyRequests and a delay after which to retry. Accepted writes
+	// stay queued. 0 means [DefaultOutbox]; with [Disabled], no write waits for a connection.
 	Outbox Outbox
 	// Store keeps the works, their statuses and versions over restarts. A write of the clientset
 	// that returned nil is durable. An event is published or acknowledged only after its change is
@@ -95,16 +95,16 @@ type SourceOptions struct {
 	// MaxClusterBytes. If there is no room, an unknown work is deleted later, when the agent lists
 	// it again.
 	TombstoneTTL time.Duration
-	// MaxClusterBytes bounds the memory for events from the agent of one cluster: statuses, requests,
-	// incomplete lists, answers to them, and deletions of unknown works. MaxBytes bounds the memory for
-	// all clusters together. They default to 16 MiB and 256 MiB. Each work adds 16 KiB to both bounds, so
-	// a cluster with 25,000 works may use 406 MiB. A quarter of MaxClusterBytes is for queued
-	// requests. Sizes are estimates.
+	// MaxClusterBytes bounds the memory for events from the agent of one cluster: statuses,
+	// requests, incomplete lists, answers to them, and deletions of unknown works. MaxBytes bounds
+	// the memory for all clusters together. They default to 16 MiB and 256 MiB. Each work adds
+	// 16 KiB to both bounds, so a cluster with 25,000 works may use 406 MiB. A quarter of
+	// MaxClusterBytes is for queued requests. Sizes are estimates.
 	//
-	// The source refuses an event beyond a bound and counts it as over_budget. A work with a refused
-	// status has the condition Degraded, reason StatusRefused, and keeps its last accepted status. Its
-	// agent receives no notice. The source requests a refused list again, and a refused status once
-	// there is memory for it.
+	// The source refuses an event beyond a bound and counts it as over_budget. A work with a
+	// refused status has the condition Degraded, reason StatusRefused, and keeps its last accepted
+	// status. Its agent receives no notice. The source requests a refused list again, and a refused
+	// status once there is memory for it.
 	MaxClusterBytes, MaxBytes int64
 	// MaxStatusBytes bounds the size of one status. A larger status is refused in the same way.
 	// Defaults to 1 MiB.
@@ -118,8 +118,8 @@ type SourceOptions struct {
 	// reads of dropped versions return Expired; a watcher that is too slow ends with Expired.
 	// Defaults to 16 MiB. Sizes are estimates.
 	WatchCacheBytes int
-	// WatchCacheTTL is how long superseded versions are kept. The snapshot of a paged list is kept for the same
-	// time after each page. Defaults to 5 min.
+	// WatchCacheTTL is how long superseded versions are kept. The snapshot of a paged list is kept
+	// for the same time after each page. Defaults to 5 min.
 	WatchCacheTTL time.Duration
 	// MetricsRegisterer registers the source's metrics, which METRICS.md lists, from NewSource
 	// until Start has returned. Several sources and agents can share a registerer: each metric has
@@ -145,8 +145,8 @@ type AgentOptions struct {
 	ClusterName string
 	// AgentID identifies the agent in its events. Defaults to `<ClusterName>-work-agent`.
 	AgentID string
-	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for peers built on
-	// the OCM SDK.
+	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for
+	// peers built on the OCM SDK.
 	Profile codec.Profile
 	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack
 	// the works of an offline source. With named sources, informers sync as soon as all of them
@@ -168,9 +168,10 @@ type AgentOptions struct {
 	// Only the call's context ends that wait; the error names the missing sources. Defaults to 2 s.
 	// With a negative value nothing waits, and lists are partial: see PartialSyncTimeout.
 	InitialSyncTimeout time.Duration
-	// PartialSyncTimeout lets the initial sync end this long after the first connection, even if works are
-	// missing: it prefers availability over complete lists. A controller that prunes objects of unlisted works
-	// then deletes the workloads of works that have not arrived yet. 0 means never.
+	// PartialSyncTimeout lets the initial sync end this long after the first connection, even if
+	// works are missing: it prefers availability over complete lists. A controller that prunes
+	// objects of unlisted works then deletes the workloads of works that have not arrived yet.
+	// 0 means never.
 	PartialSyncTimeout time.Duration
 	// Store keeps works, statuses and tombstones over restarts. If an earlier process with this
 	// Store received all works of a source, the agent does not wait for that source again. Lists

@@ -18,15 +18,15 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/source"
 )
 
-// Source sends ManifestWorks to the agents of any number of clusters and shows their statuses. A hub controller
-// uses its clientset in place of the one for the Kubernetes API.
+// Source sends ManifestWorks to the agents of any number of clusters and shows their statuses. A
+// hub controller uses its clientset in place of the one for the Kubernetes API.
 //
 // All methods may be called from any goroutine.
 type Source struct{ source *source.Source }
 
-// ConditionDelivered is the type of the condition that a source adds to the status of a work, with status False and
-// reason NotConfirmed, when its agent has not confirmed the current version for 30 s. The source removes the
-// condition when the agent confirms the version; it never sets the status True.
+// ConditionDelivered is the type of the condition that a source adds to the status of a work, with
+// status False and reason NotConfirmed, when its agent has not confirmed the current version for
+// 30 s. The source removes the condition when the agent confirms the version; it never sets True.
 const ConditionDelivered = "Delivered"
 
 // NewSource validates the options, loads the Store, claims the transport and returns a source that
@@ -67,16 +67,16 @@ func (s *Source) Start(ctx context.Context) error { return s.source.Start(ctx) }
 // backoff, at least every 10 s, and [Source.Readyz] returns the reason.
 func (s *Source) Ready() <-chan struct{} { return s.source.Ready() }
 
-// Healthy returns nil while the source is connected and its Store works. Without a connection, the error has
-// the cause and the time at which the connection ended. It also returns an error while another process has
-// the same SourceID. The same applies while the source keeps unknown works, because the Store is a
-// restored backup or another process may have created the works. For probes use [Source.Livez] and
-// [Source.Readyz].
+// Healthy returns nil while the source is connected and its Store works. Without a connection, the
+// error has the cause and the time at which the connection ended. It also returns an error while
+// another process has the same SourceID. The same applies while the source keeps unknown works,
+// because the Store is a restored backup or another process may have created the works. For probes
+// use [Source.Livez] and [Source.Readyz].
 func (s *Source) Healthy() error { return s.source.Healthy() }
 
-// Livez is a check for a liveness probe, a healthz.Checker of controller-runtime. It returns an error
-// when Start has returned, and nil before Start and while the broker is away: a restart would not
-// bring the broker back. If the source is stuck, Livez does not return, and the probe times out.
+// Livez is a check for a liveness probe, a healthz.Checker of controller-runtime. It returns an
+// error when Start has returned, and nil before Start and while the broker is away: a restart would
+// not help. If the source is stuck, Livez does not return, and the probe times out.
 func (s *Source) Livez(r *http.Request) error { return s.source.Livez(r) }
 
 // Readyz is a check for a readiness probe, a healthz.Checker of controller-runtime. It returns nil
@@ -128,7 +128,8 @@ type Cluster struct {
 	Works, Unconfirmed int
 }
 
-// Clusters returns the clusters that the source has works for or has received messages from, sorted by name.
+// Clusters returns the clusters that the source has works for or has received messages from, sorted
+// by name.
 func (s *Source) Clusters() []Cluster {
 	clusters := s.source.Clusters()
 	out := make([]Cluster, len(clusters))
@@ -148,10 +149,10 @@ func (s *Source) Forget(ctx context.Context, cluster string) error {
 	return s.source.Forget(ctx, cluster)
 }
 
-// Abandon ends the deletion of one work whose agent will never report it gone, for example because the cluster
-// never had an agent. [Source.Forget] does the same for all works of a cluster. The work is removed unless
-// finalizers of other controllers hold it. If an agent lists the work later, the source deletes it there once
-// the inventory is complete.
+// Abandon ends the deletion of one work whose agent will never report it gone, for example because
+// the cluster never had an agent. [Source.Forget] does the same for all works of a cluster. The
+// work is removed unless finalizers of other controllers hold it. If an agent lists the work later,
+// the source deletes it there once the inventory is complete.
 //
 // It returns NotFound for an unknown work and Conflict for a work that is not being deleted: delete
 // it first. Other errors are those of Forget.

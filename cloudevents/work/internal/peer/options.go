@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peer has what a source and an agent share: budgets, queues of requests, presence, metrics.
+// Package peer has what a source and an agent share: budgets, request queues, presence, metrics.
 package peer
 
 import (

@@ -32,8 +32,8 @@ type SourceWork struct {
 	// Seq is the sequence ID of the last accepted status. Time is the event time of that status.
 	Seq  int64
 	Time time.Time
-	// CreateV is V at the creation, and DeleteV is V of the deletion. Events of agents without UIDs are
-	// compared with them.
+	// CreateV is V at the creation, and DeleteV is V of the deletion. Events of agents without UIDs
+	// are compared with them.
 	CreateV, DeleteV int64
 	// Unversioned is whether the work has V 0 in every state. Only agents of the profile
 	// ManifestBundle support that.
@@ -136,8 +136,8 @@ func OnListEntry(w SourceWork, e ListEntry, complete bool) SourceActions {
 	case w.Phase == SourceAbsent && e.Bundle:
 		return SourceActions{DeleteUnknown: complete && e.Own, AskStatus: complete && !e.Own}
 	case w.Phase == SourceAbsent:
-		// V 0 is a request: the agent has the name of the work, but not the work. An agent without UIDs
-		// does not name the source of the work. Its status does, because it is sent to that source.
+		// V 0 is a request: the agent has the name of the work, but not the work. An agent without
+		// UIDs does not name the source of the work. Its status does: it is sent to that source.
 		return SourceActions{DeleteUnknown: complete && !e.NoSource && e.V > 0, AskStatus: complete && e.NoSource}
 	case w.Unversioned:
 		return SourceActions{Send: true, Confirmed: e.V == w.V} // no version shows whether it changed

@@ -27,7 +27,7 @@ func Horizon(now time.Time) int64 {
 
 // Bounds are the greatest plausible numbers, and the latest plausible time of an event.
 type Bounds struct {
-	// Version bounds the V that an agent may show, unless its source has used that V or a greater one.
+	// Version bounds the V that an agent may show, unless its source has used as great a V.
 	Version int64
 	// Own bounds the V that a source may use. It is above Version if the bounds do not grow with
 	// the clock.
