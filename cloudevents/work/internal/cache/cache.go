@@ -52,7 +52,7 @@ type Cache[R Record] struct {
 	named      int                             // number of watchers with a name in the filter
 	snapshots  []*snapshot
 	limits     Limits
-	timer      stopper // calls expire; nil if nothing can expire
+	timer      clock.Timer // calls expire; nil if nothing can expire
 	began      time.Time
 	ends       WatchEnds
 	sealed     bool

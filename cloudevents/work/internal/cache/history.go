@@ -36,9 +36,6 @@ func (s *Cache[R]) expireAt(now time.Duration) {
 	s.arm()
 }
 
-// stopper is a timer that calls a function.
-type stopper interface{ Stop() bool }
-
 // arm starts the timer that calls expire on an idle cache, unless it runs or nothing is kept.
 func (s *Cache[R]) arm() {
 	if s.timer != nil || s.closed || s.log.n == 0 && len(s.snapshots) == 0 {
@@ -69,11 +66,9 @@ func (s *Cache[R]) arm() {
 
 // afterFunc calls f after d, in a goroutine. If the clock does not support that, it uses the real
 // clock.
-func afterFunc(c clock.Clock, d time.Duration, f func()) stopper {
-	if c, ok := c.(interface {
-		AfterFunc(d time.Duration, f func()) clock.Timer
-	}); ok {
+func afterFunc(c clock.Clock, d time.Duration, f func()) clock.Timer {
+	if c, ok := c.(clock.WithDelayedExecution); ok {
 		return c.AfterFunc(d, f)
 	}
-	return time.AfterFunc(d, f)
+	return clock.RealClock{}.AfterFunc(d, f)
 }

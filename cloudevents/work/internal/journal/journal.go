@@ -326,25 +326,21 @@ func (j *Journal) Limit(ctx context.Context) (stop func()) {
 	if j == nil {
 		return func() {}
 	}
-	done, gone := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(gone)
+	waiting, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var group sync.WaitGroup
+	group.Go(func() {
 		select {
-		case <-done:
+		case <-waiting.Done():
 			return
 		case <-ctx.Done():
 		}
-		timer := j.options.Clock.NewTimer(max(j.options.DrainTimeout, 0) + lastWrites)
-		defer timer.Stop()
-		select {
-		case <-done:
-		case <-timer.C():
+		if wait.Sleep(waiting, j.options.Clock, max(j.options.DrainTimeout, 0)+lastWrites) == nil {
 			j.giveUp()
 		}
-	}()
+	})
 	return func() {
-		close(done)
-		<-gone
+		cancel()
+		group.Wait()
 	}
 }
 

@@ -82,7 +82,7 @@ func (a *Account) ChargeExcept(n, reserve int64) bool {
 	b := a.Budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if peer, all := a.freeLocked(reserve); n > 0 && n > min(peer, all) {
+	if !a.fitsLocked(n, reserve) {
 		return false
 	}
 	a.used += n
@@ -92,10 +92,13 @@ func (a *Account) ChargeExcept(n, reserve int64) bool {
 
 // HasRoom reports whether Charge would add n bytes.
 func (a *Account) HasRoom(n int64) bool {
-	b := a.Budget
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	peer, all := a.freeLocked(0)
+	a.Budget.mu.Lock()
+	defer a.Budget.mu.Unlock()
+	return a.fitsLocked(n, 0)
+}
+
+func (a *Account) fitsLocked(n, reserve int64) bool {
+	peer, all := a.freeLocked(reserve)
 	return n <= min(peer, all) || n <= 0
 }
 

@@ -317,28 +317,25 @@ func (p *Presence) run(ctx context.Context) {
 }
 
 // tick performs the due actions and returns the time until the next is due; 0 is never.
-func (p *Presence) tick() (wait time.Duration) {
+func (p *Presence) tick() time.Duration {
 	p.Lock.Lock()
 	defer p.Lock.Unlock()
 	if !p.online {
 		return 0
 	}
-	now := p.Clock.Now()
-	until := func(d time.Duration) {
-		if d = max(d, time.Millisecond); wait == 0 || d < wait {
-			wait = d
-		}
-	}
-	changed := false
+	var next time.Time
+	now, changed := p.Clock.Now(), false
 	for rival, last := range p.rivals {
-		if IsDue(last.Add(rivalTimeout), now, rivalTimeout) {
+		end := last.Add(rivalTimeout)
+		if IsDue(end, now, rivalTimeout) {
 			p.forgetLocked(rival, "it is silent")
 			changed = true
 			continue
 		}
-		until(last.Add(rivalTimeout).Sub(now))
+		next = Earliest(next, end)
 	}
-	ended := p.endCheckLocked(now, until)
+	due, ended := p.endCheckLocked(now)
+	next = Earliest(next, due)
 	interval := p.Interval
 	switch {
 	case len(p.rivals) > 0, p.check.underWay() && !p.deaf(now):
@@ -350,7 +347,7 @@ func (p *Presence) tick() (wait time.Duration) {
 		if IsDue(p.published.Add(interval), now, interval) {
 			p.publishLocked()
 		}
-		until(p.published.Add(interval).Sub(now))
+		next = Earliest(next, p.published.Add(interval))
 	}
 	if changed {
 		p.Changed()
@@ -358,27 +355,30 @@ func (p *Presence) tick() (wait time.Duration) {
 	if ended && p.Checked != nil {
 		p.Checked()
 	}
-	return wait
+	if next.IsZero() {
+		return 0
+	}
+	return max(next.Sub(now), time.Millisecond)
 }
 
-// endCheckLocked ends the current check if it is due.
-func (p *Presence) endCheckLocked(now time.Time, until func(time.Duration)) bool {
+// endCheckLocked ends the current check if it is due. Otherwise it returns when to end it, if that
+// is known.
+func (p *Presence) endCheckLocked(now time.Time) (due time.Time, ended bool) {
 	c := &p.check
 	switch {
 	case !c.underWay(), c.echoAt.IsZero():
-		return false
+		return due, false
 	case now.Before(c.echoAt): // the clock was set back
 		p.beginLocked()
-		return false
+		return due, false
 	case now.Sub(c.echoAt) < c.wait:
-		until(c.wait - now.Sub(c.echoAt))
-		return false
+		return c.echoAt.Add(c.wait), false
 	}
 	c.ended = c.begun
 	if c.again {
 		p.beginLocked()
 	}
-	return true
+	return due, true
 }
 
 // deaf reports whether the check has received no presence of this process for longer than echoTime.
