@@ -60,7 +60,7 @@ var rules = []ruletest.Rule{
 			"\tif spec.Work != nil {\n\t\tw.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time\n\t}\n\tif spec.Work " +
 				"== nil {\n\t\tswitch {"}}},
 	{Name: "only new works extend the wait for an answer", Test: "TestListEndsWithoutRoomForReports", Edits: edits{
-		{"internal/agent/sync.go", "resyncID == \"\" && a.endsAnswers(source)", "false"},
+		{"internal/agent/sync.go", "resyncID == \"\" && a.endsAnswersLocked(source)", "false"},
 		{"internal/agent/sync.go", "\tif isNew {\n", "\tif true {\n"}}},
 	{Name: "an agent's generations never go down", Edits: edits{
 		{"internal/agent/generation.go", "obj.Generation = max(obj.Generation, generationOf(spec))",

@@ -5,7 +5,7 @@
 //
 //   - shared: options, cache, engine, metrics, and schedule: when requests are due
 //   - records: the sources and works, their room, names, tombstones and Store
-//   - answers: what sources have answered, and the end of the initial sync
+//   - answers: the answers of the sources, and the end of the initial sync
 //   - requests: the requests, confirmations and digests to send
 //   - resync: the lists to sources, and the answers to theirs
 //   - intake: the events of sources
@@ -151,7 +151,7 @@ func (a *Agent) openStore() error {
 		DrainTimeout: options.DrainTimeout,
 		Wrote:        func(began time.Time, err error) { a.metrics.StoreWrote(began, err) },
 	})
-	a.records.keepMeta()
+	a.records.keepMetaLocked()
 	return nil
 }
 

@@ -14,26 +14,27 @@ import (
 // accountLocked charges the source for the current size of the record.
 func (w *agentWork) accountLocked() {
 	size, before := int64(0), w.charged
-	if w.isRecorded() {
-		size = w.size()
+	if w.isRecordedLocked() {
+		size = w.sizeLocked()
 	}
 	if w.charged = w.source.account.Set(before, size); size < before {
 		w.source.records.roomLocked()
 	}
 }
 
-// admit charges the source for a spec of w: its next spec, or its current one. It drops the content
-// of a spec beyond the bounds, and the record reports the refusal. It returns an error instead if
-// there is no room for the report, and for a next spec, a spec without content, or a deletion.
-func (w *agentWork) admit(spec *codec.Spec, next bool) error {
+// admitLocked charges the source for a spec of w: its next spec, or its current one. It drops the
+// content of a spec beyond the bounds, and the record reports the refusal. It returns an error
+// instead if there is no room for the report, and for a next spec, a spec without content, or a
+// deletion.
+func (w *agentWork) admitLocked(spec *codec.Spec, next bool) error {
 	size := peer.RecordSize(w.id, spec.Name) + peer.SpecSize(spec)
 	if next {
-		size = w.size() - peer.SpecSize(w.Next) + peer.SpecSize(spec)
+		size = w.sizeLocked() - peer.SpecSize(w.Next) + peer.SpecSize(spec)
 	}
 	if w.source.account.ChargeSpec(size - w.charged) {
 		less := size < w.charged
 		w.charged = size
-		w.source.setRefused(w, 0)
+		w.source.setRefusedLocked(w, 0)
 		if less {
 			w.source.records.roomLocked()
 		}
@@ -50,14 +51,14 @@ func (w *agentWork) admit(spec *codec.Spec, next bool) error {
 		return err
 	}
 	w.charged = report
-	w.source.setRefused(w, size)
+	w.source.setRefusedLocked(w, size)
 	spec.Work = nil
 	w.source.records.refuseLocked("", err, peer.RefusedBudget, 1)
 	return nil
 }
 
-// setRefused records the size of a refused spec; 0 means that no spec is refused.
-func (s *agentSource) setRefused(w *agentWork, size int64) {
+// setRefusedLocked records the size of a refused spec; 0 means that no spec is refused.
+func (s *agentSource) setRefusedLocked(w *agentWork, size int64) {
 	had := len(s.refused)
 	if w.Refused = size; size == 0 {
 		delete(s.refused, w)
@@ -93,9 +94,9 @@ func (r *records) findRoomLocked() {
 	}
 }
 
-// size estimates the memory that the source makes the agent keep for a work. Statuses do not count:
-// the agent's user writes them.
-func (w *agentWork) size() int64 {
+// sizeLocked estimates the memory that the source makes the agent keep for a work. Statuses do not
+// count: the agent's user writes them.
+func (w *agentWork) sizeLocked() int64 {
 	size := peer.RecordSize(w.id, w.Name) + peer.SpecSize(w.Next)
 	if w.Object != nil {
 		meta := metav1.ObjectMeta{Labels: w.Labels, Annotations: w.Annotations, OwnerReferences: w.Object.OwnerReferences}

@@ -18,19 +18,19 @@ import (
 // begins. If the source is behind, agentWork.Ahead is the difference. A condition is reported with
 // the generation of the source.
 
-// count sets the generation of obj, the next state of w, after a spec. changed is whether the spec
-// has changed obj or begun its deletion.
-func (w *agentWork) count(obj *workv1.ManifestWork, spec *codec.Spec, changed bool) {
+// countLocked sets the generation of obj, the next state of w, after a spec. changed is whether the
+// spec has changed obj or begun its deletion.
+func (w *agentWork) countLocked(obj *workv1.ManifestWork, spec *codec.Spec, changed bool) {
 	if changed {
 		obj.Generation++
 	}
 	obj.Generation = max(obj.Generation, generationOf(spec))
-	w.relate(obj.Generation, spec)
+	w.relateLocked(obj.Generation, spec)
 }
 
-// relate records which generation of the object belongs to a spec. A source that sends no
+// relateLocked records which generation of the object belongs to a spec. A source that sends no
 // generation is assumed to count in the same way.
-func (w *agentWork) relate(generation int64, spec *codec.Spec) {
+func (w *agentWork) relateLocked(generation int64, spec *codec.Spec) {
 	w.Ahead, w.hash = 0, ""
 	if sent := generationOf(spec); sent != 0 {
 		w.Ahead = generation - sent

@@ -36,13 +36,15 @@ func (a *Agent) State() State {
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	state := State{
-		Sources: len(a.records.sources), Expiring: len(a.records.tombstones), Bytes: a.records.budget.Used(), NameBytes: a.records.names.Used(),
+		Sources: len(a.records.sources), Expiring: len(a.records.tombstones),
+		Bytes: a.records.budget.Used(), NameBytes: a.records.names.Used(),
 		ResyncID: a.answers.resyncID, Session: a.session, Records: map[string]Record{},
 	}
 	for _, s := range a.records.sources {
 		state.Works += len(s.works)
 		for _, w := range s.works {
-			state.Records[w.id] = Record{s.name, w.Name, string(w.UID), w.Version, w.State, w.charged, w.size()}
+			size := w.sizeLocked()
+			state.Records[w.id] = Record{s.name, w.Name, string(w.UID), w.Version, w.State, w.charged, size}
 		}
 	}
 	return state
@@ -74,9 +76,9 @@ func (a *Agent) CheckBudget() error {
 			used += askSize(id)
 		}
 		for _, w := range s.works {
-			used += w.size()
-			if w.charged != w.size() {
-				return fmt.Errorf("work %s of source %s is charged %d bytes and has %d", w.Name, name, w.charged, w.size())
+			used += w.sizeLocked()
+			if w.charged != w.sizeLocked() {
+				return fmt.Errorf("work %s of source %s is charged %d bytes and has %d", w.Name, name, w.charged, w.sizeLocked())
 			}
 			if w.Refused > 0 {
 				refused++

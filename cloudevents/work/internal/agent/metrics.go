@@ -68,7 +68,7 @@ func (a *Agent) collect(m *peer.Metrics, sources, synced *prometheus.Desc, out c
 			default: // its first spec could not be decoded
 				works["rejected"]++
 			}
-			if w.problem() != nil {
+			if w.problemLocked() != nil {
 				degraded++
 			}
 		}

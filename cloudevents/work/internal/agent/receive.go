@@ -126,7 +126,7 @@ func (in *intake) onSpecLocked(m *codec.Spec) error {
 	if err := n.Check(b, b.Own, m.ResourceID); err != nil {
 		return err
 	}
-	s, err := in.records.sourceOf(m.Source)
+	s, err := in.records.sourceOfLocked(m.Source)
 	if err != nil {
 		return err
 	}
@@ -142,14 +142,14 @@ func (in *intake) onSpecLocked(m *codec.Spec) error {
 		Bare:        in.traits.Bundle && m.Name == m.ResourceID,
 	})
 	if known != nil {
-		known.statusAccepted(m.StatusSeq)
+		known.statusAcceptedLocked(m.StatusSeq)
 	}
 	in.metrics.CountOutcome(specOutcome(act))
 	if m.ResyncID != "" {
 		in.metrics.CountAnswer(peer.Received)
 	}
 	s.dialect = peer.DialectOf(!noUID)
-	if err := in.act(act, s, known, m); err != nil {
+	if err := in.actLocked(act, s, known, m); err != nil {
 		return err
 	}
 	w := s.works[m.ResourceID]
@@ -159,7 +159,7 @@ func (in *intake) onSpecLocked(m *codec.Spec) error {
 	if w != nil && !noUID && w.State != protocol.Tombstone && act != protocol.Answer {
 		in.requests.receivedLocked(w, act == protocol.Confirm || m.ResyncID != "")
 	}
-	if answer := in.answers.from(m.Source, m.ResyncID); answer != nil {
+	if answer := in.answers.fromLocked(m.Source, m.ResyncID); answer != nil {
 		answer.got(m.ID, &s.account)
 	}
 	after := stateOf(w)
@@ -167,43 +167,43 @@ func (in *intake) onSpecLocked(m *codec.Spec) error {
 	return nil
 }
 
-// act acts on a decision. w is nil for an unknown work.
-func (in *intake) act(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec) error {
+// actLocked acts on a decision. w is nil for an unknown work.
+func (in *intake) actLocked(act protocol.AgentAction, s *agentSource, w *agentWork, m *codec.Spec) error {
 	switch act {
 	case protocol.Ask:
-		return s.request(m.ResourceID, m.Version)
+		return s.requestLocked(m.ResourceID, m.Version)
 	case protocol.Create, protocol.CreateDeleting, protocol.Take:
 		isNew := w == nil
 		if isNew {
 			w = &agentWork{agentRecord: agentRecord{Name: m.Name}, source: s, id: m.ResourceID}
 		}
-		if err := w.admit(m, false); err != nil {
+		if err := w.admitLocked(m, false); err != nil {
 			return err
 		}
 		if isNew {
 			s.works[m.ResourceID], s.used = w, true
-			w.statusAccepted(m.StatusSeq)
+			w.statusAcceptedLocked(m.StatusSeq)
 		}
 		if act == protocol.Take {
-			w.take(m)
+			w.takeLocked(m)
 		} else {
-			w.create(m)
+			w.createLocked(m)
 		}
 	case protocol.KeepNext:
-		if err := w.admit(m, true); err != nil {
+		if err := w.admitLocked(m, true); err != nil {
 			return err // the source sends it again; the end of this deletion makes room
 		}
 		w.Next = m
 		w.keepLocked()
 	case protocol.MarkDeleting:
-		w.markDeleting(m)
+		w.markDeletingLocked(m)
 	case protocol.Remove:
 		w.UID, w.Version, w.Time = m.UID, m.Version, m.Time
 		w.trace.follow(m.TraceParent)
 		w.removeLocked(nil)
 	case protocol.TakeDelete:
 		w.UID, w.Version, w.Time, w.Next = m.UID, m.Version, m.Time, nil
-		w.relate(w.Object.Generation, m)
+		w.relateLocked(w.Object.Generation, m)
 		w.keepLocked()
 	case protocol.RepeatGone:
 		w.UID, w.Version, w.Time = m.UID, m.Version, m.Time
@@ -211,7 +211,7 @@ func (in *intake) act(act protocol.AgentAction, s *agentSource, w *agentWork, m 
 	case protocol.PublishStatus:
 		w.publishLocked()
 	case protocol.Answer:
-		w.send()
+		w.sendLocked()
 	case protocol.Ignore, protocol.Confirm:
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -21,24 +20,24 @@ import (
 
 // publishLocked puts the work into the outbox with a status newer than all before.
 func (w *agentWork) publishLocked() {
-	w.advance()
+	w.advanceLocked()
 	w.hash = ""
-	w.send()
+	w.sendLocked()
 }
 
-// statusAccepted records the sequence of a status that the source has accepted. A sequence above
-// all of this process is from an earlier process, which may have more statuses in flight.
-func (w *agentWork) statusAccepted(seq int64) {
+// statusAcceptedLocked records the sequence of a status that the source has accepted. A sequence
+// above all of this process is from an earlier process, which may have more statuses in flight.
+func (w *agentWork) statusAcceptedLocked(seq int64) {
 	if seq > w.Seq {
 		w.Seq, w.Inherited = seq, true
 		w.keepLocked()
 	}
 }
 
-// advance assigns the sequence of the next status. An earlier process with a faster clock may have
-// assigned the next number too, and two statuses with one number would look like one status. So
-// advance skips some numbers.
-func (w *agentWork) advance() {
+// advanceLocked assigns the sequence of the next status. An earlier process with a faster clock may
+// have assigned the next number too, and two statuses with one number would look like one status.
+// So advanceLocked skips some numbers.
+func (w *agentWork) advanceLocked() {
 	w.keepLocked()
 	now, skip := w.source.records.options.Clock.Now(), int64(0)
 	if w.source.records.traits.Bundle {
@@ -64,14 +63,14 @@ const (
 	maxSkipMillis = 1 << 10
 )
 
-// report returns the status to publish. nil means that the event has only UID and version.
-func (w *agentWork) report() *workv1.ManifestWorkStatus {
+// reportLocked returns the status to publish. nil means that the event has only UID and version.
+func (w *agentWork) reportLocked() *workv1.ManifestWorkStatus {
 	var status workv1.ManifestWorkStatus
 	if w.Object != nil && w.Unsent == nil {
 		status = w.Object.Status
 	}
 	status = countedBack(status, w.Ahead)
-	if problem := w.problem(); problem != nil && w.State != protocol.Tombstone {
+	if problem := w.problemLocked(); problem != nil && w.State != protocol.Tombstone {
 		status = withCondition(status, *problem)
 	}
 	if w.State == protocol.Tombstone {
@@ -89,13 +88,13 @@ func (w *agentWork) report() *workv1.ManifestWorkStatus {
 	return &status
 }
 
-// statusHash returns the hash of the reported status. It is empty if there is nothing to report,
-// unless the profile is ManifestBundle: its peers hash an empty status too.
-func (w *agentWork) statusHash() (string, error) {
+// statusHashLocked returns the hash of the reported status. It is empty if there is nothing to
+// report, unless the profile is ManifestBundle: its peers hash an empty status too.
+func (w *agentWork) statusHashLocked() (string, error) {
 	if w.hash != "" {
 		return w.hash, nil
 	}
-	r, status := w.source.records, w.report()
+	r, status := w.source.records, w.reportLocked()
 	if !r.traits.Bundle && (status == nil || peer.EmptyStatus(status)) {
 		return "", nil
 	}
@@ -118,15 +117,15 @@ func (w *agentWork) Settled(err error) {
 	r := w.source.records
 	r.cache.Lock()
 	defer r.cache.Unlock()
-	if w.Unsent == nil || w.Unsent != w.problem() { // otherwise the engine has logged it
+	if w.Unsent == nil || w.Unsent != w.problemLocked() { // otherwise the engine has logged it
 		w.Unsent = degraded(r.options.Clock.Now(), peer.UnsentReason(err), "the status was not published: "+err.Error())
 		w.publishLocked()
 	}
 }
 
-// problem returns the condition that is added to the reported status: the later of Problem and
-// Unsent, or nil.
-func (w *agentWork) problem() *metav1.Condition {
+// problemLocked returns the condition that is added to the reported status: the later of Problem
+// and Unsent, or nil.
+func (w *agentWork) problemLocked() *metav1.Condition {
 	if w.Unsent == nil || w.Problem != nil && w.Unsent.LastTransitionTime.Before(&w.Problem.LastTransitionTime) {
 		return w.Problem
 	}
@@ -136,7 +135,7 @@ func (w *agentWork) problem() *metav1.Condition {
 func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.Message, error) {
 	r := w.source.records
 	r.cache.Lock()
-	if !w.isRecorded() {
+	if !w.isRecordedLocked() {
 		r.cache.Unlock()
 		return cloudevents.Message{}, nil // an expired tombstone
 	}
@@ -150,7 +149,7 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: w.Version, UID: w.UID, Name: w.Name},
 		Action:     action,
 		SequenceID: w.Seq,
-		Status:     w.report(),
+		Status:     w.reportLocked(),
 	}
 	status.ResyncID, status.TraceParent = resyncID, cmp.Or(w.trace.said, w.trace.spec)
 	if w.Next == nil || w.State != protocol.Deleting {
@@ -181,7 +180,7 @@ func degraded(now time.Time, reason, message string) *metav1.Condition {
 // and metadata.
 func (w *agentWork) bundleStatusLocked(s *codec.Status) {
 	if s.SequenceID == 0 { // no status was published before, and the format requires a sequence
-		w.advance()
+		w.advanceLocked()
 		s.SequenceID = w.Seq
 	}
 	meta := w.LastMeta
@@ -195,9 +194,6 @@ func (w *agentWork) bundleStatusLocked(s *codec.Status) {
 		s.Metadata = &out
 	}
 }
-
-// sameStatus compares statuses as the API server does.
-func sameStatus(a, b *workv1.ManifestWorkStatus) bool { return apiequality.Semantic.DeepEqual(a, b) }
 
 // withCondition returns a status with a condition set. It does not change the old status.
 func withCondition(status workv1.ManifestWorkStatus, c metav1.Condition) workv1.ManifestWorkStatus {

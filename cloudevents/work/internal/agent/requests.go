@@ -130,7 +130,7 @@ func (q *requests) confirmRecentLocked(now time.Time) {
 	for ; n < len(recent) && peer.IsDue(recent[n].due, now.Add(confirmBatch), confirmDelay); n++ {
 		w := recent[n].work
 		w.recent = false
-		if w.awaitsConfirmation() {
+		if w.awaitsConfirmationLocked() {
 			q.confirmLocked(w)
 		}
 		recent[n] = recentSpec{}
@@ -146,7 +146,7 @@ func (q *requests) sendLocked() {
 	q.schedule.askDue, q.gathered = time.Time{}, 0
 	q.records.findRoomLocked()
 	for _, s := range q.records.sources {
-		if entries := s.takeRequests(); len(entries) > 0 {
+		if entries := s.takeRequestsLocked(); len(entries) > 0 {
 			s.sendList(engine.LaneControl, &codec.SpecResync{
 				Header: codec.Header{ResyncID: uuid.NewString()}, Scope: codec.ScopeListed, Entries: entries,
 			})
@@ -160,7 +160,7 @@ func (q *requests) sendDigestsLocked(now time.Time) {
 		return
 	}
 	q.records.expireTombstonesLocked(now)
-	q.answers.forgetUnused()
+	q.answers.forgetUnusedLocked()
 	q.digestAt = q.digestAt.Add(digestInterval)
 	// no connection for a while, or the clock was set
 	if next := q.digestAt.Sub(now); next < 0 || next > digestInterval {
@@ -169,7 +169,7 @@ func (q *requests) sendDigestsLocked(now time.Time) {
 	q.records.findRoomLocked()
 	for _, s := range q.records.sources {
 		if s.dialect == peer.DialectExtended {
-			s.sendDigest(1)
+			s.sendDigestLocked(1)
 		}
 	}
 }

@@ -38,13 +38,13 @@ func (rs *resync) allLocked() {
 	id := ""
 	if rs.traits.Bundle && rs.options.Sources != nil {
 		for _, name := range rs.options.Sources {
-			rs.require(&codec.SpecResync{Entries: rs.records.sourceLocked(name).entries(nil, codec.Part{})}, name)
+			rs.require(&codec.SpecResync{Entries: rs.records.sourceLocked(name).entriesLocked(nil, codec.Part{})}, name)
 		}
 	} else {
 		id = uuid.NewString()
 		r := &codec.SpecResync{Header: codec.Header{ResyncID: id}, Broadcast: true}
 		for _, s := range rs.records.sources {
-			r.Entries = s.entries(r.Entries, codec.Part{})
+			r.Entries = s.entriesLocked(r.Entries, codec.Part{})
 		}
 		rs.require(r, "")
 	}
@@ -72,7 +72,7 @@ func (rs *resync) atInterval() {
 	rs.records.findRoomLocked()
 	for _, s := range rs.records.sources {
 		if s.dialect == peer.DialectEnhancement {
-			s.sendList(engine.LaneBulk, &codec.SpecResync{Broadcast: true, Entries: s.entries(nil, codec.Part{})})
+			s.sendList(engine.LaneBulk, &codec.SpecResync{Broadcast: true, Entries: s.entriesLocked(nil, codec.Part{})})
 		}
 	}
 }
@@ -85,7 +85,7 @@ func (rs *resync) onHashesLocked(m *codec.StatusResync) error {
 	case s != nil:
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0 && m.Chunk.Count > 0: // the answer itself was lost
 		var err error
-		if s, err = rs.records.sourceOf(m.Source); err != nil {
+		if s, err = rs.records.sourceOfLocked(m.Source); err != nil {
 			return err
 		}
 	default: // the agent has no works of that source, and needs no record
@@ -98,13 +98,13 @@ func (rs *resync) onHashesLocked(m *codec.StatusResync) error {
 	s.dialect = peer.DialectOf(m.ResyncID != "" || m.Scope == codec.ScopeDigest)
 	switch {
 	case rs.traits.Bundle:
-		rs.onBundleHashes(s, m)
+		rs.onBundleHashesLocked(s, m)
 		return nil
 	case m.Scope == codec.ScopeDigest:
-		s.sendDigest(m.Part.Buckets)
+		s.sendDigestLocked(m.Part.Buckets)
 		return nil
 	case m.Scope == codec.ScopeListed && len(m.Entries) == 0:
-		if answer := rs.answers.from(m.Source, m.ResyncID); answer != nil {
+		if answer := rs.answers.fromLocked(m.Source, m.ResyncID); answer != nil {
 			answer.expected = m.Chunk.Count
 			rs.answers.progressLocked(m.Source, m.ResyncID, false)
 		}
@@ -116,16 +116,16 @@ func (rs *resync) onHashesLocked(m *codec.StatusResync) error {
 			}
 		}
 	default:
-		rs.compare(s, m)
+		rs.compareLocked(s, m)
 	}
 	if m.Scope != codec.ScopeListed {
-		rs.answerWithList(s, m)
+		rs.answerWithListLocked(s, m)
 	}
 	return nil
 }
 
-// compare sends the status of each listed work that has another status here.
-func (rs *resync) compare(s *agentSource, m *codec.StatusResync) {
+// compareLocked sends the status of each listed work that has another status here.
+func (rs *resync) compareLocked(s *agentSource, m *codec.StatusResync) {
 	b := rs.bounds()
 	for i := range m.Entries {
 		e := &m.Entries[i]
@@ -138,17 +138,17 @@ func (rs *resync) compare(s *agentSource, m *codec.StatusResync) {
 			rs.refuseLocked("", err, peer.RefusalReason(err), 1)
 			continue
 		}
-		hash, err := w.statusHash()
+		hash, err := w.statusHashLocked()
 		if err != nil {
 			rs.logger.Error(err, "Failed to hash a status", "work", w.Name)
 			continue
 		}
 		entry := protocol.HashEntry{UID: string(e.UID), Hash: e.Hash, StatusSeq: e.StatusSeq}
 		act := protocol.OnHash(stateOf(w), entry, hash)
-		w.statusAccepted(e.StatusSeq)
+		w.statusAcceptedLocked(e.StatusSeq)
 		switch act {
 		case protocol.PublishStatus, protocol.RepeatGone:
-			w.advance()
+			w.advanceLocked()
 			rs.reply(w, m.ResyncID)
 		case protocol.Answer:
 			rs.reply(w, m.ResyncID)
@@ -156,14 +156,14 @@ func (rs *resync) compare(s *agentSource, m *codec.StatusResync) {
 	}
 }
 
-// answerWithList sends a source the list of its works, once for each of its requests. A source that
-// requests only lists gets no answer if the list is empty, which is so for most clusters. But an
-// agent in its initial sync answers, because it waits for that source.
-func (rs *resync) answerWithList(s *agentSource, m *codec.StatusResync) {
+// answerWithListLocked sends a source the list of its works, once for each of its requests. A
+// source that requests only lists gets no answer if the list is empty, which is so for most
+// clusters. But an agent in its initial sync answers, because it waits for that source.
+func (rs *resync) answerWithListLocked(s *agentSource, m *codec.StatusResync) {
 	if m.ResyncID != "" && m.ResyncID == s.answered {
 		return
 	}
-	entries := s.entries(nil, m.Part)
+	entries := s.entriesLocked(nil, m.Part)
 	waits := rs.cache.Held() && !rs.answers.bySource[s.name].complete()
 	if m.Scope == codec.ScopeLists && len(entries) == 0 && !waits && m.Part.IsZero() {
 		return
@@ -184,27 +184,27 @@ func (rs *resync) answerWithList(s *agentSource, m *codec.StatusResync) {
 	s.sendList(engine.LaneBulk, r)
 }
 
-// onBundleHashes answers a source's request for statuses in the profile ManifestBundle. It sends
-// the statuses that the source lacks, and a list. The list makes the source send the works that it
-// wrote while either side was away.
+// onBundleHashesLocked answers a source's request for statuses in the profile ManifestBundle. It
+// sends the statuses that the source lacks, and a list. The list makes the source send the works
+// that it wrote while either side was away.
 //
 // The list has only the works in the request. The source deletes unknown works, and right after a
 // restart these may be works that its owner is about to create again.
-func (rs *resync) onBundleHashes(s *agentSource, m *codec.StatusResync) {
+func (rs *resync) onBundleHashesLocked(s *agentSource, m *codec.StatusResync) {
 	if len(m.Entries) == 0 {
 		for _, w := range s.works {
 			if w.State != protocol.Tombstone {
-				w.advance()
+				w.advanceLocked()
 				rs.reply(w, "")
 			}
 		}
 	} else {
-		rs.compare(s, m)
+		rs.compareLocked(s, m)
 	}
 	entries := make([]codec.SpecEntry, 0, len(m.Entries))
 	for i := range m.Entries {
 		if w := s.works[m.Entries[i].ResourceID]; w != nil && w.State != protocol.Tombstone {
-			entries = append(entries, w.entry())
+			entries = append(entries, w.entryLocked())
 		}
 	}
 	s.sendList(engine.LaneBulk, &codec.SpecResync{Entries: entries})

@@ -18,8 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// shared is what all parts of an agent use. The mutex of the cache is the agent's mutex: it guards
-// the records and all parts.
+// shared has the fields that all parts of an agent use. The mutex of the cache is the agent's
+// mutex: it guards the records and the state of all parts.
 type shared struct {
 	options  Options
 	traits   codec.Traits

@@ -68,8 +68,8 @@ func (r *records) unrecorded(name string) *agentSource {
 	return &agentSource{records: r, name: name, account: peer.Account{Budget: r.budget}}
 }
 
-// sourceOf is sourceLocked for an event: it makes a new record only if there is room.
-func (r *records) sourceOf(name string) (*agentSource, error) {
+// sourceOfLocked is sourceLocked for an event: it makes a new record only if there is room.
+func (r *records) sourceOfLocked(name string) (*agentSource, error) {
 	if r.sources[name] == nil && !r.names.HasRoom(peer.SourceSize(name)) {
 		return nil, peer.Unusable(peer.RefusedBudget, "record the unknown source %q: %w", name, r.names.ErrFull())
 	}
@@ -97,12 +97,12 @@ func (r *records) endSyncLocked() {
 	if r.cache.Held() {
 		r.cache.Release()
 		close(r.synced)
-		r.keepMeta()
+		r.keepMetaLocked()
 	}
 }
 
-// request collects a request for a version of a work or a later one, to its source.
-func (s *agentSource) request(id string, version int64) error {
+// requestLocked collects a request for a version of a work or a later one, to its source.
+func (s *agentSource) requestLocked(id string, version int64) error {
 	if _, ok := s.ask[id]; !ok && !s.account.Charge(askSize(id)) {
 		return peer.Unusable(peer.RefusedBudget, "request work %s from source %s: %w", id, s.name, s.account.ErrFull())
 	}
@@ -114,25 +114,25 @@ func (s *agentSource) request(id string, version int64) error {
 // askSize is the charge for a resource ID in ask, or for an event in an answer.
 func askSize(id string) int64 { return int64(peer.EntryCost + len(id)) }
 
-// takeRequests returns the collected requests, refused specs that fit now, and confirmations.
-func (s *agentSource) takeRequests() []codec.SpecEntry {
+// takeRequestsLocked returns the collected requests, refused specs that fit now, and confirmations.
+func (s *agentSource) takeRequestsLocked() []codec.SpecEntry {
 	entries, asked := make([]codec.SpecEntry, 0, len(s.ask)+len(s.confirm)), int64(0)
 	for id, version := range s.ask {
 		asked += askSize(id)
 		w := s.works[id]
-		if w == nil || w.State != protocol.Held && max(w.Version, w.entry().Version) < version {
+		if w == nil || w.State != protocol.Held && max(w.Version, w.entryLocked().Version) < version {
 			entries = append(entries, codec.SpecEntry{ResourceID: id, Source: s.name})
 		} // otherwise an answer has arrived; if it is older than the version, its confirmation shows that
 	}
 	for w := range s.confirm {
-		if w.awaitsConfirmation() && w.saving == peer.Saved {
+		if w.awaitsConfirmationLocked() && w.saving == peer.Saved {
 			w.unconfirmed = false
-			entries = append(entries, w.entry())
+			entries = append(entries, w.entryLocked())
 		}
 	}
 	for w, fits := range s.refused {
 		if fits && s.dialect == peer.DialectExtended { // others treat each list as complete: their next list has it
-			entries = append(entries, w.entry())
+			entries = append(entries, w.entryLocked())
 		}
 	}
 	clear(s.ask)
@@ -141,21 +141,21 @@ func (s *agentSource) takeRequests() []codec.SpecEntry {
 	return entries
 }
 
-// entries adds the works that exist here and are in a part to a list.
-func (s *agentSource) entries(list []codec.SpecEntry, p codec.Part) []codec.SpecEntry {
+// entriesLocked adds the works that exist here and are in a part to a list.
+func (s *agentSource) entriesLocked(list []codec.SpecEntry, p codec.Part) []codec.SpecEntry {
 	if p.IsZero() {
 		list = slices.Grow(list, len(s.works))
 	}
 	for _, w := range s.works {
 		if w.State != protocol.Tombstone && peer.InPart(w.id, p) {
-			list = append(list, w.entry())
+			list = append(list, w.entryLocked())
 		}
 	}
 	return list
 }
 
 // sendList queues a list for the source, in chunks. TargetSource marks it as an answer: the lists
-// of a new connection have none.
+// of a new connection do not have it.
 func (s *agentSource) sendList(lane engine.Lane, r *codec.SpecResync) {
 	r.TargetSource = s.name
 	for _, chunk := range s.records.chunksOf(r, s.name) {
@@ -165,12 +165,12 @@ func (s *agentSource) sendList(lane engine.Lane, r *codec.SpecResync) {
 
 func listSize(entries int) int64 { return peer.ListCost + peer.EntryCost*int64(entries) }
 
-// sendDigest queues a digest of the works for the source.
-func (s *agentSource) sendDigest(buckets int) {
+// sendDigestLocked queues a digest of the works for the source.
+func (s *agentSource) sendDigestLocked(buckets int) {
 	d := protocol.NewDigest(buckets)
 	for _, w := range s.works {
 		if w.State != protocol.Tombstone {
-			e := w.entry()
+			e := w.entryLocked()
 			d.Add(e.ResourceID, protocol.Version{V: e.Version, UID: string(e.UID)}, e.SequenceID)
 		}
 	}

@@ -79,17 +79,17 @@ func (w *agentWork) keepLocked() {
 	}
 }
 
-func (r *records) keepMeta() { r.journal.MarkLocked(journal.KeyMeta, (*agentMeta)(r)) }
+func (r *records) keepMetaLocked() { r.journal.MarkLocked(journal.KeyMeta, (*agentMeta)(r)) }
 
-// send puts the work into the outbox once its record is durable.
-func (w *agentWork) send() {
+// sendLocked puts the work into the outbox once its record is durable.
+func (w *agentWork) sendLocked() {
 	if w.saving.Send() {
 		w.source.records.engine.Enqueue(engine.LaneLive, w)
 	}
 }
 
 func (w *agentWork) Content() any {
-	if !w.isRecorded() {
+	if !w.isRecordedLocked() {
 		return nil
 	}
 	return &storedAgentWork{w.agentRecord, w.Object}
@@ -129,7 +129,7 @@ func (r *records) load(ctx context.Context) error {
 	r.cache.Lock()
 	defer r.cache.Unlock()
 	err := r.options.Store.Load(ctx, func(key string, value []byte) error {
-		if err := r.loadRecord(key, value); err != nil {
+		if err := r.loadRecordLocked(key, value); err != nil {
 			return fmt.Errorf("record %q: %w", key, err)
 		}
 		return nil
@@ -144,9 +144,9 @@ func (r *records) load(ctx context.Context) error {
 	return nil
 }
 
-func (r *records) loadRecord(key string, value []byte) error {
+func (r *records) loadRecordLocked(key string, value []byte) error {
 	if key == journal.KeyMeta {
-		return r.loadMeta(value)
+		return r.loadMetaLocked(value)
 	}
 	source, id, ok := journal.ParseKey(journal.PrefixWork, key)
 	if !ok {
@@ -156,11 +156,11 @@ func (r *records) loadRecord(key string, value []byte) error {
 	if err := json.Unmarshal(value, &stored); err != nil {
 		return err
 	}
-	r.restore(r.sourceLocked(source), id, &stored)
+	r.restoreLocked(r.sourceLocked(source), id, &stored)
 	return nil
 }
 
-func (r *records) loadMeta(value []byte) error {
+func (r *records) loadMetaLocked(value []byte) error {
 	var m journal.Meta
 	if err := json.Unmarshal(value, &m); err != nil {
 		return err
@@ -177,15 +177,15 @@ func (r *records) loadMeta(value []byte) error {
 	return nil
 }
 
-// restore makes a work from its record.
-func (r *records) restore(s *agentSource, id string, stored *storedAgentWork) {
+// restoreLocked makes a work from its record.
+func (r *records) restoreLocked(s *agentSource, id string, stored *storedAgentWork) {
 	w := &agentWork{agentRecord: stored.agentRecord, source: s, id: id}
 	s.works[id], s.used = w, true
 	if w.UID != "" { // so it receives digests before its first event
 		s.dialect = peer.DialectExtended
 	}
 	if stored.Refused > 0 {
-		s.setRefused(w, stored.Refused)
+		s.setRefusedLocked(w, stored.Refused)
 	}
 	defer w.accountLocked()
 	switch {

@@ -26,6 +26,7 @@ type answers struct {
 	resyncID string    // of the list sent to all sources
 	began    time.Time // of the connection
 	bySource map[string]*answer
+	accepted bool // the broker has accepted the lists of the first connection
 }
 
 // answer is the answer of one source to the last list sent to it.
@@ -108,25 +109,15 @@ func (a *answers) start() {
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	now := a.options.Clock.Now()
-	a.began = now
+	a.began, a.accepted = now, true
 	for _, answer := range a.bySource {
 		answer.progress = now
 	}
 }
 
-// asked reports whether the broker has accepted the lists of this connection.
-func (a *answers) asked() bool {
-	select {
-	case <-a.engine.Ready():
-		return a.engine.Refused() == nil
-	default:
-		return false
-	}
-}
-
-// from returns the record of a source's answer with this resync ID, or nil if no such answer
+// fromLocked returns the record of a source's answer with this resync ID, or nil if no such answer
 // is expected.
-func (a *answers) from(source, resyncID string) *answer {
+func (a *answers) fromLocked(source, resyncID string) *answer {
 	answer := a.bySource[source]
 	if answer == nil && a.records.sources[source] != nil {
 		answer = newAnswer(a.resyncID, a.options.Clock.Now())
@@ -149,7 +140,7 @@ func (a *answers) awaitLocked(source string, answer *answer) {
 // of its answers, only events of an answer delay the next list to it.
 func (a *answers) progressLocked(source, resyncID string, isNew bool) {
 	answer := a.bySource[source]
-	if answer == nil || answer.done && !a.cache.Held() || resyncID == "" && a.endsAnswers(source) {
+	if answer == nil || answer.done && !a.cache.Held() || resyncID == "" && a.endsAnswersLocked(source) {
 		return
 	}
 	answer.progress = a.options.Clock.Now()
@@ -162,8 +153,8 @@ func (a *answers) progressLocked(source, resyncID string, isNew bool) {
 	}
 }
 
-// forgetUnused drops the records of sources that never had a work here.
-func (a *answers) forgetUnused() {
+// forgetUnusedLocked drops the records of sources that never had a work here.
+func (a *answers) forgetUnusedLocked() {
 	if a.cache.Held() {
 		return
 	}
@@ -182,7 +173,7 @@ func (a *answers) forgetUnused() {
 func (a *answers) pursueLocked(now time.Time) time.Time {
 	var next time.Time
 	held, named := a.cache.Held(), len(a.options.Sources) > 0
-	if held && !a.asked() {
+	if held && (!a.accepted || a.engine.Refused() != nil) {
 		return now.Add(a.options.QuietTime)
 	}
 	whole := true
@@ -199,7 +190,7 @@ func (a *answers) pursueLocked(now time.Time) time.Time {
 		must := held && named && a.serves(name) && !slices.Contains(a.records.covered, name)
 		due := a.nextTry(answer)
 		switch {
-		case !a.endsAnswers(name): // the agent waits until the source is quiet
+		case !a.endsAnswersLocked(name): // the agent waits until the source is quiet
 			due = answer.progress.Add(a.options.QuietTime)
 		case !must && answer.enough():
 			if due = answer.progress.Add(a.options.QuietTime); peer.IsDue(due, now, a.options.QuietTime) {
@@ -230,14 +221,14 @@ func (a *answers) pursueLocked(now time.Time) time.Time {
 	return next
 }
 
-// endsAnswers reports whether a source marks the end of its answers.
-func (a *answers) endsAnswers(name string) bool {
+// endsAnswersLocked reports whether a source marks the end of its answers.
+func (a *answers) endsAnswersLocked(name string) bool {
 	s := a.records.sources[name]
 	return !a.traits.Bundle && (s == nil || s.dialect != peer.DialectEnhancement)
 }
 
 func (a *answers) answeredLocked(name string, answer *answer, now time.Time) bool {
-	return answer.complete() || !a.endsAnswers(name) &&
+	return answer.complete() || !a.endsAnswersLocked(name) &&
 		peer.IsDue(answer.progress.Add(a.options.QuietTime), now, a.options.QuietTime)
 }
 
@@ -251,7 +242,7 @@ func (a *answers) askAgainLocked(name string, old *answer, now time.Time) (due t
 		s = a.records.unrecorded(name)
 	}
 	s.sendList(engine.LaneBulk, &codec.SpecResync{
-		Header: codec.Header{ResyncID: answer.resyncID}, Entries: s.entries(nil, codec.Part{}),
+		Header: codec.Header{ResyncID: answer.resyncID}, Entries: s.entriesLocked(nil, codec.Part{}),
 	})
 	return a.nextTry(answer)
 }

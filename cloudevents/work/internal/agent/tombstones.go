@@ -31,8 +31,8 @@ func (w *agentWork) removeLocked(last *workv1.ManifestWork) {
 		}
 		r.cache.Remove(w, last)
 	}
-	r.stopWaiting(w)
-	w.source.setRefused(w, 0)
+	r.stopWaitingLocked(w)
+	w.source.setRefusedLocked(w, 0)
 	w.State, w.Next, w.Relearned = protocol.Tombstone, nil, false
 	w.Problem, w.Unsent, w.Labels, w.Annotations = nil, nil, nil, nil
 	w.Removed = r.options.Clock.Now()
@@ -40,27 +40,27 @@ func (w *agentWork) removeLocked(last *workv1.ManifestWork) {
 	r.addTombstoneLocked(w)
 	w.publishLocked()
 	if next != nil {
-		w.create(ownSpec(next))
+		w.createLocked(ownSpec(next))
 	}
 	w.accountLocked()
-	r.serveWaiting(w.Name)
+	r.serveWaitingLocked(w.Name)
 }
 
-// stopWaiting removes a work from the works that wait for their name.
-func (r *records) stopWaiting(w *agentWork) {
+// stopWaitingLocked removes a work from the works that wait for their name.
+func (r *records) stopWaitingLocked(w *agentWork) {
 	r.waiting[w.Name] = slices.DeleteFunc(r.waiting[w.Name], func(other *agentWork) bool { return other == w })
 	if len(r.waiting[w.Name]) == 0 {
 		delete(r.waiting, w.Name)
 	}
 }
 
-// serveWaiting creates the first work that waits for a name, if the name is free now.
-func (r *records) serveWaiting(name string) {
+// serveWaitingLocked creates the first work that waits for a name, if the name is free now.
+func (r *records) serveWaitingLocked(name string) {
 	for len(r.waiting[name]) > 0 && r.cache.Get(r.options.ClusterName, name) == nil {
 		w := r.waiting[name][0]
 		spec := ownSpec(w.Next)
-		r.stopWaiting(w)
-		w.create(spec)
+		r.stopWaitingLocked(w)
+		w.createLocked(spec)
 		w.accountLocked()
 		w.publishLocked()
 	}
@@ -87,7 +87,7 @@ func (r *records) expireTombstonesLocked(now time.Time) {
 		w := g.work
 		w.listed = false
 		switch {
-		case w.State != protocol.Tombstone || !w.isRecorded():
+		case w.State != protocol.Tombstone || !w.isRecordedLocked():
 		case w.Removed.Equal(g.removed):
 			delete(w.source.works, w.id)
 			w.accountLocked()

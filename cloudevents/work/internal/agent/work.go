@@ -43,12 +43,12 @@ type agentWork struct {
 	answering      atomic.Bool
 }
 
-// isRecorded reports whether the record is in use: a tombstone may have expired.
-func (w *agentWork) isRecorded() bool { return w.source.works[w.id] == w }
+// isRecordedLocked reports whether the record is in use: a tombstone may have expired.
+func (w *agentWork) isRecordedLocked() bool { return w.source.works[w.id] == w }
 
-// awaitsConfirmation reports whether the source must learn that the version has arrived.
-func (w *agentWork) awaitsConfirmation() bool {
-	return w.unconfirmed && w.isRecorded() && w.State != protocol.Tombstone
+// awaitsConfirmationLocked reports whether the source must learn that the version has arrived.
+func (w *agentWork) awaitsConfirmationLocked() bool {
+	return w.unconfirmed && w.isRecordedLocked() && w.State != protocol.Tombstone
 }
 
 // stateOf returns the protocol's view of a record. A nil record is an unknown work.
@@ -70,9 +70,9 @@ func stateOf(w *agentWork) protocol.AgentWork {
 	return view
 }
 
-// create adds the object of a spec, unless the spec is invalid or another source's work has its
-// name.
-func (w *agentWork) create(spec *codec.Spec) {
+// createLocked adds the object of a spec, unless the spec is invalid or another source's work has
+// its name.
+func (w *agentWork) createLocked(spec *codec.Spec) {
 	r := w.source.records
 	w.keepLocked()
 	w.trace.follow(spec.TraceParent)
@@ -81,11 +81,11 @@ func (w *agentWork) create(spec *codec.Spec) {
 	w.Relearned = w.Relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
 	w.State = protocol.Held
 	if spec.Work == nil {
-		w.rejectEmpty("nothing was applied")
+		w.rejectEmptyLocked("nothing was applied")
 		return
 	}
 	if err := clientset.Brief(clientset.SpecErrors(&spec.Work.Spec)); err != nil && spec.DeletionTimestamp == nil {
-		w.rejectInvalid(err, "nothing was applied")
+		w.rejectInvalidLocked(err, "nothing was applied")
 		return
 	}
 	w.Name = spec.Name
@@ -94,7 +94,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 			w.removeLocked(nil)
 			return
 		}
-		w.reject("InvalidSpec", "the name is not valid for a Kubernetes object: nothing was applied")
+		w.rejectLocked("InvalidSpec", "the name is not valid for a Kubernetes object: nothing was applied")
 		return
 	}
 	if other := r.cache.Get(r.options.ClusterName, w.Name); other != nil {
@@ -106,7 +106,7 @@ func (w *agentWork) create(spec *codec.Spec) {
 		if !slices.Contains(r.waiting[w.Name], w) {
 			r.waiting[w.Name] = append(r.waiting[w.Name], w)
 		}
-		w.reject("NameConflict", "a work of source "+other.source.name+" has this name on the cluster")
+		w.rejectLocked("NameConflict", "a work of source "+other.source.name+" has this name on the cluster")
 		return
 	}
 	obj := spec.Work
@@ -130,8 +130,8 @@ func (w *agentWork) create(spec *codec.Spec) {
 	r.cache.Put(w, obj)
 }
 
-// ownSpec copies the parts of a waiting spec that create changes: the journal may be writing the
-// spec.
+// ownSpec copies the parts of a waiting spec that createLocked changes: the journal may be writing
+// the spec.
 func ownSpec(spec *codec.Spec) *codec.Spec {
 	own := *spec
 	if own.Work != nil {
@@ -141,30 +141,32 @@ func ownSpec(spec *codec.Spec) *codec.Spec {
 	return &own
 }
 
-// reject reports a spec that is not applied. The last valid spec remains.
-func (w *agentWork) reject(reason, message string) {
+// rejectLocked reports a spec that is not applied. The last valid spec remains.
+func (w *agentWork) rejectLocked(reason, message string) {
 	w.Problem = degraded(w.source.records.options.Clock.Now(), reason, message)
 	w.publishLocked()
 }
 
-// rejectEmpty reports a spec without its content: it could not be decoded, or was refused.
-func (w *agentWork) rejectEmpty(effect string) {
+// rejectEmptyLocked reports a spec without its content: it could not be decoded, or was refused.
+func (w *agentWork) rejectEmptyLocked(effect string) {
 	if w.Refused > 0 {
-		w.reject("SpecRefused", fmt.Sprintf("the work has %d bytes: %v: %s", w.Refused, w.source.account.ErrFull(), effect))
+		full := w.source.account.ErrFull()
+		w.rejectLocked("SpecRefused", fmt.Sprintf("the work has %d bytes: %v: %s", w.Refused, full, effect))
 		return
 	}
-	w.reject("InvalidSpec", "the spec cannot be decoded: "+effect)
+	w.rejectLocked("InvalidSpec", "the spec cannot be decoded: "+effect)
 }
 
-// rejectInvalid reports, counts and logs a spec that the schema forbids.
-func (w *agentWork) rejectInvalid(err error, effect string) {
+// rejectInvalidLocked reports, counts and logs a spec that the schema forbids.
+func (w *agentWork) rejectInvalidLocked(err error, effect string) {
 	w.source.records.refuseLocked("", peer.Unusable(peer.RefusedSchema,
 		"the spec of work %s of source %s is invalid: %w", w.Name, w.source.name, err), peer.RefusedSchema, 1)
-	w.reject("InvalidSpec", "the spec is invalid, and "+effect+": "+err.Error())
+	w.rejectLocked("InvalidSpec", "the spec is invalid, and "+effect+": "+err.Error())
 }
 
-// take replaces the spec. An equal spec changes at most metadata, and is answered with the status.
-func (w *agentWork) take(spec *codec.Spec) {
+// takeLocked replaces the spec. An equal spec changes at most metadata, and is answered with the
+// status.
+func (w *agentWork) takeLocked(spec *codec.Spec) {
 	r := w.source.records
 	w.keepLocked()
 	w.trace.follow(spec.TraceParent)
@@ -173,16 +175,16 @@ func (w *agentWork) take(spec *codec.Spec) {
 	if spec.Work == nil {
 		switch {
 		case w.Object == nil: // a spec that waits for its name is older
-			r.stopWaiting(w)
+			r.stopWaitingLocked(w)
 			w.Next = nil
 		case other: // no generation of this incarnation is applied
 			w.Ahead = w.Object.Generation
 		}
-		w.rejectEmpty("the previous spec stays applied")
+		w.rejectEmptyLocked("the previous spec stays applied")
 		return
 	}
 	if w.Object == nil { // an earlier spec was rejected, or the name is taken: then the work keeps its place
-		w.create(spec)
+		w.createLocked(spec)
 		if w.Problem == nil {
 			w.publishLocked()
 		}
@@ -196,7 +198,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 			if other {
 				w.Ahead = w.Object.Generation
 			}
-			w.rejectInvalid(err, "the previous spec stays applied")
+			w.rejectInvalidLocked(err, "the previous spec stays applied")
 			return
 		}
 		obj.Spec = spec.Work.Spec
@@ -204,7 +206,7 @@ func (w *agentWork) take(spec *codec.Spec) {
 	}
 	had, ahead := w.Problem != nil, w.Ahead
 	w.Problem, w.Created = nil, spec.Work.CreationTimestamp
-	w.count(&obj, spec, !equal)
+	w.countLocked(&obj, spec, !equal)
 	obj.Labels = mergeKeys(obj.Labels, w.Labels, spec.Work.Labels)
 	obj.Annotations = mergeKeys(obj.Annotations, w.Annotations, spec.Work.Annotations)
 	obj.OwnerReferences = spec.Work.OwnerReferences
@@ -214,29 +216,29 @@ func (w *agentWork) take(spec *codec.Spec) {
 	}
 	// In the profile ManifestBundle an empty status is sent too, and would replace the source's
 	// status. A changed offset of generations changes the report of the same status.
-	if (equal || had || w.Ahead != ahead) && (!r.traits.Bundle || w.report() != nil) {
+	if (equal || had || w.Ahead != ahead) && (!r.traits.Bundle || w.reportLocked() != nil) {
 		w.publishLocked()
 	}
 }
 
-// markDeleting sets the deletionTimestamp. The deletion waits for the object's finalizers.
-func (w *agentWork) markDeleting(spec *codec.Spec) {
+// markDeletingLocked sets the deletionTimestamp. The deletion waits for the object's finalizers.
+func (w *agentWork) markDeletingLocked(spec *codec.Spec) {
 	w.keepLocked()
 	w.trace.follow(spec.TraceParent)
 	w.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time
 	if w.Object == nil { // its spec could not be used; an earlier process may have applied another spec
-		w.create(spec)
+		w.createLocked(spec)
 		return
 	}
 	w.State = protocol.Deleting
-	w.source.setRefused(w, 0)
+	w.source.setRefusedLocked(w, 0)
 	obj := *w.Object
 	if len(obj.Finalizers) == 0 {
 		obj.Finalizers = []string{workv1.ManifestWorkFinalizer}
 	}
 	obj.DeletionTimestamp = spec.DeletionTimestamp
 	obj.DeletionGracePeriodSeconds = ptr.To[int64](0)
-	w.count(&obj, spec, true)
+	w.countLocked(&obj, spec, true)
 	w.source.records.cache.Put(w, &obj)
 }
 
@@ -275,9 +277,9 @@ func cleanupOnly(finalizers []string) []string {
 	return nil
 }
 
-// entry describes the version of a work that the agent has received. During the cleanup of an
+// entryLocked describes the version of a work that the agent has received. During the cleanup of an
 // incarnation, this is the next incarnation, if there is one: it has no status yet.
-func (w *agentWork) entry() codec.SpecEntry {
+func (w *agentWork) entryLocked() codec.SpecEntry {
 	w.healLocked(w.source.records.bounds())
 	e := codec.SpecEntry{ResourceID: w.id, Version: w.Version, UID: w.UID, Source: w.source.name, SequenceID: w.Seq}
 	if w.State == protocol.Deleting && w.Next != nil {

@@ -128,7 +128,7 @@ func (b *backend) WaitDurable(ctx context.Context) error { return peer.Durable(c
 // commitOne stores a change. A status is published; metadata stays on the cluster. If a work in
 // deletion has no finalizer left, its object is removed and reported to the source as gone.
 func (b *backend) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, bool, error) {
-	published := !sameStatus(&current.Status, &next.Status)
+	published := !apiequality.Semantic.DeepEqual(&current.Status, &next.Status)
 	b.cache.Lock()
 	defer b.cache.Unlock()
 	w := b.cache.Get(next.Namespace, next.Name)
