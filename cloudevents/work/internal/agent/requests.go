@@ -16,9 +16,6 @@ import (
 )
 
 const (
-	// askDelay is how long requests for unknown works and confirmations are collected before they
-	// are sent.
-	askDelay = 100 * time.Millisecond
 	// mostGathered is the number of confirmations that are sent at once: a source that repairs a
 	// loss waits for them.
 	mostGathered = 64

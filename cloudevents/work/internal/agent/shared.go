@@ -75,7 +75,11 @@ func (a *shared) chunksOf(r *codec.SpecResync, source string) []*codec.SpecResyn
 	return codec.SplitSpecResync(r, peer.ChunkSize(a.engine))
 }
 
-// schedule is when [requests] must act.
+// askDelay is how long requests for unknown works and confirmations are collected before they are
+// sent.
+const askDelay = 100 * time.Millisecond
+
+// schedule has the times at which [requests] must act.
 type schedule struct {
 	*shared
 	// The agent's mutex guards the following fields.
