@@ -16,7 +16,7 @@ type ResourceExploringWebhookConfiguration struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Webhooks are the webhooks, what they are asked and about which resources.
+	// Webhooks are the webhooks, each with the operations and resources for which it is called.
 	// +required
 	// +listType=map
 	// +listMapKey=name
@@ -41,20 +41,20 @@ type ResourceExploringWebhook struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}$`
 	Name string `json:"name"`
 
-	// ClientConfig says how to reach the webhook: exactly one of a URL and a service, and the CAs to trust.
+	// ClientConfig has the address of the webhook, either a URL or a service, and the CAs to trust.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.service)",message="exactly one of url and service is required"
 	ClientConfig admissionregistrationv1.WebhookClientConfig `json:"clientConfig"`
 
-	// Rules say which operations on which resources the webhook is asked. One that fits is enough; without rules, it is
-	// never asked.
+	// Rules select the operations and resources for which the webhook is called. One matching rule is
+	// enough. Without rules, the webhook is never called.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Rules []RuleWithOperations `json:"rules,omitempty"`
 
-	// FailurePolicy says what a failed call means: Fail (the default) fails what needed the answer, Ignore goes on as
-	// if there were no webhook.
+	// FailurePolicy is the effect of a failed call. With Fail, the default, the operation that needs
+	// the answer fails. With Ignore, the caller continues as if no webhook matched.
 	// +optional
 	// +kubebuilder:default=Fail
 	// +kubebuilder:validation:Enum=Ignore;Fail
@@ -67,8 +67,8 @@ type ResourceExploringWebhook struct {
 	// +kubebuilder:validation:Maximum=30
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// ExploreReviewVersions are the versions of ExploreReview that the webhook accepts, the preferred one first. The
-	// first that the caller knows is used; one of them must be known.
+	// ExploreReviewVersions are the versions of ExploreReview that the webhook accepts, in order of
+	// preference. The caller uses the first version that it knows. The list must include v1alpha1.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -78,9 +78,9 @@ type ResourceExploringWebhook struct {
 	ExploreReviewVersions []string `json:"exploreReviewVersions"`
 }
 
-// RuleWithOperations says which operations on which resources: each combination of its lists.
+// RuleWithOperations matches each combination of its operations and resources.
 type RuleWithOperations struct {
-	// Operations are the operations. "*" stands for all and must be alone.
+	// Operations are the operations that match. "*" matches all and must be the only entry.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -88,6 +88,6 @@ type RuleWithOperations struct {
 	// +kubebuilder:validation:XValidation:rule="size(self) == 1 || !('*' in self)",message="'*' must be alone"
 	Operations []OperationType `json:"operations"`
 
-	// Rule has the resources: apiGroups, apiVersions, resources and scope.
+	// Rule selects the resources by apiGroups, apiVersions, resources and scope.
 	admissionregistrationv1.Rule `json:",inline"`
 }

@@ -16,7 +16,7 @@ type ResourceInterpreterWebhookConfiguration struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// Webhooks are the webhooks, what they are asked and about which kinds.
+	// Webhooks are the webhooks, each with the operations and kinds for which it is called.
 	// +required
 	// +listType=map
 	// +listMapKey=name
@@ -33,9 +33,9 @@ type ResourceInterpreterWebhookConfigurationList struct {
 	Items []ResourceInterpreterWebhookConfiguration `json:"items"`
 }
 
-// ResourceInterpreterWebhook is one webhook of the Interpret protocol. There is no failure policy:
-// without the answer, the operation of the caller fails. Code 501 counts as no answer of this
-// webhook, and the next interpreter is called.
+// ResourceInterpreterWebhook is one webhook of the Interpret protocol. It has no failure policy: if
+// a call fails, the caller's operation fails. After an answer with code 501, the caller calls its
+// next interpreter.
 type ResourceInterpreterWebhook struct {
 	// Name is the qualified name of the webhook: a domain of at least three parts.
 	// +required
@@ -43,13 +43,13 @@ type ResourceInterpreterWebhook struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?){2,}$`
 	Name string `json:"name"`
 
-	// ClientConfig says how to reach the webhook: exactly one of a URL and a service, and the CAs to trust.
+	// ClientConfig has the address of the webhook, either a URL or a service, and the CAs to trust.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="has(self.url) != has(self.service)",message="exactly one of url and service is required"
 	ClientConfig admissionregistrationv1.WebhookClientConfig `json:"clientConfig"`
 
-	// Rules say which operations on which kinds the webhook is asked. One that fits is enough; without rules, it is never
-	// asked.
+	// Rules select the operations and kinds for which the webhook is called. One matching rule is
+	// enough. Without rules, the webhook is never called.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -62,8 +62,9 @@ type ResourceInterpreterWebhook struct {
 	// +kubebuilder:validation:Maximum=30
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// InterpreterContextVersions are the versions of ResourceInterpreterContext that the webhook accepts, the preferred
-	// one first. The first that the caller knows is used; one of them must be known.
+	// InterpreterContextVersions are the versions of ResourceInterpreterContext that the webhook
+	// accepts, in order of preference. The caller uses the first version that it knows. The list must
+	// include v1alpha1.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -73,9 +74,9 @@ type ResourceInterpreterWebhook struct {
 	InterpreterContextVersions []string `json:"interpreterContextVersions"`
 }
 
-// KindRuleWithOperations says which operations on which kinds: each combination of its lists.
+// KindRuleWithOperations matches each combination of its operations and kinds.
 type KindRuleWithOperations struct {
-	// Operations are the operations. "*" stands for all and must be alone.
+	// Operations are the operations that match. "*" matches all and must be the only entry.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -83,13 +84,14 @@ type KindRuleWithOperations struct {
 	// +kubebuilder:validation:XValidation:rule="size(self) == 1 || !('*' in self)",message="'*' must be alone"
 	Operations []InterpreterOperation `json:"operations"`
 
-	// KindRule has the kinds.
+	// KindRule selects the kinds.
 	KindRule `json:",inline"`
 }
 
-// KindRule says which kinds: each combination of its lists. "*" stands for all and must be alone in its list.
+// KindRule matches each combination of its lists. In each list, "*" matches all and must be the
+// only entry.
 type KindRule struct {
-	// APIGroups are the API groups; "" is the core group.
+	// APIGroups are the API groups that match; "" is the core group.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -98,7 +100,7 @@ type KindRule struct {
 	// +kubebuilder:validation:XValidation:rule="size(self) == 1 || !('*' in self)",message="'*' must be alone"
 	APIGroups []string `json:"apiGroups"`
 
-	// APIVersions are the API versions.
+	// APIVersions are the API versions that match.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -107,7 +109,7 @@ type KindRule struct {
 	// +kubebuilder:validation:XValidation:rule="size(self) == 1 || !('*' in self)",message="'*' must be alone"
 	APIVersions []string `json:"apiVersions"`
 
-	// Kinds are the kinds.
+	// Kinds are the kinds that match.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1

@@ -20,28 +20,29 @@ const (
 	ExploreAll               OperationType = "*"                        // all operations, in a rule only
 )
 
-// InterpreterOperation is an operation of the Interpret protocol. The packages above this one use its names for both.
+// InterpreterOperation is an operation of the Interpret protocol. The other packages of the module
+// use its names for both protocols.
 // +kubebuilder:validation:Enum=InterpretReplica;InterpretComponent;ReviseReplica;Retain;AggregateStatus;InterpretDependency;InterpretStatus;InterpretHealth;Prune;"*"
 type InterpreterOperation string
 
 // The operations of the Interpret protocol.
 const (
-	// InterpreterOperationInterpretReplica requests the replicas that an object declares, and the
-	// requirements of each.
+	// InterpreterOperationInterpretReplica requests the number of replicas that an object declares,
+	// and the requirements of each replica.
 	InterpreterOperationInterpretReplica InterpreterOperation = "InterpretReplica"
-	// InterpreterOperationInterpretComponent requests the replicas and the requirements of the parts of
-	// an object with several pod templates. Explore has no such operation.
+	// InterpreterOperationInterpretComponent requests the number of replicas and their requirements
+	// for each part of an object with several pod templates. Explore has no such operation.
 	InterpreterOperationInterpretComponent InterpreterOperation = "InterpretComponent"
 	// InterpreterOperationReviseReplica requests the object with another number of replicas.
 	InterpreterOperationReviseReplica InterpreterOperation = "ReviseReplica"
-	// InterpreterOperationRetain requests the desired object with the fields that controllers of
-	// the cluster have set in the observed one.
+	// InterpreterOperationRetain requests the desired object with the fields that controllers of the
+	// cluster have set in the observed object.
 	InterpreterOperationRetain InterpreterOperation = "Retain"
-	// InterpreterOperationAggregateStatus requests the object with a status that combines those of
-	// the clusters.
+	// InterpreterOperationAggregateStatus requests the object with a status that combines the statuses
+	// of the clusters.
 	InterpreterOperationAggregateStatus InterpreterOperation = "AggregateStatus"
-	// InterpreterOperationInterpretDependency requests the objects that must be sent to each
-	// cluster of an object.
+	// InterpreterOperationInterpretDependency requests the objects that an object needs on each of its
+	// clusters.
 	InterpreterOperationInterpretDependency InterpreterOperation = "InterpretDependency"
 	// InterpreterOperationInterpretStatus requests the status of an object.
 	InterpreterOperationInterpretStatus InterpreterOperation = "InterpretStatus"
@@ -50,7 +51,7 @@ const (
 	// InterpreterOperationPrune requests the object without the parts that must not be sent to a
 	// cluster.
 	InterpreterOperationPrune InterpreterOperation = "Prune"
-	// InterpreterOperationAll is all operations in a rule. No request has it.
+	// InterpreterOperationAll stands for all operations in a rule. It is never in a request.
 	InterpreterOperationAll InterpreterOperation = "*"
 )
 
@@ -94,8 +95,8 @@ func (o OperationType) Interpreter() (InterpreterOperation, bool) {
 	return "", false
 }
 
-// Explore returns the operation's name in the Explore protocol. It returns false if it has none, as
-// for [InterpreterOperationInterpretComponent].
+// Explore returns the operation's name in the Explore protocol. It returns false if Explore does
+// not have the operation, as for [InterpreterOperationInterpretComponent].
 func (o InterpreterOperation) Explore() (OperationType, bool) {
 	if o == InterpreterOperationAll {
 		return ExploreAll, true

@@ -37,8 +37,8 @@ func (c *ResourceExploringWebhookConfiguration) Validate() field.ErrorList {
 	})
 }
 
-// Validate returns the first 10,000 errors of a configuration, as that of
-// [ResourceExploringWebhookConfiguration] does.
+// Validate returns the first 10,000 errors of a configuration: see
+// [ResourceExploringWebhookConfiguration.Validate].
 func (c *ResourceInterpreterWebhookConfiguration) Validate() field.ErrorList {
 	names := map[string]bool{}
 	return validateWebhooks(c.Webhooks, func(w *ResourceInterpreterWebhook, path *field.Path) field.ErrorList {
