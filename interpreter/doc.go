@@ -35,7 +35,7 @@
 //	return server.Start(ctx)
 //
 // [NewHandler] makes an http.Handler for any other server. [FromHandler] uses a handler without a
-// server. Package interpretertest has test cases.
+// server. Package interpretertest runs test cases in YAML.
 //
 // # Two protocols
 //
@@ -80,8 +80,8 @@
 //  4. Otherwise the lists do not show whether an element is changed or replaced, even if only one
 //     element differs. If the element had unknown fields, the request fails with the code 500 and
 //     the path of the element. [HandlerFor].DropUncertain removes the fields instead. The same
-//     applies to all elements of a list that the Go type encodes with more or fewer elements than
-//     the request has.
+//     applies to all elements of a list if decoding and encoding with the Go type changes the
+//     number of elements.
 //
 // The key is the field in the patchMergeKey tag of the list, as in the types of Kubernetes. Without
 // the tag, it is the first of these fields that any element has: name, key, type, mountPath,
@@ -92,14 +92,14 @@
 // # Limits
 //
 // [HandlerOptions] has the limits of a body, of concurrent requests and of time. A JSON Patch has
-// at most 10,000 operations, a quantity 128 characters and an exponent of three digits. A patch
-// that is too expensive for a large object is rejected: replace lists and deep values as a whole.
-// [Request].Decode limits the memory of objects.
+// at most 10,000 operations. A quantity has at most 128 characters, with three digits in its
+// exponent. A patch that is too expensive for a large object is rejected: replace lists and deep
+// values as a whole. [Request].Decode limits the memory of objects.
 //
-// The server estimates the memory to answer a request. Requests of more than 1 MiB wait for each
-// other if they exceed 128 MiB together, or 96 MiB for one address. A request that waits for longer
-// than its timeout is answered with 429. The handlers of a [Server] share their limits. Each
-// handler of [NewHandler] has its own.
+// The server estimates the memory to answer a request. Requests that need more than 1 MiB wait if
+// together they would need more than 128 MiB, or 96 MiB for one client address. A request that
+// waits for longer than its timeout is answered with 429. The handlers of a [Server] share their
+// limits. Each handler of [NewHandler] has its own.
 //
 // The server of examples/interpreter-webhook took up to 257 MiB under attack (TestInterpreter in
 // internal/e2e/hostile). A pod with a limit of 512 MiB and GOMEMLIMIT=400MiB has room for handlers

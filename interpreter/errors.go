@@ -71,7 +71,7 @@ const (
 	ProblemIdentityChanged Problem = "IdentityChanged"
 	// ProblemNoStatus: the request failed, and the answer has no reason.
 	ProblemNoStatus Problem = "NoStatus"
-	// ProblemMalformed: the answer is not a review of the protocol.
+	// ProblemMalformed: the answer does not have the JSON format of the protocol.
 	ProblemMalformed Problem = "Malformed"
 	// ProblemTooLarge: the answer, or the object that its patch makes, is over the limit.
 	ProblemTooLarge Problem = "TooLarge"

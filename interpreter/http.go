@@ -49,7 +49,7 @@ type HandlerOptions struct {
 	// MaxConcurrent is the limit of concurrent requests. A request counts when its body has arrived.
 	// Further requests are answered with 429 and Retry-After. Defaults to 100.
 	MaxConcurrent int
-	// Timeout is the time limit of a request, from the end of its head to the return of the
+	// Timeout is the time limit of a request, from the end of its headers to the return of the
 	// handler. A shorter timeout in the query of the request replaces it. For the body, a shorter
 	// ReadTimeout of the server applies. A late body is answered with 408, and its connection is
 	// closed. A late handler is answered with 504, and counts for MaxConcurrent until it returns.

@@ -33,7 +33,7 @@ const (
 	kindInterpret = "ResourceInterpreterContext"
 )
 
-// Kind returns the kind of the protocol's reviews.
+// Kind returns the kind of requests and answers: ExploreReview or ResourceInterpreterContext.
 func (p Protocol) Kind() string {
 	if p == ProtocolExplore {
 		return kindExplore

@@ -50,7 +50,7 @@ var kindsDifferences = []kindsDifference{
 			"UnitedDeployment: pods",
 			"spec.template is a pod template",
 			"spec.template has one of four workloads, with a pod template",
-			"here: so does the schema of Kruise",
+			"here: as in the schema of Kruise",
 		},
 		[]string{"UnitedDeployment/InterpretDependency/UnitedDeployment with configmap and secret dependency"},
 	}, {

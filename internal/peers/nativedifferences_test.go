@@ -30,7 +30,7 @@ var differences = []difference{
 	// All operations.
 	{
 		"other kinds", "Prune and InterpretStatus take any kind", "an error",
-		"both: a chain of interpreters has another one for other kinds",
+		"both: a chain asks its next interpreter",
 	},
 	{
 		"objects that do not fit their type", "ReviseReplica and Retain ignore fields that they do not use", "an error",
@@ -64,7 +64,7 @@ var differences = []difference{
 	},
 	{
 		"no generation", "unhealthy when the status has an observedGeneration", "the observedGeneration does not count",
-		"here: the object is a manifest with the status from a cluster, where its generation is not known",
+		"here: a manifest does not have the generation to which its status belongs",
 	},
 	{
 		"old budget", "the generation of a PodDisruptionBudget does not count", "unhealthy until it is observed",
@@ -109,7 +109,7 @@ var differences = []difference{
 		"here: the API server refuses an update without the secrets or the tolerations",
 	},
 	{
-		"fields that the new type does not have", "the address or port of the earlier type is set", "left out",
+		"fields that the new type does not have", "the address or port of the earlier Service type is set", "left out",
 		"both: the API server removes them",
 	},
 	{
@@ -128,7 +128,7 @@ var differences = []difference{
 	},
 	{
 		"account of a token", "the annotation with the UID of the account is removed", "retained",
-		"here: by it the cluster deletes the token of an account that was created again",
+		"here: the cluster needs it to delete the token of a recreated account",
 	},
 	// AggregateStatus.
 	{
@@ -149,7 +149,7 @@ var differences = []difference{
 	},
 	{
 		"generation of a StatefulSet", "compared with the generation on the cluster", "compared with that of the object",
-		"here: generations on clusters count something else; Karmada does so for other kinds",
+		"here: each cluster counts its own generations; for other kinds Karmada compares as here",
 	},
 	{
 		"earlier object", "a greater generation on the cluster counts as observed", "the generation must be equal",
@@ -200,7 +200,7 @@ var differences = []difference{
 	},
 	{
 		"volume claim templates", "claims named as a template are left out", "volumes named as a template are left out",
-		"here: the controller replaces the volume of that name, and names its claims otherwise",
+		"here: the controller replaces such a volume, and its claims have other names",
 	},
 	{
 		"certificate twice", "listed twice", "listed once",
@@ -234,11 +234,11 @@ var differences = []difference{
 		"both: the API server refuses the object",
 	},
 	{
-		"tokens in a row", "the second of two tokens stays", "both are removed",
+		"tokens in a row", "of two adjacent tokens of a ServiceAccount, the second stays", "both are removed",
 		"here: the token is of another cluster",
 	},
 	{
 		"claim of a volume", "the UID of the claim stays", "removed, with its resourceVersion",
-		"here: the claim has another UID on the cluster, which would release the volume and may delete its data",
+		"here: the claim on the cluster has another UID; the old UID would release the volume and may delete its data",
 	},
 }

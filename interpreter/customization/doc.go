@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package customization interprets kinds that are described in YAML, without a webhook: an
-// [Interpreter] for a chain.
+// Package customization interprets kinds that YAML files describe, without a webhook. It has an
+// [Interpreter] for a chain of interpreters.
 //
 //	own, err := customization.New(customization.File{Name: "workloads.yaml", Text: text})
 //	if err != nil {
@@ -115,9 +115,9 @@
 // UID. Errors never quote values of objects, which may be secret.
 //
 // A document has at most 256 KiB, an expression 16 KiB and 2,000 parts (nodes of its syntax tree),
-// and all expressions together 100,000 parts. An evaluation has at most 3 s and 4,000,000 steps of
-// about 10 ns, or 10 bytes of memory. These limits are enough to aggregate four conditions of 1,000
-// clusters. Above the limit, the error is "the expression takes more than 4,000,000 steps". At most
-// GOMAXPROCS operations are evaluated at a time. Others wait, at most until their context ends. The
-// wait does not count for the 3 s.
+// and all expressions together 100,000 parts. An evaluation has at most 3 s and 4,000,000 steps. A
+// step takes about 10 ns or 10 bytes of memory. These limits are enough to aggregate four conditions
+// of 1,000 clusters. Above the limit, the error is "the expression takes more than 4,000,000 steps".
+// At most GOMAXPROCS operations are evaluated at a time. Others wait, at most until their context
+// ends. The wait does not count for the 3 s.
 package customization

@@ -49,9 +49,9 @@
 // Null members are not visible to scripts. A list with null is an error. Members of an object that
 // a script does not change stay the same, including null and numbers that Lua rounds.
 //
-// An empty table of an argument stays an object or a list. If the arguments have an empty object or
-// list at the path of an empty table that the script makes, the table becomes the same. Otherwise
-// it is omitted. In a status all empty tables are omitted, as in Karmada.
+// An empty table of an argument stays an object or a list. An empty table that the script makes
+// becomes an object or a list if the arguments have an empty one at the same path. Otherwise it is
+// omitted. In a status all empty tables are omitted, as in Karmada.
 //
 // A number is a float64, but an integer that the script passes on stays exact. If two numbers of
 // the arguments or the script have the same float64, moving one to another path is an error.
@@ -68,9 +68,10 @@
 // # Limits
 //
 // [Options] bound the steps, the memory and the time of one call. A script cannot catch the error
-// at a limit. A script has at most 64 KiB, a string that it makes or gives to the library string
-// 1,000,000 bytes, a pattern 4,096 bytes. Calls are at most 256 deep, and arithmetic operators 200.
-// The compiler needs up to two seconds for a script that is made to slow it down.
+// at a limit. A script has at most 64 KiB, a pattern 4,096 bytes. A string that the script makes, or
+// passes to a function of the library string, has at most 1,000,000 bytes. Calls are at most 256
+// deep, and arithmetic operators 200. The compiler needs up to two seconds for a script that is
+// made to slow it down.
 //
 // The limits of steps and memory give the same result on each machine; Timeout does not. Functions
 // of libraries count in proportion to their work. Memory is estimated: scripts that exceeded the 64

@@ -22,8 +22,8 @@
 // # Details
 //
 //   - Replicas that are not set are 1, as for the API server.
-//   - The observedGeneration of a status counts only for an object with a generation, not for a
-//     manifest.
+//   - The observedGeneration of a status must equal the generation of the object, if the object has
+//     one.
 //   - [PodRequests] counts the requests of a pod as the scheduler does.
 //   - The status of workloads includes their generation and the value of
 //     [TemplateGenerationAnnotation]. So an aggregated observedGeneration advances when each

@@ -39,10 +39,10 @@ func sections() []section {
 		supporter: native.New(),
 	}, {
 		title: "Package customization/kinds",
-		text: "Custom resources of widely used projects: see [package kinds](customization/kinds). A kind of * stands for\n" +
-			"all other kinds of the groups, an apiVersion of * for all groups and versions, and *.crossplane.io/* for all\n" +
-			"versions of the groups under crossplane.io. The first row is the default for every other kind. Therefore the\n" +
-			"package comes last in a chain.",
+		text: "Custom resources of widely used projects: see [package kinds](customization/kinds). The kind * stands for\n" +
+			"all other kinds of a group. The apiVersion * stands for all groups and versions, and *.crossplane.io/* for\n" +
+			"all versions of the groups under crossplane.io. The first row is the default for every other kind. Therefore\n" +
+			"the package comes last in a chain.",
 		supporter: kinds.New(),
 	}}
 }
