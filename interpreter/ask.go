@@ -140,8 +140,8 @@ type Ask struct {
 	Interpreter
 }
 
-// Replicas returns the replicas that an object declares, and the requirements of each, which may be
-// nil.
+// Replicas returns the number of replicas that an object declares, and the requirements of each
+// replica, or nil.
 func (a Ask) Replicas(ctx context.Context, object *unstructured.Unstructured) (int32, *ReplicaRequirements, error) {
 	answer, err := a.Interpret(ctx, Query{Operation: v1alpha1.InterpreterOperationInterpretReplica, Object: object})
 	return answer.Replicas, answer.Requirements, err
@@ -162,14 +162,14 @@ func (a Ask) Revise(
 }
 
 // Retain returns the desired object with the fields that controllers of the cluster have set in the
-// observed one.
+// observed object.
 func (a Ask) Retain(
 	ctx context.Context, desired, observed *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	return a.object(ctx, Query{Operation: v1alpha1.InterpreterOperationRetain, Object: desired, Observed: observed})
 }
 
-// AggregateStatus returns the object with a status that combines those of the clusters.
+// AggregateStatus returns the object with a status that combines the statuses of the clusters.
 func (a Ask) AggregateStatus(
 	ctx context.Context, object *unstructured.Unstructured, statuses []AggregatedStatusItem,
 ) (*unstructured.Unstructured, error) {

@@ -43,8 +43,8 @@ type HandlerFor[T metav1.Object] struct {
 	// 500. Set it for a handler that replaces the elements of lists without a unique key.
 	DropUncertain bool
 
-	// Replica returns the replicas that an object declares, and the requirements of each, which may
-	// be nil.
+	// Replica returns the number of replicas that an object declares, and the requirements of each
+	// replica, or nil.
 	Replica func(ctx context.Context, object T) (int32, *ReplicaRequirements, error)
 	// Components returns the parts of an object with several pod templates. Their names must
 	// differ.
@@ -54,7 +54,7 @@ type HandlerFor[T metav1.Object] struct {
 	// Retain copies the fields that controllers of the cluster have set from the observed object to
 	// the desired one.
 	Retain func(ctx context.Context, desired, observed T) error
-	// Aggregate sets the status of the object to a combination of those of the clusters.
+	// Aggregate sets the status of the object to a combination of the statuses of the clusters.
 	Aggregate func(ctx context.Context, object T, statuses []AggregatedStatusItem) error
 	// Dependencies returns the objects that must be sent to each cluster of the object. Duplicates
 	// are removed.

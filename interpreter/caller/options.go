@@ -63,7 +63,8 @@ type Options struct {
 	// MaxBytes is the maximum size of an answer. Defaults to 8 MiB.
 	MaxBytes int64
 	// Retries is the maximum number of retries of a call. A call is retried if it never reached the
-	// server, or the answer was 429, or 503 with Retry-After. Defaults to 2; -1 means never.
+	// server, or the answer was 429, or 503 with Retry-After. At most 10. Defaults to 2; -1 means
+	// never.
 	Retries int
 	// RetryDelay is the time before the first retry. It doubles with each retry, and Retry-After can
 	// make it longer. There is no retry if the timeout of the webhook would end first. Defaults to

@@ -48,7 +48,7 @@ func ExampleNew() {
 	// rollouts.yaml:8:44: InterpreterCustomization rollouts: spec.requirements: InterpretReplica of Rollout shop/web: no such key: template: write ?template for a field that may be missing
 }
 
-// Set returns the mistakes of a customization when it is loaded.
+// Set loads customizations, and returns a mistake with its position.
 func ExampleInterpreter_Set() {
 	answers, err := customization.New()
 	if err != nil {

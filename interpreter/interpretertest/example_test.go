@@ -14,7 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// In a test, RunFile reads cases from YAML and runs each case as a subtest.
+// Check runs one case outside of tests. In a test, use RunFile.
 func ExampleCheck() {
 	difference := interpretertest.Check(context.Background(), native.New(), interpretertest.Case{
 		Name:      "replicas",
