@@ -66,7 +66,7 @@ var ourAttributes = [...]string{
 const MaxIDLength = 1024
 
 // MaxHashLength is the limit of a status hash in bytes. Hashes of this package and of the OCM SDK
-// have 64. A source stores the hash of each status, and computes the sizes of its lists with it.
+// have 64. A source stores the hash of each status, and sends it in resync requests.
 const MaxHashLength = 128
 
 // maxAttribute is the longest attribute value in bytes, as in the properties of MQTT.

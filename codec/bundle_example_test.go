@@ -9,8 +9,8 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// The example encodes the same work for an agent that is built on the OCM SDK: the attributes,
-// which a binary transport sends next to the data, and the data.
+// An event for an agent that is built on the OCM SDK consists of attributes and data. A binary
+// transport sends the attributes next to the data.
 func ExampleProfile_manifestBundle() {
 	spec := exampleSpec()
 	spec.ResourceID = codec.ManifestBundle.ResourceID(spec.Source, spec.Cluster, spec.Name)

@@ -17,10 +17,10 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// Keys in a work's metadata with a meaning in the profile ManifestBundle. Decode shows all of them
-// on works, like agents of the OCM SDK.
+// Keys in a work's metadata with a meaning in the profile ManifestBundle. Encode sets the first two
+// in a [Spec], and Decode adds the others, as agents of the OCM SDK do.
 const (
-	// AnnotationResourceVersion has the version, in events and on works.
+	// AnnotationResourceVersion has the protocol's version of the work: see [WorkRef].
 	AnnotationResourceVersion = "cloudevents.open-cluster-management.io/resourceversion"
 	// AnnotationSequenceID has the sequence of the last status that the source accepted.
 	AnnotationSequenceID = "cloudevents.open-cluster-management.io/sequenceid"

@@ -18,7 +18,8 @@ import (
 
 // MaxDepth is the largest nesting depth of arrays and objects in an event, and of any JSON in it.
 // It prevents hostile input from exhausting the stack. encoding/json and the API server's decoder
-// stop at 10,000, so a few more levels, for example of a record in a store, can enclose the JSON.
+// stop at 10,000. The difference leaves room for levels around an event, for example those of a
+// record in a store.
 const MaxDepth = 9000
 
 // manifestDepth is the number of levels above a manifest in a structured event: the event, its

@@ -59,9 +59,9 @@
 // A [Profile] is a wire format: topics, event types, attributes and data.
 //
 // [ManifestWork] is the format of OCM's [enhancement] for event based ManifestWorks, and the
-// default. The profile adds attributes, for example for incarnations, sequences and resync IDs.
-// Peers that know only the enhancement do not send these attributes; the fields of a message then
-// have their defaults.
+// default. The profile adds attributes, for example for incarnations (UIDs), sequences and resync
+// IDs. Peers that know only the enhancement do not send these attributes; the fields of a message
+// then have their defaults.
 //
 // [ManifestBundle] is the format of sources and agents built on the OCM SDK
 // (open-cluster-management.io/sdk-go v1.3.0). Its events are sent in the binary content mode
@@ -95,8 +95,8 @@
 // It makes no decisions: which version is newer, what to answer, when to send a request again. It
 // keeps no state and reads no clock. It does not limit the size of an event. Long resync requests
 // can be split ([SplitSpecResync]). It does not default or validate a work as the API server does.
-// Events do not carry the resourceVersion. They carry the UID only as [WorkRef].UID in
-// ManifestWork, and finalizers only in ManifestBundle.
+// Events do not carry the resourceVersion of the API object. They carry its UID only as
+// [WorkRef].UID in ManifestWork, and finalizers only in ManifestBundle.
 //
 // [enhancement]: https://github.com/open-cluster-management-io/enhancements/tree/main/enhancements/sig-architecture/78-event-based-manifestwork
 package codec

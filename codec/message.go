@@ -134,8 +134,8 @@ func (s *Status) Gone() bool {
 type Scope string
 
 const (
-	// ScopeAll is a request about all works of a source on a cluster: works without an entry are
-	// missing.
+	// ScopeAll is a request about all works of a source on a cluster. The requester does not have
+	// works without an entry.
 	ScopeAll Scope = ""
 	// ScopeListed is a request about the listed works only.
 	ScopeListed Scope = "listed"
@@ -152,9 +152,9 @@ func (s Scope) known() bool {
 
 // Chunk is the position of an event among the events of one request.
 type Chunk struct {
-	// Index counts from 0. Count is the number of chunks, 0 in a request that was not split. An
-	// answer ends with a [StatusResync] to one cluster, of ScopeListed and without entries: its
-	// Count is the number of events in the answer.
+	// Index counts from 0. Count is the number of chunks, 0 in a request that was not split. A
+	// source ends its answer to a [SpecResync] with a [StatusResync] to the cluster, of ScopeListed
+	// and without entries. Its Count is the number of events in the answer.
 	Index, Count int
 }
 
@@ -169,8 +169,8 @@ type SpecResync struct {
 	// copies it from Source.
 	TargetSource string
 	Scope        Scope
-	// Part limits a request of [ScopeAll] to some of the works: works outside the part are not
-	// missing. It is the part that the source requested.
+	// Part limits a request of [ScopeAll] to some of the works. In an answer to a request of
+	// [ScopeLists] it is the Part of that request.
 	Part  Part
 	Chunk Chunk
 	// Broadcast sends the request to the topic that every source reads, instead of the directed
