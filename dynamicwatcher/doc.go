@@ -53,8 +53,8 @@
 //
 //   - No change is lost. After a lost connection or a restart of the API server, the watch resumes
 //     at the last resource version. Watchers are reconciled only if the object has changed
-//     meanwhile ([Options].Reconnect). A watcher of an absent object is reconciled again if it may
-//     have read the object meanwhile.
+//     meanwhile ([Options].Reconnect). A watcher of an absent object or of a selector is also
+//     reconciled if it may have read an object that was created and deleted meanwhile.
 //   - A watcher is reconciled once when it begins to watch an object that exists, also if other
 //     watchers watch the object already. [Options].DisableInitialReconcile disables that.
 //   - Only Start, WaitForSync, queries and the lookup of a kind wait for the API server. A slow

@@ -32,8 +32,8 @@ type Options struct {
 	// connections. By default about 90 watches share a connection.
 	HTTPClient *http.Client
 	// Metadata and Dynamic are clients for the watches. If both are set, the watches use Dynamic
-	// with EnableCache, and Metadata without it. Use them for tests with fake clients: they use
-	// more goroutines and memory.
+	// with EnableCache, and Metadata without it. Set them only for tests with fake clients, because
+	// such watches need more goroutines and memory.
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
 	// Mapper, if it is set, returns the resource of a kind. Defaults to discovery of a group

@@ -20,10 +20,11 @@ const (
 	// changes.
 	TriggerDeleted TriggerType = "Deleted"
 	// TriggerResumed: the watch is active again after an interruption, with [NotifyAlways], or
-	// after lost access.
+	// after lost access. Also: an object may have matched the selector while no watch delivered its
+	// changes.
 	TriggerResumed TriggerType = "Resumed"
-	// TriggerAccessLost: the server refuses the watch, see [AccessLost], or the kind was created
-	// again as a namespaced kind.
+	// TriggerAccessLost: the server refuses the watch, see [AccessLost], or the identifier lacks
+	// the namespace of a kind that was created again as a namespaced kind.
 	TriggerAccessLost TriggerType = "AccessLost"
 )
 
