@@ -69,9 +69,9 @@ type ObjectOptions struct {
 	// object has changed since, it is not written, and the error is [ErrChanged].
 	ResourceVersion string
 	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas. Apply
-	// sends these fields when it creates the object, and keeps their live values later. It then
-	// sends the live value of a field that it owns, also after the manifest dropped the field. List
-	// items are matched by their keys. A change of an ignored field alone causes no write.
+	// sends these fields when it creates the object, and keeps their live values later, also after
+	// the manifest dropped a field that Apply owns. List items are matched by their keys. A change
+	// of an ignored field alone causes no write.
 	// StrategyUpdate and Force respect IgnoreFields. An invalid pointer is an [ErrInvalidInput];
 	// see [CheckIgnoreFields].
 	IgnoreFields []string

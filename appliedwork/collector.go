@@ -36,9 +36,9 @@ func NewCollector(tracker *Tracker) *Collector {
 type TeardownOptions struct {
 	// Propagation is the deletion policy for the dependents of the objects. Defaults to Background.
 	Propagation metav1.DeletionPropagation
-	// Policies decide which objects stay: by default, only adopted objects. An object that
-	// Policies.For keeps stays, even if another AppliedWork has it: it gets the annotation
-	// multicluster.x-k8s.io/prune: disabled.
+	// Policies decide which objects stay: by default, only adopted objects. If Policies.For keeps
+	// an object that another AppliedWork has too, the object gets the annotation
+	// multicluster.x-k8s.io/prune: disabled, so the other AppliedWork keeps it as well.
 	Policies Policies
 	// Concurrency is the number of objects that are deleted at a time, from 1 to 256. Defaults to
 	// 16.

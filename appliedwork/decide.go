@@ -68,9 +68,9 @@ type Owners struct {
 //	a field manager or an annotation of ours                 Release  a user or a policy removed it
 //	it has no reference to us                                Retain   it was never ours, or was replaced
 //	it has one, and the policy is to orphan                  Release
-//	it has one, and another owner reference, or is in the
-//	inventory of another AppliedWork that is not terminating
-//	and has not released it                                  Release  only our reference goes
+//	it has one, and another owner: an owner reference, or an
+//	entry of another AppliedWork that is not terminating and
+//	has not released the object                              Release  only our reference goes
 //	it has one, and is being deleted                         Wait
 //	it has one                                               Delete   whatever its UID was
 //

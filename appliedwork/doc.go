@@ -49,12 +49,12 @@
 //     AppliedWork does not own alone.
 //   - An object that the policies keep has no owner reference, nor does its Namespace or its
 //     CRD. All of them stay when the AppliedWork is deleted.
-//   - If [Policies].For keeps an object in a Teardown, its other AppliedWorks keep the object and
+//   - If [Policies].For keeps an object in a Teardown, the object's other AppliedWorks keep it and
 //     its Namespace too, from the start of the Teardown.
 //   - The objects of [Options].Protected are never deleted. The default is the cluster's own
 //     namespaces and the CRD of AppliedWork.
-//   - A refused apply leaves no entry. After a conflict with another field manager, the other
-//     fields of an object of ours are applied, but an object of others is not adopted.
+//   - A refused apply leaves no entry. After a conflict with another field manager, an object that
+//     the AppliedWork owns gets the fields without a conflict. Another object is not adopted.
 //   - A change of the apiVersion or of the order of manifests deletes nothing.
 //   - An object of a kind that is not served counts as gone only after [Options].UnservedGrace,
 //     and only if its CRD does not exist.

@@ -61,7 +61,8 @@ func ExampleSetOwnerReference() {
 	// owned by one, by two: false true
 }
 
-// Objects of a kind that is not served may exist. The API server answers with 404 in both cases.
+// The API server answers with 404 if an object does not exist, and also if its kind is not served.
+// In the second case the object may exist.
 func ExampleIsTypeNotServed() {
 	gone := apierrors.NewNotFound(v1alpha1.Resource("appliedworks"), "work-01")
 	notServed := apierrors.NewGenericServerResponse(404, "get", v1alpha1.Resource("appliedworks"), "work-01",
@@ -73,7 +74,8 @@ func ExampleIsTypeNotServed() {
 	// true true
 }
 
-// Policies decide which objects stay, like the delete option of a ManifestWork, or one by one.
+// Policies decide which objects stay: by rules like the delete option of a ManifestWork, or for
+// single objects.
 func ExamplePolicies_For() {
 	database := v1alpha1.ResourceIdentifier{Version: "v1", Kind: "PersistentVolumeClaim",
 		Resource: "persistentvolumeclaims", Namespace: "shop", Name: "database"}

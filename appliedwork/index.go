@@ -21,9 +21,9 @@ const (
 	indexedWork = 32
 )
 
-// Index stores hashes of the identities of recorded objects, for one version of each AppliedWork.
-// An AppliedWork without the hash of an object does not record the object; all others are read. All
-// methods may be called concurrently.
+// Index stores hashes of the identities of recorded objects, for one version of each AppliedWork. A
+// search for an object skips each AppliedWork that has this version and lacks the object's hash.
+// All methods may be called concurrently.
 type Index struct {
 	seed maphash.Seed
 

@@ -73,8 +73,8 @@ type Options struct {
 	// UnservedGrace is the time for which discovery must report a type as not served before its
 	// objects count as gone. Defaults to 5 minutes.
 	UnservedGrace time.Duration
-	// IntentGrace is the time for which Prune keeps an entry that was not confirmed and has no
-	// object. It should be longer than the API server's request timeout, 60 seconds. Defaults to 90
+	// IntentGrace is the time for which Prune keeps an entry without a UID if the object does not
+	// exist. It should be longer than the API server's request timeout, 60 seconds. Defaults to 90
 	// seconds.
 	IntentGrace time.Duration
 	// MaxShardBytes is the size in bytes at which an inventory continues in another AppliedWork,

@@ -20,8 +20,8 @@ import (
 // each AppliedWork. An inventory that is too large for one AppliedWork continues in further
 // AppliedWorks, its shards, which the first owns. Several clients may write an inventory at the
 // same time: after a conflict it is read again and merged. All methods may be called concurrently.
-// Use one Tracker for the whole process: it stores since when an unconfirmed object has been
-// absent.
+// Use one Tracker for the whole process: it stores since when the object of an entry without a UID
+// has been absent.
 //
 // All methods of this package that accept an AppliedWork use only its name and UID; WaitGone also
 // uses its status. If name or UID is missing, or the AppliedWork is a shard, the error is an
