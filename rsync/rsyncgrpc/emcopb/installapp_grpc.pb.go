@@ -31,8 +31,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// installapp is EMCO's service to instantiate, terminate and read app contexts. An answer of true means that the event is
-// queued.
+// installapp is EMCO's service to instantiate, terminate and read app contexts. An answer of
+// true means that the event is queued.
 type InstallappClient interface {
 	InstallApp(ctx context.Context, in *InstallAppRequest, opts ...grpc.CallOption) (*InstallAppResponse, error)
 	UninstallApp(ctx context.Context, in *UninstallAppRequest, opts ...grpc.CallOption) (*UninstallAppResponse, error)
@@ -81,8 +81,8 @@ func (c *installappClient) ReadAppContext(ctx context.Context, in *ReadAppContex
 // All implementations must embed UnimplementedInstallappServer
 // for forward compatibility.
 //
-// installapp is EMCO's service to instantiate, terminate and read app contexts. An answer of true means that the event is
-// queued.
+// installapp is EMCO's service to instantiate, terminate and read app contexts. An answer of
+// true means that the event is queued.
 type InstallappServer interface {
 	InstallApp(context.Context, *InstallAppRequest) (*InstallAppResponse, error)
 	UninstallApp(context.Context, *UninstallAppRequest) (*UninstallAppResponse, error)

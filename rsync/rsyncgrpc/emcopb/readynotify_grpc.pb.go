@@ -30,9 +30,10 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// readyNotify is EMCO's service to be told when the apps of an app context are on their clusters.
+// readyNotify is EMCO's service that reports when the apps of an app context are on their
+// clusters.
 type ReadyNotifyClient interface {
-	// Alert tells of each app on each cluster, until Unsubscribe.
+	// Alert sends a Notification for each app on each cluster, until Unsubscribe.
 	Alert(ctx context.Context, in *Topic, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Notification], error)
 	// Unsubscribe ends the streams of a client about an app context.
 	Unsubscribe(ctx context.Context, in *Topic, opts ...grpc.CallOption) (*UnsubscribeResponse, error)
@@ -79,9 +80,10 @@ func (c *readyNotifyClient) Unsubscribe(ctx context.Context, in *Topic, opts ...
 // All implementations must embed UnimplementedReadyNotifyServer
 // for forward compatibility.
 //
-// readyNotify is EMCO's service to be told when the apps of an app context are on their clusters.
+// readyNotify is EMCO's service that reports when the apps of an app context are on their
+// clusters.
 type ReadyNotifyServer interface {
-	// Alert tells of each app on each cluster, until Unsubscribe.
+	// Alert sends a Notification for each app on each cluster, until Unsubscribe.
 	Alert(*Topic, grpc.ServerStreamingServer[Notification]) error
 	// Unsubscribe ends the streams of a client about an app context.
 	Unsubscribe(context.Context, *Topic) (*UnsubscribeResponse, error)

@@ -30,8 +30,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// updateapp is EMCO's service to lead from one app context to another and back. An answer of true means that the event is
-// queued.
+// updateapp is EMCO's service to update from one app context to another, or back. An answer of
+// true means that the event is queued.
 type UpdateappClient interface {
 	UpdateApp(ctx context.Context, in *UpdateAppRequest, opts ...grpc.CallOption) (*UpdateAppResponse, error)
 	RollbackApp(ctx context.Context, in *RollbackAppRequest, opts ...grpc.CallOption) (*RollbackAppResponse, error)
@@ -69,8 +69,8 @@ func (c *updateappClient) RollbackApp(ctx context.Context, in *RollbackAppReques
 // All implementations must embed UnimplementedUpdateappServer
 // for forward compatibility.
 //
-// updateapp is EMCO's service to lead from one app context to another and back. An answer of true means that the event is
-// queued.
+// updateapp is EMCO's service to update from one app context to another, or back. An answer of
+// true means that the event is queued.
 type UpdateappServer interface {
 	UpdateApp(context.Context, *UpdateAppRequest) (*UpdateAppResponse, error)
 	RollbackApp(context.Context, *RollbackAppRequest) (*RollbackAppResponse, error)

@@ -411,10 +411,12 @@ type EnqueueRequest struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Instantiate, Terminate, Read, Update or Rollback.
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
-	// The app context that an Update or a Rollback leads away from; id is the one that it leads to.
+	// For Update and Rollback, the app context to update from. The field id is the one to update
+	// to.
 	FromId string `protobuf:"bytes,3,opt,name=from_id,json=fromId,proto3" json:"from_id,omitempty"`
-	// A call with the key of an earlier one on the same app context returns the event of that one, and INVALID_INPUT where event
-	// or from_id were others. Up to 253 bytes; empty is none.
+	// A repeated call with this key returns the event of the first call on the app context. If
+	// event, from_id or rollout differ, it returns INVALID_INPUT. The key is optional and has up to
+	// 253 bytes.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	// Only for Instantiate, Update and Rollback.
 	Rollout       *Rollout `protobuf:"bytes,5,opt,name=rollout,proto3" json:"rollout,omitempty"`
@@ -588,7 +590,7 @@ func (x *EventRef) GetSeq() uint64 {
 type Rollout struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Groups []*RolloutGroup        `protobuf:"bytes,1,rep,name=groups,proto3" json:"groups,omitempty"`
-	// A number or a percentage; empty means the default. So are the limits of groups.
+	// The limits here and in groups are a number or a percentage. Empty means the default.
 	MaxConcurrency string `protobuf:"bytes,2,opt,name=max_concurrency,json=maxConcurrency,proto3" json:"max_concurrency,omitempty"`
 	MaxFailures    string `protobuf:"bytes,3,opt,name=max_failures,json=maxFailures,proto3" json:"max_failures,omitempty"`
 	// Deployed or Ready; empty means Ready.
@@ -863,14 +865,14 @@ type RolloutStatus struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Ref     *EventRef              `protobuf:"bytes,1,opt,name=ref,proto3" json:"ref,omitempty"`
 	Rollout *Rollout               `protobuf:"bytes,2,opt,name=rollout,proto3" json:"rollout,omitempty"`
-	// That of the event.
+	// The status of the event.
 	Status   string      `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
 	Paused   bool        `protobuf:"varint,4,opt,name=paused,proto3" json:"paused,omitempty"`
 	Aborted  bool        `protobuf:"varint,5,opt,name=aborted,proto3" json:"aborted,omitempty"`
 	Approved []*Approval `protobuf:"bytes,6,rep,name=approved,proto3" json:"approved,omitempty"`
-	// Those of the rollout, and one without a name for the clusters in no group.
+	// The groups of the rollout, and a group without a name for the clusters in no group.
 	Groups []*RolloutGroupStatus `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
-	// Why no further cluster begins.
+	// The reason why no further cluster begins.
 	Waiting       string `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1605,7 +1607,7 @@ func (x *ListDetachedResponse) GetRemnants() []*Remnant {
 	return nil
 }
 
-// Remnant is what an app context may have on a cluster that was detached from it.
+// Remnant has the objects that an app context may have on a cluster that was detached from it.
 type Remnant struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The app context may be deleted.
@@ -1613,10 +1615,11 @@ type Remnant struct {
 	Cluster      *ClusterID             `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	Since        *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=since,proto3" json:"since,omitempty"`
 	Objects      []*Object              `protobuf:"bytes,4,rep,name=objects,proto3" json:"objects,omitempty"`
-	// What the cleanup waits for.
+	// The reason why the cleanup waits.
 	Reason  string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
-	// The objects belong to the remnant before, also in the message before. Only objects is set.
+	// If true, the objects continue those of the previous remnant, which may be in the previous
+	// message. No other field is set.
 	Continued     bool `protobuf:"varint,7,opt,name=continued,proto3" json:"continued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1786,7 +1789,7 @@ type DiffRequest struct {
 	// Instantiate, Terminate or Update.
 	Event string `protobuf:"bytes,1,opt,name=event,proto3" json:"event,omitempty"`
 	Id    string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
-	// The app context that an Update leads away from.
+	// For Update, the app context to update from.
 	FromId        string `protobuf:"bytes,3,opt,name=from_id,json=fromId,proto3" json:"from_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1843,10 +1846,10 @@ func (x *DiffRequest) GetFromId() string {
 	return ""
 }
 
-// Messages have at most some 300 KiB.
+// DiffResponse is a part of a diff, with at most about 300 KiB.
 type DiffResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of clusters, apps and app contexts.
+	// Ordered by cluster, app and app context.
 	Clusters      []*ClusterDiff `protobuf:"bytes,1,rep,name=clusters,proto3" json:"clusters,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1889,7 +1892,7 @@ func (x *DiffResponse) GetClusters() []*ClusterDiff {
 	return nil
 }
 
-// ClusterDiff is what an event would change of one app on one cluster.
+// ClusterDiff has the changes that an event would make to one app on one cluster.
 type ClusterDiff struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Cluster      *ClusterID             `protobuf:"bytes,1,opt,name=cluster,proto3" json:"cluster,omitempty"`
@@ -1899,7 +1902,8 @@ type ClusterDiff struct {
 	Reason  string        `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string        `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	Objects []*ObjectDiff `protobuf:"bytes,6,rep,name=objects,proto3" json:"objects,omitempty"`
-	// The objects belong to the ClusterDiff before, also in the message before. Only objects is set.
+	// If true, the objects continue those of the previous ClusterDiff, which may be in the previous
+	// message. No other field is set.
 	Continued     bool `protobuf:"varint,7,opt,name=continued,proto3" json:"continued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1984,7 +1988,7 @@ func (x *ClusterDiff) GetContinued() bool {
 	return false
 }
 
-// ObjectDiff is what would become of an object.
+// ObjectDiff is a change that an event would make to an object.
 type ObjectDiff struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Object *Object                `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`
@@ -2063,7 +2067,8 @@ func (x *ObjectDiff) GetMessage() string {
 	return ""
 }
 
-// FieldDiff is a field with its values as JSON, which are empty where there is no field.
+// FieldDiff is the change of a field. Its values are JSON, or empty if the field does not
+// exist.
 type FieldDiff struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -2258,7 +2263,7 @@ func (x *WaitRequest) GetRef() *EventRef {
 
 type WaitResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The app context whose event it is, afterwards. It may be missing beside a failure.
+	// The status of the app context after the event. It may be missing if failure is set.
 	Status *Status `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// Set when the event, or the UpdateDelete after it, failed or was skipped.
 	Failure       *EventFailure `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
@@ -2389,8 +2394,9 @@ func (x *EventFailure) GetMessage() string {
 type WatchRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// 0 begins with what there is now, all of it in the first message. Otherwise the revision of the last change that came, whose
-	// changes are then sent again, or the next one.
+	// 0 begins with the current state in one message. Otherwise the stream begins with the changes
+	// of this revision. To resume a broken stream, use the revision of the last change: the server
+	// sends all changes of that revision again.
 	FromRevision  int64 `protobuf:"varint,2,opt,name=from_revision,json=fromRevision,proto3" json:"from_revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2486,7 +2492,7 @@ func (x *WatchResponse) GetChanges() []*Change {
 
 type Change struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// That of the store. Changes that happened together have the same.
+	// The revision of the store. Changes of one transaction have the same revision.
 	Revision int64 `protobuf:"varint,1,opt,name=revision,proto3" json:"revision,omitempty"`
 	// Types that are valid to be assigned to Change:
 	//
@@ -2616,17 +2622,17 @@ type Change_Cluster struct {
 }
 
 type Change_Deleted struct {
-	// The app context was removed; nothing comes after it.
+	// The app context was deleted. This is the last change.
 	Deleted bool `protobuf:"varint,5,opt,name=deleted,proto3,oneof"`
 }
 
 type Change_Rollout struct {
-	// The number of an event whose rollout was paused, resumed, approved or aborted.
+	// The number of an event. Its rollout was paused, resumed, approved or aborted, or has ended.
 	Rollout uint64 `protobuf:"varint,6,opt,name=rollout,proto3,oneof"`
 }
 
 type Change_Observed struct {
-	// It is void when the state changes.
+	// The observation is valid until the state changes.
 	Observed *Observation `protobuf:"bytes,7,opt,name=observed,proto3,oneof"`
 }
 
@@ -2642,19 +2648,19 @@ func (*Change_Rollout) isChange_Change() {}
 
 func (*Change_Observed) isChange_Change() {}
 
-// Status is all that is known of an app context.
+// Status is the status of an app context, with its queue and its clusters.
 type Status struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Created, Instantiating, Instantiated, InstantiateFailed, Terminating, Terminated, TerminationFailed, Updating, Updated or
-	// UpdateFailed.
+	// Created, Instantiating, Instantiated, InstantiateFailed, Terminating, Terminated,
+	// TerminationFailed, Updating, Updated or UpdateFailed.
 	State    string           `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	Stopped  bool             `protobuf:"varint,3,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	Queue    []*Element       `protobuf:"bytes,4,rep,name=queue,proto3" json:"queue,omitempty"`
 	Clusters []*ClusterStatus `protobuf:"bytes,5,rep,name=clusters,proto3" json:"clusters,omitempty"`
 	// How often the state has changed.
 	Transitions uint64 `protobuf:"varint,6,opt,name=transitions,proto3" json:"transitions,omitempty"`
-	// That of the store when it was read: a Watch from the next one misses nothing.
+	// The revision of the store at the read. Continue with a Watch from the next revision.
 	Revision int64 `protobuf:"varint,7,opt,name=revision,proto3" json:"revision,omitempty"`
 	// The clusters that are detached from the app context.
 	Detached []*ClusterID `protobuf:"bytes,8,rep,name=detached,proto3" json:"detached,omitempty"`
@@ -2762,9 +2768,9 @@ type Observation struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	App     string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
 	Cluster *ClusterID             `protobuf:"bytes,2,opt,name=cluster,proto3" json:"cluster,omitempty"`
-	// When the app was first seen like this.
+	// When the app was first observed in this state.
 	Time *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=time,proto3" json:"time,omitempty"`
-	// The number of objects, and of those that are ready.
+	// The number of objects, and the number of ready objects.
 	Objects int64 `protobuf:"varint,4,opt,name=objects,proto3" json:"objects,omitempty"`
 	Ready   int64 `protobuf:"varint,5,opt,name=ready,proto3" json:"ready,omitempty"`
 	// The first objects that are not ready.
@@ -2777,7 +2783,8 @@ type Observation struct {
 	// How many times the drift was healed, and when the last Heal was queued.
 	Heals  int64                  `protobuf:"varint,10,opt,name=heals,proto3" json:"heals,omitempty"`
 	Healed *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=healed,proto3" json:"healed,omitempty"`
-	// Empty, Contested, or the reason why the cluster could not be read: Unreachable, RefusedForNow or Refused.
+	// Empty, Contested, or the reason why the cluster could not be read: Unreachable, RefusedForNow
+	// or Refused.
 	Reason        string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message       string `protobuf:"bytes,13,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2917,12 +2924,12 @@ type Element struct {
 	Status  string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
 	Reason  string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`
-	// The UpdateDelete that follows on an Update that is done.
+	// The UpdateDelete that follows a finished Update or UpdateDelete.
 	Next           *EventRef              `protobuf:"bytes,7,opt,name=next,proto3" json:"next,omitempty"`
 	IdempotencyKey string                 `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	Queued         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=queued,proto3" json:"queued,omitempty"`
 	Finished       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=finished,proto3" json:"finished,omitempty"`
-	// The event is a rollout. It has queued the rollback, because it failed.
+	// Whether the event is a rollout, and the rollback that was queued after its failure.
 	Rollout       bool      `protobuf:"varint,11,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	Rollback      *EventRef `protobuf:"bytes,12,opt,name=rollback,proto3" json:"rollback,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3043,7 +3050,8 @@ func (x *Element) GetRollback() *EventRef {
 	return nil
 }
 
-// ClusterStatus is what became of an app on a cluster in the last event that was about it.
+// ClusterStatus is the status of an app on a cluster in the last event that included the app
+// there.
 type ClusterStatus struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	App     string                 `protobuf:"bytes,1,opt,name=app,proto3" json:"app,omitempty"`
@@ -3055,10 +3063,11 @@ type ClusterStatus struct {
 	Reason  string                 `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	Message string                 `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	Time    *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=time,proto3" json:"time,omitempty"`
-	// What a Read found, without the states that did not fit into 500 KiB: those of ready resources first.
+	// The states that a Read found, up to about 500 KiB. Ready resources are omitted first. The
+	// field resources_omitted counts the omitted states.
 	Resources        []*ResourceState `protobuf:"bytes,9,rep,name=resources,proto3" json:"resources,omitempty"`
 	ResourcesOmitted int64            `protobuf:"varint,10,opt,name=resources_omitted,json=resourcesOmitted,proto3" json:"resources_omitted,omitempty"`
-	// When a rollout began with the cluster.
+	// When a rollout began on the cluster.
 	Begun         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=begun,proto3" json:"begun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3308,7 +3317,7 @@ func (x *AppContext) GetApps() []*App {
 	return nil
 }
 
-// Meta says what an app context belongs to. The engine does not use it.
+// Meta has the owner of an app context. The engine does not use it.
 type Meta struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
 	Project               string                 `protobuf:"bytes,1,opt,name=project,proto3" json:"project,omitempty"`
@@ -3666,9 +3675,9 @@ type Resource struct {
 	Hook string `protobuf:"bytes,2,opt,name=hook,proto3" json:"hook,omitempty"`
 	// YAML or JSON. It is kept byte for byte.
 	Manifest []byte `protobuf:"bytes,3,opt,name=manifest,proto3" json:"manifest,omitempty"`
-	// The step of the app in which it is applied; of a hook, its weight.
+	// The step of the app in which the resource is applied. For a hook, Helm's hook weight.
 	Wave int32 `protobuf:"varint,4,opt,name=wave,proto3" json:"wave,omitempty"`
-	// Of a hook: before-hook-creation, hook-succeeded, hook-failed.
+	// Only for hooks: before-hook-creation, hook-succeeded or hook-failed.
 	DeletePolicies []string `protobuf:"bytes,5,rep,name=delete_policies,json=deletePolicies,proto3" json:"delete_policies,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

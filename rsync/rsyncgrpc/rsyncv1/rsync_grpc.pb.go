@@ -47,7 +47,8 @@ const (
 //
 // Engine is the engine of package rsync: its methods, with the same meaning.
 //
-// Errors carry a google.rpc.ErrorInfo of the domain "rsync.spokewire.io", whose reason is one of
+// An error has a google.rpc.ErrorInfo of the domain "rsync.spokewire.io". The reasons and their
+// codes are:
 //
 //	INVALID_INPUT, INVALID_CONTEXT    INVALID_ARGUMENT
 //	NOT_FOUND                         NOT_FOUND
@@ -59,39 +60,43 @@ const (
 //	FENCED, STORE, STOPPING           UNAVAILABLE
 //	BROKEN                            DATA_LOSS
 //	DENIED                            PERMISSION_DENIED
+//	PANIC                             INTERNAL
 //
-// and INVALID_CONTEXT also a google.rpc.BadRequest with all that is wrong.
+// An INVALID_CONTEXT error also has a google.rpc.BadRequest with the first 100 problems.
+// CANCELLED, DEADLINE_EXCEEDED and errors of gRPC itself have no ErrorInfo.
 type EngineClient interface {
-	// Create stores an app context, in the state Created.
+	// Create stores an app context in the state Created.
 	Create(ctx context.Context, in *CreateRequest, opts ...grpc.CallOption) (*CreateResponse, error)
-	// GetAppContext returns one as it was created.
+	// GetAppContext returns an app context as it was created.
 	GetAppContext(ctx context.Context, in *GetAppContextRequest, opts ...grpc.CallOption) (*GetAppContextResponse, error)
-	// Delete removes one, with its history.
+	// Delete removes an app context and its history.
 	Delete(ctx context.Context, in *DeleteRequest, opts ...grpc.CallOption) (*DeleteResponse, error)
-	// List returns all by ID, in messages of some hundred each.
+	// List returns all app contexts, ordered by ID, in messages of up to 500.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListResponse], error)
 	// Enqueue queues an event.
 	Enqueue(ctx context.Context, in *EnqueueRequest, opts ...grpc.CallOption) (*EnqueueResponse, error)
-	// Stop sets the latch of an app context, ClearStop takes it back.
+	// Stop stops an app context, and ClearStop ends the stop.
 	Stop(ctx context.Context, in *StopRequest, opts ...grpc.CallOption) (*StopResponse, error)
 	ClearStop(ctx context.Context, in *ClearStopRequest, opts ...grpc.CallOption) (*ClearStopResponse, error)
-	// GetRollout returns how far the rollout of an event is, ChangeRollout holds it up, lets it go on, or ends it.
+	// GetRollout returns the progress of a rollout. ChangeRollout approves, pauses, resumes or
+	// aborts it.
 	GetRollout(ctx context.Context, in *GetRolloutRequest, opts ...grpc.CallOption) (*GetRolloutResponse, error)
 	ChangeRollout(ctx context.Context, in *ChangeRolloutRequest, opts ...grpc.CallOption) (*ChangeRolloutResponse, error)
-	// Detach removes a cluster from an app context, Attach undoes that.
+	// Detach removes a cluster from an app context, and Attach undoes Detach.
 	Detach(ctx context.Context, in *DetachRequest, opts ...grpc.CallOption) (*DetachResponse, error)
 	Attach(ctx context.Context, in *AttachRequest, opts ...grpc.CallOption) (*AttachResponse, error)
-	// ListDetached returns the objects that must be deleted on detached clusters, Forget gives up
-	// those of a cluster.
+	// ListDetached returns the pending cleanups of detached clusters. Forget ends those of a
+	// cluster.
 	ListDetached(ctx context.Context, in *ListDetachedRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ListDetachedResponse], error)
 	Forget(ctx context.Context, in *ForgetRequest, opts ...grpc.CallOption) (*ForgetResponse, error)
-	// Diff returns the changes that an event would make on the clusters, without a change.
+	// Diff returns the changes that an event would make on the clusters. It changes nothing.
 	Diff(ctx context.Context, in *DiffRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DiffResponse], error)
-	// GetStatus returns what is known of an app context.
+	// GetStatus returns the status of an app context.
 	GetStatus(ctx context.Context, in *GetStatusRequest, opts ...grpc.CallOption) (*GetStatusResponse, error)
-	// Wait answers when an event is done, and with an Update its UpdateDelete.
+	// Wait waits until an event has ended, and after an Update also its UpdateDelete.
 	Wait(ctx context.Context, in *WaitRequest, opts ...grpc.CallOption) (*WaitResponse, error)
-	// Watch tells of what changes in an app context. The stream ends without an error when the app context was deleted.
+	// Watch returns the changes of an app context. The stream ends without an error when the app
+	// context is deleted.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 }
 
@@ -315,7 +320,8 @@ type Engine_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 //
 // Engine is the engine of package rsync: its methods, with the same meaning.
 //
-// Errors carry a google.rpc.ErrorInfo of the domain "rsync.spokewire.io", whose reason is one of
+// An error has a google.rpc.ErrorInfo of the domain "rsync.spokewire.io". The reasons and their
+// codes are:
 //
 //	INVALID_INPUT, INVALID_CONTEXT    INVALID_ARGUMENT
 //	NOT_FOUND                         NOT_FOUND
@@ -327,39 +333,43 @@ type Engine_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 //	FENCED, STORE, STOPPING           UNAVAILABLE
 //	BROKEN                            DATA_LOSS
 //	DENIED                            PERMISSION_DENIED
+//	PANIC                             INTERNAL
 //
-// and INVALID_CONTEXT also a google.rpc.BadRequest with all that is wrong.
+// An INVALID_CONTEXT error also has a google.rpc.BadRequest with the first 100 problems.
+// CANCELLED, DEADLINE_EXCEEDED and errors of gRPC itself have no ErrorInfo.
 type EngineServer interface {
-	// Create stores an app context, in the state Created.
+	// Create stores an app context in the state Created.
 	Create(context.Context, *CreateRequest) (*CreateResponse, error)
-	// GetAppContext returns one as it was created.
+	// GetAppContext returns an app context as it was created.
 	GetAppContext(context.Context, *GetAppContextRequest) (*GetAppContextResponse, error)
-	// Delete removes one, with its history.
+	// Delete removes an app context and its history.
 	Delete(context.Context, *DeleteRequest) (*DeleteResponse, error)
-	// List returns all by ID, in messages of some hundred each.
+	// List returns all app contexts, ordered by ID, in messages of up to 500.
 	List(*ListRequest, grpc.ServerStreamingServer[ListResponse]) error
 	// Enqueue queues an event.
 	Enqueue(context.Context, *EnqueueRequest) (*EnqueueResponse, error)
-	// Stop sets the latch of an app context, ClearStop takes it back.
+	// Stop stops an app context, and ClearStop ends the stop.
 	Stop(context.Context, *StopRequest) (*StopResponse, error)
 	ClearStop(context.Context, *ClearStopRequest) (*ClearStopResponse, error)
-	// GetRollout returns how far the rollout of an event is, ChangeRollout holds it up, lets it go on, or ends it.
+	// GetRollout returns the progress of a rollout. ChangeRollout approves, pauses, resumes or
+	// aborts it.
 	GetRollout(context.Context, *GetRolloutRequest) (*GetRolloutResponse, error)
 	ChangeRollout(context.Context, *ChangeRolloutRequest) (*ChangeRolloutResponse, error)
-	// Detach removes a cluster from an app context, Attach undoes that.
+	// Detach removes a cluster from an app context, and Attach undoes Detach.
 	Detach(context.Context, *DetachRequest) (*DetachResponse, error)
 	Attach(context.Context, *AttachRequest) (*AttachResponse, error)
-	// ListDetached returns the objects that must be deleted on detached clusters, Forget gives up
-	// those of a cluster.
+	// ListDetached returns the pending cleanups of detached clusters. Forget ends those of a
+	// cluster.
 	ListDetached(*ListDetachedRequest, grpc.ServerStreamingServer[ListDetachedResponse]) error
 	Forget(context.Context, *ForgetRequest) (*ForgetResponse, error)
-	// Diff returns the changes that an event would make on the clusters, without a change.
+	// Diff returns the changes that an event would make on the clusters. It changes nothing.
 	Diff(*DiffRequest, grpc.ServerStreamingServer[DiffResponse]) error
-	// GetStatus returns what is known of an app context.
+	// GetStatus returns the status of an app context.
 	GetStatus(context.Context, *GetStatusRequest) (*GetStatusResponse, error)
-	// Wait answers when an event is done, and with an Update its UpdateDelete.
+	// Wait waits until an event has ended, and after an Update also its UpdateDelete.
 	Wait(context.Context, *WaitRequest) (*WaitResponse, error)
-	// Watch tells of what changes in an app context. The stream ends without an error when the app context was deleted.
+	// Watch returns the changes of an app context. The stream ends without an error when the app
+	// context is deleted.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	mustEmbedUnimplementedEngineServer()
 }
