@@ -14,8 +14,9 @@
 //	go run ./examples/rsync detach --cluster fake+cluster2 shop
 //	go run ./examples/rsync terminate shop
 //
-// Here one cluster has an API server, one is a folder of a git repository, and one has an agent
-// behind a broker. Run mosquitto, serve and the agent in terminals of their own:
+// The next commands use three clusters: one with an API server, one that is a folder of a git
+// repository, and one with an agent behind a broker. The kubeconfigs clusters/c1.kubeconfig and
+// clusters/c3.kubeconfig must exist. Run mosquitto, serve and the agent in terminals of their own:
 //
 //	mosquitto -p 1883
 //	git init --bare fleet.git
