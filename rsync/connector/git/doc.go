@@ -37,10 +37,10 @@
 // percent sign and two hexadecimal digits: slashes, colons, a dot at the beginning, and capitals,
 // because some file systems ignore case. Kinds keep their capitals. Names of more than 240 bytes
 // end with a hash. Names that agents treat specially get a percent sign too: kustomization,
-// cloudbuild, and folders with extensions of pictures or archives. A batch is rejected if two names
-// differ only in case. It is also rejected if the repository has a file in place of a folder, or a
-// folder or submodule in place of a file. A file or a link at the path of an object counts as the
-// object's file, regardless of its author.
+// cloudbuild, and folders with extensions of pictures or archives. A batch is rejected if the
+// repository has a path that differs only in case, a file in place of a folder, or a folder or
+// submodule in place of a file. A file or a link at the path of an object counts as the object's
+// file, regardless of its author.
 //
 // The folder of a cluster without objects has an empty file .gitkeep, because a missing folder is
 // an error for agents.

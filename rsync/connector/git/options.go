@@ -24,9 +24,9 @@ var ErrInvalid = errors.New("git: the configuration is invalid")
 // Repository is a branch of a repository, and a folder in it. Repositories with the same URL and
 // Branch may differ only in Path. A value prints without credentials.
 type Repository struct {
-	// URL is https://host/path, ssh://user@host/path, user@host:path, or file:///path or /path on
-	// this machine, for which the program git must be installed. http is for tests: see PlainHTTP.
-	// The only credential in a URL is the user of ssh.
+	// URL is https://host/path, ssh://user@host/path or user@host:path. A repository on this
+	// machine is file:///path or /path, and requires the program git. http is for tests: see
+	// PlainHTTP. The only credential in a URL is the user of ssh.
 	URL string
 	// Branch is the branch for commits. Defaults to "main".
 	Branch string

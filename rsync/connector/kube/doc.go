@@ -21,8 +21,8 @@
 // then CustomResourceDefinitions, and waits until the API server serves them. Then it applies the
 // other objects in the order of the batch. Neighbours of one kind or of independent kinds, for
 // example ConfigMaps, Services and Deployments, are applied in parallel, [Options].Concurrency at a
-// time. After an error Apply sends no more objects. The engine calls again for the remaining
-// objects, so a batch has no time limit.
+// time. After an error Apply sends no more objects. The next call of the engine has only the
+// remaining objects. Therefore a batch may have any size.
 //
 // [Options].FieldManager owns the fields of a manifest. Fields that the manifest no longer has are
 // removed. A field of another manager is an error, unless [Options].Force is set. Metadata that
@@ -71,10 +71,9 @@
 // without any of them is ready: [Options].Interpreter can decide instead, with a webhook or a
 // customization. A Deployment beyond its progress deadline has failed.
 //
-// Ten objects or more of one kind in a namespace are read with a list, unless the list has more
-// than 50 other objects for each of them. The connector watches metadata only, in the kinds and
-// namespaces of the objects that the engine waits for or observes: see [Options].MaxWatches. No
-// object is cached.
+// Ten or more objects of one kind in a namespace are read with a list, unless the list is more than
+// 50 times longer. The connector watches metadata only, in the kinds and namespaces of the objects
+// that the engine waits for or observes: see [Options].MaxWatches. No object is cached.
 //
 // # Errors
 //
@@ -90,9 +89,11 @@
 //	             files of a configuration that cannot be read
 //	terminal     a manifest that is broken, too large, invalid or not of its kind; a field of
 //	             another manager; access that is denied, also by a webhook or a quota; a kind that
-//	             cannot be patched, such as a Binding, or is not served (but see
-//	             [Options].AwaitKinds: definitions may be in the same batch, in a crd-install hook,
-//	             or in an app that this one depends on); a protected namespace; a wrong kubeconfig
+//	             cannot be patched, such as a Binding; a kind that is not served, unless
+//	             Options.AwaitKinds is set; a protected namespace; a wrong kubeconfig
+//
+// The definition of a kind may be in the same batch, in a crd-install hook, or in an app that this
+// app depends on.
 //
 // The engine's backoff replaces Retry-After. Probe requests /readyz. It returns an error if the
 // answer is HTTP 500 or more: the server or a gateway is not ready.
