@@ -147,11 +147,11 @@ type Rule struct {
 	// AppContexts has IDs. A rule with AppContexts does not allow VerbList and Forget, which
 	// concern all app contexts.
 	AppContexts []string
-	// Apps and Clusters, which are provider+name, limit the rule. The app context must exist. The
-	// rules that match the client, the verb and the ID must together match each of its apps on each
-	// cluster. For Detach and Attach, only the cluster of the call counts. A rule with Apps or
-	// Clusters does not match VerbList or an app context without apps. A rule with Apps does not
-	// match Forget. In Clusters, only "*" matches an app without clusters.
+	// Apps has names, and Clusters has provider+name. With them, the app context must exist. The
+	// rules that match the client, the verb and the ID must together match each app of the app
+	// context on each cluster. For Detach and Attach, only the cluster of the call counts. A rule
+	// with Apps or Clusters does not match VerbList or an app context without apps. A rule with
+	// Apps does not match Forget. In Clusters, only "*" matches an app without clusters.
 	Apps, Clusters []string
 }
 

@@ -107,8 +107,8 @@
 // Alert streams a Notification for each app on each cluster when an Instantiate or an Update is
 // done there. It begins with those that are already done. It ends after an Unsubscribe with the
 // same client name and context, or when the context is deleted. EMCO's rsync sends Notifications
-// from the reports of EMCO's agents. Here the end of the event counts, which requires ready objects
-// only for hooks and for dependencies on Ready.
+// from the reports of EMCO's agents. This server sends them when the event is done on the cluster.
+// The event waits for ready objects only for hooks, waves and dependencies on Ready.
 //
 // A program may also link EMCO's generated code: see package emcopb.
 //
