@@ -41,8 +41,8 @@ type creation struct {
 //
 // A large context takes several transactions. The last one makes it visible, so no reader finds an
 // incomplete context. All of them together must end within 10 minutes. If the process ends before
-// the last one, an engine that starts after these 10 minutes removes the parts. Create needs no
-// Start.
+// the last one, the next engine that starts removes the parts after these 10 minutes. Create needs
+// no Start.
 func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 	if err := appcontext.Validate(c); err != nil {
 		if c == nil {

@@ -31,7 +31,7 @@ type Diff struct {
 	Event        EventType `json:"event"`
 	// From is the context that an Update is from.
 	From string `json:"from,omitempty"`
-	// Clusters are in the order of clusters, apps and contexts.
+	// Clusters are ordered by cluster, app and context.
 	Clusters []ClusterDiff `json:"clusters"`
 }
 

@@ -56,10 +56,10 @@
 // cluster and field.
 //
 // After a failed Update there are three ways out: an Update from either context to any other
-// context, a Rollback, or a Terminate of both contexts. Each of them leaves no object behind. Such
-// an Update applies all resources. It replaces the contexts of the failed updates that still have
-// objects, up to 16, with an UpdateDelete for each. For objects that both contexts hold, a
-// Terminate of the failed context restores the manifests of the other context.
+// context, a Rollback, or a Terminate of both contexts. Each of them leaves no object behind. An
+// Update after a failed one applies all resources. It then queues UpdateDeletes in the other
+// contexts of the failed updates that still have objects, up to 16. For objects that both contexts
+// hold, a Terminate of the failed context restores the manifests of the other context.
 //
 // An event that the state does not allow ends with the status Error and the reason InvalidState.
 // The state does not change, and the next event begins. [TransitionsDefault] is the table of

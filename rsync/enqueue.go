@@ -33,7 +33,7 @@ func (e *Engine) Instantiate(ctx context.Context, id string, options ...CallOpti
 // wait.
 //
 // Objects that another context holds stay, with the manifest of that context: see
-// [Engine.Inventory]. The status of the app on that cluster names them.
+// [Engine.Inventory]. [ClusterStatus].Message names these objects with their contexts.
 func (e *Engine) Terminate(ctx context.Context, id string, options ...CallOption) (EventRef, error) {
 	return e.enqueue(ctx, id, Element{Event: Terminate}, options)
 }
@@ -51,7 +51,8 @@ func (e *Engine) Read(ctx context.Context, id string, options ...CallOption) (Ev
 // not have. [Engine.Wait] waits for both.
 //
 // With [WithRollout] an Update moves from cluster to cluster. After a failed update, the next one
-// applies all resources. It queues an UpdateDelete for each other context of the failed updates.
+// applies all resources. It then queues an UpdateDelete in each other context of the failed updates
+// that still has objects.
 func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	if from == to {
 		return EventRef{}, fmt.Errorf("%w: from and to must differ, and both are %q", ErrInvalidInput, to)

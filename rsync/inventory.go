@@ -159,10 +159,10 @@ type Held struct {
 }
 
 // Inventory returns the objects that contexts hold on a cluster, ordered by object and context. A
-// context holds its objects from the begin of an Instantiate or an Update. It holds them until a
-// Terminate begins, or the UpdateDelete of an Update to another context, or until the cluster is
-// detached. Pre-delete and post-delete hooks are not included. If a context had no objects before a
-// rollout, it holds them on a cluster from the begin of the rollout there.
+// context holds its objects from the begin of an Instantiate or an Update. It releases them when a
+// Terminate or an UpdateDelete begins, or when the cluster is detached. Pre-delete and post-delete
+// hooks and hooks with the policy hook-succeeded are not included. If a context had no objects
+// before a rollout, it holds them on a cluster from the begin of the rollout there.
 func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([]Held, error) {
 	prefix := inventoryClusterKey(cluster)
 	result, err := e.store.Range(ctx, prefix)

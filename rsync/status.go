@@ -74,8 +74,8 @@ type Change struct {
 	Cluster  *ClusterStatus
 	// Observed is valid until the state changes.
 	Observed *Observation
-	// Rollout is the number of an event with a rollout that was paused, resumed, approved or
-	// aborted, or has ended.
+	// Rollout is the number of an event. Its rollout was paused, resumed, approved or aborted, or
+	// has ended.
 	Rollout uint64
 	// Deleted is true for the last change, after which the context does not exist.
 	Deleted bool

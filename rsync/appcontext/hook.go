@@ -20,8 +20,8 @@ const (
 	// HookDeletePolicySucceeded deletes the hook when all hooks of its kind are ready, because hooks
 	// of a later wave may use it. If a hook of its kind fails, the ready ones are deleted too.
 	HookDeletePolicySucceeded HookDeletePolicy = "hook-succeeded"
-	// HookDeletePolicyFailed deletes the hook when it has failed. The app fails with the hook's
-	// reason.
+	// HookDeletePolicyFailed deletes the hook when it has failed. The app fails as it does without
+	// this policy.
 	HookDeletePolicyFailed HookDeletePolicy = "hook-failed"
 )
 

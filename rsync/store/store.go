@@ -10,8 +10,8 @@
 //   - storetest has the conformance suite for other stores, and a wrapper that makes a store fail
 //     for tests.
 //
-// No package stores in a file. For one process, examples/internal/filestore is a store in a
-// bbolt file that you can copy.
+// The SDK has no store in a file. For one process, copy examples/internal/filestore, which uses
+// bbolt.
 //
 // # What a store does
 //

@@ -37,9 +37,9 @@ const (
 // reports invalid manifests.
 //
 // The annotations helm.sh/hook, helm.sh/hook-weight and helm.sh/hook-delete-policy make a resource
-// a hook. A manifest is omitted if its only hooks are others than those of [appcontext.Hooks], for
-// example pre-upgrade or test. For resources without a hook, argocd.argoproj.io/sync-wave is the
-// wave. An invalid annotation is an error, and so is a folder without manifests.
+// a hook. A manifest with only other hooks than [appcontext.Hooks], for example pre-upgrade or
+// test, is omitted. For resources without a hook, argocd.argoproj.io/sync-wave is the wave. Add
+// returns an error for an invalid annotation, and if files has no manifest.
 func Add(b *appcontext.Builder, files fs.FS, app string, clusters ...appcontext.ClusterID) error {
 	found := false
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
