@@ -18,8 +18,7 @@ const (
 	// pauseFactor is the pause of a work, as a multiple of the time that its rules took. Each work
 	// therefore uses at most a tenth of a worker, whatever the hub or the objects contain.
 	pauseFactor = 9
-	// patient is the number of times that an object must have been applied again to be contested,
-	// for example by a work with other values.
+	// patient is how many times an object must be applied again to count as contested.
 	patient = 4
 	// settled is the time without a further change after which a contest is over.
 	settled = 5 * time.Minute

@@ -130,7 +130,7 @@ func (w *watches) refused(work string) []string {
 }
 
 // set replaces the watched objects of a work. The watch of an object with a version reports only
-// later changes. It reports whether all objects are watched, which they are not beyond the limit.
+// later changes. It reports whether all objects are watched: objects beyond the limit are not.
 func (w *watches) set(ctx context.Context, name string, objects spoke.Targets) (all bool) {
 	work := w.target(name)
 	added := maps.Clone(objects)

@@ -136,8 +136,8 @@ var functions = sets.New(
 	"select/1", "startswith/1", "strings/0", "test/1", "type/0", "values/0",
 )
 
-// literal are the functions that need a literal text as argument: contains would take the product
-// of the lengths of two lists.
+// literal are the functions that need a literal text as argument. For two lists, the cost of
+// contains is the product of their lengths.
 var literal = sets.New("contains/1", "test/1")
 
 var operators = sets.New(

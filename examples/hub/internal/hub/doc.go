@@ -7,10 +7,9 @@
 //
 // A change is accepted as a whole or not at all. Nothing changes if a document is invalid, refers
 // to a missing one, or does not render, or if an object has an invalid apiVersion, kind or
-// metadata. Missing objects that a template reads are no error of the documents. Neither is a new
-// value of an object with which an application does not render, if it rendered with the previous
-// value. Such an application stays unchanged until it renders, except for added and removed
-// clusters, for which the last values are used.
+// metadata. Documents are accepted if a template reads a missing object, or if an application no
+// longer renders with the new value of an object. Such an application stays unchanged until it
+// renders, except for added and removed clusters, for which the last values are used.
 //
 // The same applies to an application that does not render when the hub starts with its stored
 // documents. They may have been accepted with a --kubeconfig that is missing now. The application

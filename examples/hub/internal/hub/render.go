@@ -261,8 +261,8 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 	return r
 }
 
-// large is the size of documents that are rendered before their changes. Package httpserve handles
-// bodies of this size one at a time.
+// large is the size from which prepare renders a document. Package httpserve handles bodies of this
+// size one at a time.
 const large = 64 << 10
 
 // prepare renders a large application before its change has its turn, so that other changes do not

@@ -5,10 +5,10 @@
 //
 // Each revision of an application is an AppContext: shop.1, shop.2 and so on. The first revision is
 // instantiated, and the next is an update from the previous one. Returning to an earlier one is a
-// rollback, and the end is a termination. [Manager.Set] sets the target. A target that is set
-// during an event waits for the end of the event, and only the newest target is used. An event may
-// take long, because a cluster is offline and objects there cannot become ready or be removed. The
-// event is stopped when a newer target has waited for [Options].Patience.
+// rollback, and removing the application is a termination. [Manager.Set] sets the target. A target
+// that is set during an event waits for the end of the event, and only the newest target is used.
+// An event may take long, because a cluster is offline and objects there cannot become ready or be
+// removed. The event is stopped when a newer target has waited for [Options].Patience.
 //
 // # The next step
 //
