@@ -39,8 +39,8 @@
 //
 // The wire format is in [github.com/spokewire/sdk-go/codec]. The transports are
 // [github.com/spokewire/sdk-go/cloudevents/mqtt] and, for tests in one process,
-// [github.com/spokewire/sdk-go/cloudevents/memory]. The engine that runs any transport is
-// [github.com/spokewire/sdk-go/cloudevents].
+// [github.com/spokewire/sdk-go/cloudevents/memory]. Package
+// [github.com/spokewire/sdk-go/cloudevents] has the interfaces for a transport of your own.
 //
 // # Reconcile when an object changes
 //
