@@ -62,18 +62,22 @@ func (a *agent) Reconcile(ctx context.Context, r reconcile.Request) (reconcile.R
 			return reconcile.Result{}, err
 		}
 	}
-	if w.DeletionTimestamp != nil && controllerutil.RemoveFinalizer(w, workv1.ManifestWorkFinalizer) {
-		_, err = works.Update(ctx, w, metav1.UpdateOptions{}) // the source learns that the work is gone
-	} else if meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: workv1.WorkApplied,
-		Status: metav1.ConditionTrue, Reason: "AllApplied", ObservedGeneration: w.Generation}) {
+	switch {
+	case w.DeletionTimestamp != nil && controllerutil.RemoveFinalizer(w, workv1.ManifestWorkFinalizer):
+		_, err = works.Update(ctx, w, metav1.UpdateOptions{}) // the agent reports that the work is gone
+	case w.DeletionTimestamp == nil && meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
+		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "AllApplied", ObservedGeneration: w.Generation,
+	}):
 		_, err = works.UpdateStatus(ctx, w, metav1.UpdateOptions{})
 	}
 	return reconcile.Result{}, err
 }
 
-// start connects the agent to the sources of its cluster, and starts the controller.
-func (a *agent) start(ctx context.Context, transport cloudevents.Transport, name string) error {
-	connection, err := work.NewAgent(transport, work.AgentOptions{ClusterName: name, Sources: []string{"hub"}})
+// start connects the agent to the sources of its cluster, and starts the controller. The store keeps
+// the manifests of a work that is deleted while the agent is down.
+func (a *agent) start(ctx context.Context, transport cloudevents.Transport, name string, store work.Store) error {
+	connection, err := work.NewAgent(transport,
+		work.AgentOptions{ClusterName: name, Sources: []string{"hub"}, Store: store})
 	if err != nil {
 		return err
 	}
@@ -94,13 +98,14 @@ func (a *agent) start(ctx context.Context, transport cloudevents.Transport, name
 }
 
 // A minimal agent applies and deletes the objects of works, and reports the result. A real program
-// uses mqtt.New instead of the bus and client.New instead of the fake, and has no source. To prune
-// the objects of a changed work, use package appliedwork.
+// uses mqtt.New instead of the bus, client.New instead of the fake and boltstore.Open instead of the
+// store in memory, and has no source. To prune the objects of a changed work, use package
+// appliedwork.
 func Example_minimalAgent() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	bus, cluster := memory.New(), fake.NewFakeClient()
-	utilruntime.Must((&agent{cluster: cluster}).start(ctx, bus.Transport(), "cluster1"))
+	utilruntime.Must((&agent{cluster: cluster}).start(ctx, bus.Transport(), "cluster1", work.NewMemoryStore()))
 
 	hub, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
 	utilruntime.Must(err)
