@@ -75,19 +75,19 @@
 //     after the change. An element with another key is another element.
 //  2. Equal elements are the same element. Several equal elements keep their order, if the change
 //     adds or removes none of them.
-//  3. If the remaining elements can only be new, they have no unknown fields. If they can only be
-//     removed, their unknown fields are removed with them.
+//  3. If the elements that rules 1 and 2 do not match can only be new, they have no unknown fields.
+//     If they can only be removed, their unknown fields are removed with them.
 //  4. Otherwise the lists do not show whether an element is changed or replaced, even if only one
 //     element differs. If the element had unknown fields, the request fails with the code 500 and
-//     the path of the element. [HandlerFor].DropUncertain removes the fields instead. The same
-//     applies to all elements of a list if decoding and encoding with the Go type changes the
+//     the path of the element. [HandlerFor].DropUncertain removes the fields instead. This rule
+//     also applies to all elements of a list if decoding and encoding with the Go type changes the
 //     number of elements.
 //
 // The key is the field in the patchMergeKey tag of the list, as in the types of Kubernetes. Without
 // the tag, it is the first of these fields that any element has: name, key, type, mountPath,
 // devicePath, containerPort, port, ip, uid, topologyKey, clusterName, path, hostname. The keys
 // containerPort and port include the protocol, which defaults to TCP. The key topologyKey includes
-// whenUnsatisfiable. The key status, which needs the tag, includes reason.
+// whenUnsatisfiable. The key status, used only with the tag, includes reason.
 //
 // # Limits
 //

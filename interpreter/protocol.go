@@ -116,11 +116,11 @@ func encodeResponse(p Protocol, r *Response) ([]byte, error) {
 	return json.Marshal(v1alpha1.ExploreReview{TypeMeta: p.typeMeta(), Response: exploreResponse(response)})
 }
 
-// DecodeResponse reads the answer to a request. Its protocol, kind, version and UID must be those of
-// the request. It also accepts the answers of Karmada's server, as Karmada's caller does: an answer
-// without kind and apiVersion, and a failure without UID. It ignores the labelSelector of a
-// dependency with a name, and duplicate dependencies. Every error is an [*AnswerError].
-// [Query].Answer checks the fields of the operation.
+// DecodeResponse reads the answer to a request. The protocol, kind, version and UID of the answer
+// must be those of the request. DecodeResponse also accepts the answers of Karmada's server, as
+// Karmada's caller does: an answer without kind and apiVersion, and a failure without UID. It
+// ignores the labelSelector of a dependency with a name, and duplicate dependencies. Every error is
+// an [*AnswerError]. [Query].Answer checks the fields of the operation.
 func DecodeResponse(request *Request, body []byte) (*Response, error) {
 	envelope, err := readEnvelope(body, request.Protocol)
 	if err != nil {

@@ -23,13 +23,12 @@ import (
 
 // HandlerFor is a [Handler] for objects of one Go type: a pointer to a struct, such as
 // *appsv1.Deployment, or *unstructured.Unstructured. Each function answers one operation. A request
-// for an operation without a function is answered with the code 501, and an error with 500 or the code
-// of a [*RequestError].
+// for an operation without a function is answered with the code 501. If a function returns an
+// error, the code is that of the [*RequestError], or 500 for other errors.
 //
 // The functions that change an object (Revise, Retain, Aggregate, Prune) change it in place. The
-// answer is the difference between the object before and after, as a patch of the object as it was
-// sent. Fields that are not in the Go type survive, also in elements of lists: see Unknown fields
-// in the package documentation.
+// answer has their changes as a patch of the object in the request. Fields that are not in the Go
+// type survive, also in elements of lists: see Unknown fields in the package documentation.
 //
 // Each call has its own objects. They share memory only with each other, so handlers may keep them.
 type HandlerFor[T metav1.Object] struct {

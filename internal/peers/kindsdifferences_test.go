@@ -117,8 +117,8 @@ var kindsDifferences = []kindsDifference{
 		},
 		[]string{"HelmRelease/InterpretHealth/HelmRelease with Ready=True, reason=OtherReason should be Unhealthy"},
 	}, {
-		difference{"MPIJob: conditions", "in the order of the reports; of equal times the first cluster",
-			"by time; of equal times the last cluster", "here: kubectl shows the last condition"},
+		difference{"MPIJob: conditions", "in the order of the reports; the first cluster wins for equal times",
+			"in the order of their times; the last cluster wins for equal times", "here: kubectl shows the last condition"},
 		[]string{
 			"MPIJob/AggregateStatus/MPIJob with three status items",
 			"MPIJob/AggregateStatus/MPIJob with partial success",

@@ -152,12 +152,13 @@ var differences = []difference{
 		"here: each cluster counts its own generations; for other kinds Karmada compares as here",
 	},
 	{
-		"earlier object", "a greater generation on the cluster counts as observed", "the generation must be equal",
+		"earlier object", "a generation of the template above that of the object counts as observed",
+		"the generations must be equal",
 		"here: an object that was deleted and created again counts from 1",
 	},
 	{
 		"cluster that has not reported", "observedGeneration stays, so the object stays ready",
-		"one less than the generation",
+		"less than the generation",
 		"here: a new cluster must not count as ready",
 	},
 	{

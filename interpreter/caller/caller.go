@@ -250,6 +250,7 @@ func (c *Caller) resource(kind schema.GroupVersionKind) (string, error) {
 }
 
 // Ready returns a channel that is closed when Start has read the configurations for the first time.
+// Without Options.Client, Start closes it at once.
 func (c *Caller) Ready() <-chan struct{} { return c.ready }
 
 // Start keeps the configurations current from Options.Client, if it is set, until ctx ends. Then it

@@ -61,7 +61,7 @@
 // earlier list (RFC 7386). Each element of items has clusterName, applied (a bool), appliedMessage
 // and health (Healthy, Unhealthy or Unknown). The field status is absent until the cluster reports
 // it. The variable statuses is the list of the reported statuses. A result may be an optional. An
-// optional without a value is [interpreter.ErrNotInterpreted], too.
+// optional without a value is [interpreter.ErrNotInterpreted], except in the field requirements.
 //
 // # Targets
 //
@@ -101,7 +101,7 @@
 //	                                     message cluster=message of each cluster
 //	latestConditions(items, key)         the latest condition for each value of its field key
 //	podRequirements(template)            the requirements of a pod of a pod template
-//	maxRequirements([requirements, …])   the first, each request raised to the greatest in the list
+//	maxRequirements([requirements, …])   the first, with the greatest of each request in the list
 //	podDependencies(object, template)    the ConfigMaps, Secrets, claims and account of the pods
 //	references(object, apiVersion, kind, dependencies in the namespace of the object; empty names are
 //	  [name, …])                         omitted
@@ -111,8 +111,8 @@
 // # Guarantees and limits
 //
 // Syntax, names, constant paths and static types are checked when a file is loaded. An invalid
-// result is an [*Error] and never an answer, also if it changes apiVersion, kind, name, namespace or
-// UID. Errors never quote values of objects, which may be secret.
+// result is an [*Error] and never an answer. A result that changes apiVersion, kind, name,
+// namespace or UID is invalid. Errors never quote values of objects, which may be secret.
 //
 // A document has at most 256 KiB, an expression 16 KiB and 2,000 parts (nodes of its syntax tree),
 // and all expressions together 100,000 parts. An evaluation has at most 3 s and 4,000,000 steps. A

@@ -27,7 +27,9 @@ type Error struct {
 	Err error // the mistake
 }
 
-// Error returns the known fields: file:line:column: InterpreterCustomization name: field: mistake.
+// Error returns the known fields:
+//
+//	FILE:LINE:COLUMN: InterpreterCustomization NAME: FIELD: OPERATION of OBJECT: mistake
 func (e *Error) Error() string {
 	var s strings.Builder
 	if e.File != "" {

@@ -16,14 +16,13 @@
 // KINDS.md of package interpreter has the kinds and their operations, and [Interpreter.Supports]
 // reports them.
 //
-// InterpretComponent is not answered: no built-in kind has several pod templates, and control
-// planes do not divide the replicas of objects with components.
+// InterpretComponent is not answered, since no built-in kind has several pod templates. Control
+// planes would not divide the replicas of an object with components.
 //
 // # Details
 //
 //   - Replicas that are not set are 1, as for the API server.
-//   - The observedGeneration of a status must equal the generation of the object, if the object has
-//     one.
+//   - An object with a generation is unhealthy while the observedGeneration of its status differs.
 //   - [PodRequests] counts the requests of a pod as the scheduler does.
 //   - The status of workloads includes their generation and the value of
 //     [TemplateGenerationAnnotation]. So an aggregated observedGeneration advances when each

@@ -5,7 +5,7 @@
 // version v1alpha1. A multi-cluster control plane asks such a webhook to interpret resources of
 // unknown kinds.
 //
-// There are two protocols, which have the same content under different names:
+// There are two protocols, with mostly the same content under different names:
 //
 //   - Explore, from Karmada's first proposal: a [ResourceExploringWebhookConfiguration] registers
 //     webhooks by resources, and each request is an [ExploreReview].
@@ -13,7 +13,7 @@
 //     webhooks by kinds, and each request is a [ResourceInterpreterContext].
 //
 // [OperationType].Interpreter and [InterpreterOperation].Explore translate the names of operations.
-// Requirements, dependencies and statuses of clusters have one Go type for both protocols.
+// Both protocols have the same Go types for requirements, dependencies and statuses of clusters.
 //
 // # Configurations
 //

@@ -57,7 +57,7 @@ type ComponentReplicaRequirements struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
-// ResourceHealth is the known health of an object on a cluster.
+// ResourceHealth is the health of an object on a cluster.
 type ResourceHealth string
 
 // The values of [ResourceHealth].

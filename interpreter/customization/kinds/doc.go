@@ -26,9 +26,10 @@
 // which is Current in kstatus, the result is [interpreter.ErrNotInterpreted]: its controller may not
 // have run yet.
 //
-// The status is reflected as a whole. On one cluster, the aggregated status is that of the cluster,
-// with the generation of the object. On several clusters, it has only conditions and the observed
-// generation.
+// The status is reflected as a whole. It is aggregated if a cluster reports the condition Ready,
+// Reconciling or Stalled. On one cluster, the aggregated status is that of the cluster, but its
+// observedGeneration refers to the object in the control plane. On several clusters, it has only
+// conditions and the observed generation.
 //
 // # Differences between the projects
 //
@@ -36,9 +37,9 @@
 //   - A Gateway is healthy if all its listeners are valid. A route is healthy if it has parents, and
 //     all of them accept all its rules.
 //   - An object that is being deleted is not healthy, except of the kinds that Karmada interprets.
-//   - A managed resource of Crossplane is healthy if it is Ready, and Synced with its generation. A
-//     composite resource has the answers of Crossplane if its group is below crossplane.io or
-//     upbound.io. Otherwise it has the default answers.
+//   - A managed resource of Crossplane is healthy if Ready is True, and Synced is True for its
+//     generation. A composite resource has the answers of Crossplane if its group is below
+//     crossplane.io or upbound.io. Otherwise it has the default answers.
 //   - KEDA reports no observed generation. After a change, the health may be that of the earlier
 //     object for a moment.
 //   - Secrets of a ClusterIssuer are dependencies in the namespace cert-manager, and those of a
