@@ -48,7 +48,7 @@ func New(files ...File) (*Interpreter, error) {
 }
 
 // Set replaces all customizations by those in files. Evaluations in progress finish with the
-// earlier ones. With an error, an [*Error], the earlier customizations stay in effect.
+// earlier ones. If Set fails, it returns an [*Error], and the earlier ones stay in effect.
 func (i *Interpreter) Set(files ...File) error {
 	loaded, err := i.compiler.load(files)
 	if err != nil {

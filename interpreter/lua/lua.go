@@ -93,8 +93,8 @@ func New(options Options, files ...File) (*Interpreter, error) {
 }
 
 // Set replaces all customizations by those in files. It compiles each script and runs it once,
-// without a call of its function. Calls in progress continue with the earlier customizations. With
-// an error, an [*Error], these stay in effect.
+// without a call of its function. Calls in progress continue with the earlier customizations. If
+// Set fails, it returns an [*Error], and the earlier customizations stay in effect.
 func (i *Interpreter) Set(ctx context.Context, files ...File) error {
 	customizations, err := read(files)
 	if err != nil {

@@ -22,7 +22,8 @@
 // # Details
 //
 //   - Replicas that are not set are 1, as for the API server.
-//   - An object with a generation is unhealthy while the observedGeneration of its status differs.
+//   - Workloads, budgets and autoscalers with a generation are unhealthy while their
+//     observedGeneration differs.
 //   - [PodRequests] counts the requests of a pod as the scheduler does.
 //   - The status of workloads includes their generation and the value of
 //     [TemplateGenerationAnnotation]. So an aggregated observedGeneration advances when each
