@@ -31,8 +31,8 @@ type ManifestBundleOptions struct {
 	SharedGroup string
 }
 
-// NewManifestBundle returns the profile [ManifestBundle] with other topics. It returns an [*Error]
-// with [CodeTopic] and the name of an option that cannot be one level of a topic.
+// NewManifestBundle returns the profile [ManifestBundle] with other topics. If an option cannot
+// be one level of a topic, it returns an [*Error] with [CodeTopic] and the option's name.
 func NewManifestBundle(o ManifestBundleOptions) (Profile, error) {
 	p := &manifestBundle{
 		sources: cmp.Or(o.SourcesLevel, "sources"), clusters: cmp.Or(o.ClustersLevel, "clusters"), group: o.SharedGroup,

@@ -65,9 +65,9 @@
 //
 // [ManifestBundle] is the format of sources and agents built on the OCM SDK
 // (open-cluster-management.io/sdk-go v1.3.0). Its events are sent in the binary content mode
-// ([Traits]). [NewManifestBundle] returns it with other words in the topics and with shared
-// subscriptions. It cannot express incarnations, sessions, scopes, chunks and resync IDs, and has no
-// [Digest].
+// ([Traits]). [NewManifestBundle] returns the profile with other fixed words in the topics, or with
+// shared subscriptions. The format cannot express incarnations, sessions, scopes, chunks and resync
+// IDs, and has no [Digest].
 //
 // FORMAT.md in this folder has the topics, attributes and data of both.
 //
@@ -75,9 +75,9 @@
 //
 //   - Decode returns all that Encode accepts: every field of a ManifestWork's spec and status,
 //     times to the second.
-//   - The bytes of manifests do not change. Encode validates and copies them. Decode copies them
-//     too, so a work does not keep its event in memory. Only manifests over 8 KiB are slices of the
-//     event.
+//   - The bytes of manifests do not change. Encode validates and copies them. Decode copies the
+//     manifests of a work if they have at most 8 KiB together; the work then does not keep its
+//     event in memory. Larger manifests are slices of the event.
 //   - Decode rejects an event if its cluster or source differs from the topic ([CodeMismatch]), so
 //     a broker's access rules for topics separate sources and clusters. [ManifestWork] also rejects
 //     a resource ID that does not match the work. In [ManifestBundle] sources choose the resource

@@ -30,8 +30,8 @@ type Header struct {
 	// Time is when the event was made, to the nanosecond and in UTC. A zero time is not sent.
 	Time time.Time
 	// Source is the ID of the source of the works in the event. It is a level of the topic. It is
-	// empty only in the [Presence] of an agent and in a [SpecResync] to every source. If a request
-	// on the topic of all sources has a target, Decode sets Source to the target.
+	// empty only in the [Presence] of an agent and in a [SpecResync] to every source. If a
+	// [SpecResync] has a TargetSource, Decode sets Source to the TargetSource.
 	Source string
 	// Cluster is the name of the cluster that the event is about. It is a level of the topic if the
 	// topic has one, otherwise the attribute clustername. It is empty only in a [StatusResync] to
@@ -52,7 +52,7 @@ func (h *Header) Head() *Header { return h }
 type WorkRef struct {
 	// ResourceID identifies the work among the works of its source; see [ResourceID]. Required.
 	ResourceID string
-	// Version is the protocol's version V of the work: it orders all events about one resource ID,
+	// Version is the protocol's version of the work: it orders all events about one resource ID,
 	// across incarnations. Not negative.
 	Version int64
 	// UID identifies the incarnation: it is the UID of the source's API object. Empty from peers
@@ -134,12 +134,13 @@ func (s *Status) Gone() bool {
 type Scope string
 
 const (
-	// ScopeAll is a request about all works of a source on a cluster. The requester does not have
-	// works without an entry.
+	// ScopeAll is a request about all works of a source on a cluster. If a work has no entry, the
+	// requester does not have the work.
 	ScopeAll Scope = ""
 	// ScopeListed is a request about the listed works only.
 	ScopeListed Scope = "listed"
-	// ScopeLists is a status resync that requests only the lists of agents, no statuses.
+	// ScopeLists is a status resync that requests no statuses, only a [SpecResync] from each agent
+	// with the list of its works.
 	ScopeLists Scope = "lists"
 	// ScopeDigest is a status resync to one cluster that requests a [Digest] with one sum for each
 	// bucket of its Part.
@@ -152,9 +153,11 @@ func (s Scope) known() bool {
 
 // Chunk is the position of an event among the events of one request.
 type Chunk struct {
-	// Index counts from 0. Count is the number of chunks, 0 in a request that was not split. A
-	// source ends its answer to a [SpecResync] with a [StatusResync] to the cluster, of ScopeListed
-	// and without entries. Its Count is the number of events in the answer.
+	// Index counts from 0. Count is the number of chunks, 0 in a request that was not split.
+	//
+	// Count has another meaning at the end of an answer. After the specs that answer a
+	// [SpecResync], a source sends a [StatusResync] with ScopeListed and without entries to the
+	// cluster. Its Count is the number of these specs.
 	Index, Count int
 }
 
@@ -225,9 +228,9 @@ type Digest struct {
 	AgentSession string
 	// Works is the number of works in the agent.
 	Works int
-	// Sums are the sums, modulo 2^64, of the hashes of the works in each bucket: one sum in a
-	// heartbeat, the requested number in an answer to [ScopeDigest]. The number is a power of two
-	// from 1 to [MaxBuckets]. Required.
+	// Sums has one sum for each bucket: the sum, modulo 2^64, of the hashes of the bucket's works. A
+	// heartbeat has one bucket. An answer to [ScopeDigest] has as many buckets as the request. The
+	// number is a power of two from 1 to [MaxBuckets]. Required.
 	Sums []uint64
 }
 
@@ -287,8 +290,8 @@ const reasonBuckets = "is not a power of two from 1 to 256"
 func isBuckets(n int) bool { return n >= 1 && n <= MaxBuckets && n&(n-1) == 0 }
 
 // Presence is the message of a process about itself, to other processes with the same ID. A source
-// sets Header.Source, the agent of a cluster Header.Cluster. Only processes with that ID subscribe
-// to its topic.
+// sets Header.Source. The agent of a cluster sets Header.Cluster. Only processes with that ID
+// subscribe to its topic.
 type Presence struct {
 	Header
 	// Session identifies the process. Required.

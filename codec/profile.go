@@ -43,9 +43,9 @@ type Profile interface { //nolint:interfacebloat // sealed: only this package im
 	Encode(m Message) (topic string, e *ce.Event, err error)
 
 	// Decode reads an event from a topic. It returns an [*Error] with the wrong topic level,
-	// attribute or field. If only the data of a [Spec] is invalid, Decode returns the message
-	// without Work in addition to the error, with Code [CodeData]. So the receiver can report it to
-	// the sender. Raw manifests in the result may share memory with the event's data.
+	// attribute or field. If only the data of a [Spec] is invalid, Decode returns an error with Code
+	// [CodeData], and also the message, with a nil Work. So the receiver can report the error to the
+	// sender. Raw manifests in the result may share memory with the event's data.
 	Decode(topic string, e *ce.Event) (Message, error)
 
 	// sealed prevents other implementations, so that methods can be added.
