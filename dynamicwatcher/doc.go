@@ -54,7 +54,7 @@
 //   - No change is lost. After a lost connection or a restart of the API server, the watch resumes
 //     at the last resource version. Watchers are reconciled only if the object has changed
 //     meanwhile ([Options].Reconnect). A watcher of an absent object or of a selector is also
-//     reconciled if it may have read an object that was created and deleted meanwhile.
+//     reconciled if a reconcile ran meanwhile: it may have read an object that is gone now.
 //   - A watcher is reconciled once when it begins to watch an object that exists, also if other
 //     watchers watch the object already. [Options].DisableInitialReconcile disables that.
 //   - Only Start, WaitForSync, queries and the lookup of a kind wait for the API server. A slow
@@ -109,8 +109,8 @@
 //     deleted, access is lost, or the server fails for 3 s (30 s if overloaded). They also replace
 //     it if it has not sent all objects after 30 s.
 //   - leaving: fewer than half of [ConsolidateOptions].MinObjects are left, or the namespace has
-//     more than twice [ConsolidateOptions].MaxRatio objects for each watched one. An object
-//     leaves when its own watch has sent it.
+//     more than twice [ConsolidateOptions].MaxRatio objects for each watched one. Each object gets
+//     its own watch. The shared watch delivers its changes until that watch is synced.
 //
 // An object receives its changes from one watch at a time. Changes that another watch has delivered
 // before are recognized by their resource versions. A switch to another watch is like a reconnect:

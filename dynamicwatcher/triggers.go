@@ -19,8 +19,8 @@ const (
 	// any more. Also: the object does not exist, and may have existed while no watch delivered its
 	// changes.
 	TriggerDeleted TriggerType = "Deleted"
-	// TriggerResumed: the watch is active again after an interruption, with [NotifyAlways], or
-	// after lost access. Also: an object may have matched the selector while no watch delivered its
+	// TriggerResumed: the watch is active again after lost access, or, with [NotifyAlways], after
+	// any interruption. Also: an object may have matched the selector while no watch delivered its
 	// changes.
 	TriggerResumed TriggerType = "Resumed"
 	// TriggerAccessLost: the server refuses the watch, see [AccessLost], or the identifier lacks
