@@ -65,14 +65,15 @@ type Owners struct {
 //
 //	there is no object                                       Gone
 //	it has no reference to us, but the UID that we applied, or
-//	a field manager or an annotation of ours                 Release  a user or a policy removed it
+//	a field manager or an annotation of ours: a user or a
+//	policy has removed the reference                         Release
 //	it has no reference to us                                Retain   it was never ours, or was replaced
 //	it has one, and the policy is to orphan                  Release
 //	it has one, and another owner: an owner reference, or an
 //	entry of another AppliedWork that is not terminating and
 //	has not released the object                              Release  only our reference goes
 //	it has one, and is being deleted                         Wait
-//	it has one                                               Delete   whatever its UID was
+//	it has one                                               Delete   even if its UID has changed
 //
 // Only our owner reference permits a deletion. An owner of another kind counts as alive. If it is
 // not, Kubernetes' garbage collector deletes the object after our reference is removed.

@@ -22,8 +22,8 @@ type Plan struct {
 }
 
 // Diff compares recorded and desired objects by group, kind, namespace and name. Version and
-// ordinal do not count. An entry without a kind is matched by its resource. Duplicates count once;
-// of recorded duplicates, the one with a UID. Diff takes linear time.
+// ordinal do not count. An entry without a kind is matched by its resource. Duplicates count once.
+// Of recorded duplicates, Diff uses the one with a UID. It takes linear time.
 func Diff(recorded []v1alpha1.AppliedResourceMeta, desired []v1alpha1.ResourceIdentifier) Plan {
 	d := differ{
 		recorded: recorded, desired: desired, seed: newSeed(), taken: make([]bool, len(recorded)), left: len(recorded),

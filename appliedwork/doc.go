@@ -45,16 +45,17 @@
 //     stays when the work ends, unless [Policies].Adopted is PolicyDelete. An object that another
 //     work has created does not count as adopted.
 //   - A Namespace stays while it contains objects that no AppliedWork has applied, unless
-//     [Policies].Unmanaged is PolicyDelete. A CRD stays while it has objects that the
-//     AppliedWork does not own alone.
+//     [Policies].Unmanaged is PolicyDelete. A CRD stays while one of its objects lacks our owner
+//     reference or has another owner.
 //   - An object that the policies keep has no owner reference, nor does its Namespace or its
 //     CRD. All of them stay when the AppliedWork is deleted.
-//   - If [Policies].For keeps an object in a Teardown, the object's other AppliedWorks keep it and
-//     its Namespace too, from the start of the Teardown.
+//   - An object that [Policies].For keeps in a Teardown may have other AppliedWorks. From the start
+//     of the Teardown, these AppliedWorks keep the object and its Namespace too.
 //   - The objects of [Options].Protected are never deleted. The default is the cluster's own
 //     namespaces and the CRD of AppliedWork.
 //   - A refused apply leaves no entry. After a conflict with another field manager, an object that
-//     the AppliedWork owns gets the fields without a conflict. Another object is not adopted.
+//     the AppliedWork owns gets the fields without a conflict. An existing object that it does not
+//     own is not adopted.
 //   - A change of the apiVersion or of the order of manifests deletes nothing.
 //   - An object of a kind that is not served counts as gone only after [Options].UnservedGrace,
 //     and only if its CRD does not exist.

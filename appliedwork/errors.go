@@ -136,8 +136,8 @@ const (
 	BlockReasonNamespaceUnreadable BlockReason = "NamespaceUnreadable"
 	// BlockReasonProtected: the object is in [Options].Protected.
 	BlockReasonProtected BlockReason = "Protected"
-	// BlockReasonCRDInUse: a CRD has objects that are desired, or that the AppliedWork does not own
-	// alone.
+	// BlockReasonCRDInUse: a CRD has an object that is desired, lacks our owner reference, or has
+	// another owner.
 	BlockReasonCRDInUse BlockReason = "CRDInUse"
 	// BlockReasonManifestUnknown: a manifest cannot be decoded or identified, and may describe this
 	// object.

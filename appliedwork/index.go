@@ -21,9 +21,9 @@ const (
 	indexedWork = 32
 )
 
-// Index stores hashes of the identities of recorded objects, for one version of each AppliedWork. A
-// search for an object skips each AppliedWork that has this version and lacks the object's hash.
-// All methods may be called concurrently.
+// Index stores, for each AppliedWork that was read, its resourceVersion and the hashes of its
+// recorded objects. A search for an object skips an AppliedWork if its resourceVersion is still the
+// same and the object's hash is not among its hashes. All methods may be called concurrently.
 type Index struct {
 	seed maphash.Seed
 

@@ -81,8 +81,9 @@ type Options struct {
 	// from 1 KiB to 1 MiB. Defaults to 900 KiB.
 	MaxShardBytes int
 	// MaxShards limits the number of AppliedWorks of one inventory. An existing inventory with more
-	// stays readable. An inventory is unreadable if more than MaxShards of its shards do not
-	// exist. Defaults to 64, for some 300,000 entries.
+	// stays readable. The number of shards is recorded before they are created, so some may not
+	// exist after a crash. If more than MaxShards of them do not exist, the inventory cannot be
+	// read. Defaults to 64, for some 300,000 entries.
 	MaxShards int
 	// Clock is the source of time. Defaults to the real clock.
 	Clock clock.PassiveClock

@@ -47,7 +47,7 @@ type Policies struct {
 	// PolicyDelete deletes the Namespace with all its content. These do not count: objects that
 	// Kubernetes creates in every Namespace, Events, Endpoints, Leases, token Secrets of
 	// ServiceAccounts, and objects with PolicyDelete in ByKey. An object with an owner in the
-	// Namespace counts only through that owner.
+	// Namespace does not count either, but the owner may.
 	Unmanaged Policy
 	// ByKey overrides all other fields for single objects, with PolicyDelete or PolicyOrphan. A
 	// namespace in the key of a cluster-scoped object is ignored.

@@ -99,8 +99,8 @@ func (p *Pruner) Plan(
 // discovery has reported that for [Options].UnservedGrace and its CRD does not exist.
 //
 // A Namespace stays while it contains unmanaged objects: see [Policies].Unmanaged. To find them,
-// Prune lists the metadata of each namespaced kind in the Namespace. A CRD stays while it has
-// objects that the AppliedWork does not own alone.
+// Prune lists the metadata of each namespaced kind in the Namespace. A CRD stays while one of its
+// objects lacks our owner reference or has another owner.
 //
 // After [ErrEmptyDesired], [ErrTerminating] or [ErrInvalidInput], nothing is deleted. Otherwise the
 // error joins those of the change set: a [*PruneBlockedError] for each object that a guard keeps,

@@ -20,8 +20,8 @@ import (
 // each AppliedWork. An inventory that is too large for one AppliedWork continues in further
 // AppliedWorks, its shards, which the first owns. Several clients may write an inventory at the
 // same time: after a conflict it is read again and merged. All methods may be called concurrently.
-// Use one Tracker for the whole process: it stores since when the object of an entry without a UID
-// has been absent.
+// Use one Tracker for the whole process: for each entry without a UID, it stores how long the
+// object has been absent.
 //
 // All methods of this package that accept an AppliedWork use only its name and UID; WaitGone also
 // uses its status. If name or UID is missing, or the AppliedWork is a shard, the error is an
@@ -49,7 +49,7 @@ func NewTracker(opts Options) (*Tracker, error) {
 
 // Ensure returns the AppliedWork of a name, and creates it if it does not exist. The error is
 // [ErrNameCollision] if the AppliedWork has another spec, [ErrTerminating] if it is terminating, a
-// [*TypeNotServedError] without the CRD, or an error of the API server.
+// [*TypeNotServedError] if the CRD is not installed, or an error of the API server.
 func (t *Tracker) Ensure(
 	ctx context.Context, name string, spec v1alpha1.AppliedWorkSpec,
 ) (*v1alpha1.AppliedWork, error) {

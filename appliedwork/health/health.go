@@ -47,8 +47,8 @@ var (
 	podKind = schema.GroupKind{Kind: "Pod"}
 )
 
-// Of computes the status of an object as it was read from an API server. The status is
-// [StatusUnknown] with an error, and never [StatusNotFound]. The error is an
+// Of computes the status of an object as it was read from an API server. It never returns
+// [StatusNotFound]. If it returns an error, the status is [StatusUnknown]. The error is an
 // [appliedwork.ErrInvalidObject] for an object without a kind or a name. Any other error reports a
 // status that cannot be read.
 func Of(obj *unstructured.Unstructured) (Result, error) {

@@ -22,7 +22,7 @@
 //	    namespace: default
 //	    name: settings
 //	    uid: 6a4f2a0e-4c1b-4a35-9a0e-3a7d9a9f6d11
-//	  - ordinal: 1          # a cluster-scoped object has no namespace; no uid: intended, not confirmed
+//	  - ordinal: 1          # no namespace: cluster-scoped; no uid: about to be applied
 //	    group: rbac.authorization.k8s.io
 //	    version: v1
 //	    kind: ClusterRole
