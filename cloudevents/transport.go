@@ -20,8 +20,8 @@ type Message struct {
 }
 
 // Transport is the driver of a broker: it opens connections that publish and receive events. It
-// serves one client, which is a source or an agent of package work. Package transporttest checks its
-// duties:
+// serves one client, which is a source or an agent of package work. Package transporttest checks
+// its duties:
 //
 //   - Delivery is at least once. A message is acknowledged to the broker only after Receive and
 //     Commit returned, so the broker sends it again after a crash in between.
@@ -59,7 +59,7 @@ type ConnectOptions struct {
 	// sent next to the payload instead of around it. Both modes are always read.
 	Binary bool
 	// Receive handles one message. It is called one at a time, in order of arrival; the message is
-	// acknowledged to the broker when it returns. Required.
+	// acknowledged to the broker after it returns. Required.
 	Receive func(Message)
 	// Commit, if it is not nil, durably stores all messages that Receive has handled, before they
 	// are acknowledged. If Commit fails, the messages are not acknowledged, and the connection ends
@@ -127,9 +127,9 @@ func (e *PermanentError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *PermanentError) Unwrap() error { return e.Err }
 
-// TemporaryError wraps a broker's refusal of a message that may end soon, such as an exceeded
-// quota. The client publishes the message again on the same connection, with delays that grow from
-// 100 ms to 10 s.
+// TemporaryError wraps a broker's temporary refusal of a message, such as for an exceeded quota.
+// The client publishes the message again on the same connection, with delays that grow from 100 ms
+// to 10 s.
 type TemporaryError struct {
 	// Err is the broker's reason.
 	Err error
