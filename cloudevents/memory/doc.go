@@ -21,9 +21,10 @@
 //
 // # Limits
 //
-// A connection has at most 1,024 unacknowledged messages; then Publish waits. A receiver has at most
-// 65,536 queued messages; then acknowledgements to their publishers wait. Two receivers that publish
-// to each other from within Receive can fill both queues, and wait until one connection ends.
+// A connection has at most 1,024 unacknowledged messages; then Publish waits. A receiver has at
+// most 65,536 queued messages; then acknowledgements to their publishers wait. Two receivers that
+// publish to each other from within Receive can fill both queues, and wait until one connection
+// ends.
 //
 // # Failures on demand
 //

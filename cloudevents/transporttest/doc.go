@@ -12,12 +12,12 @@
 //		transporttest.Run(t, harness{startBroker(t)})
 //	}
 //
-// Only [Harness] is required. Some checks need a broker that fails or has a special configuration. A
-// harness with such an ability implements the matching interface: [Cutter], [Staller], [Limiter],
+// Only [Harness] is required. Some checks need a broker that fails or has a special configuration.
+// A harness with such an ability implements the matching interface: [Cutter], [Staller], [Limiter],
 // [SessionKeeper] or [RawPublisher]. Tests that need a missing ability are skipped, and the message
 // of the skip names the ability.
 //
 // The broker must store up to 10,000 messages for one receiver. A test fails if an expected event
-// does not happen within a minute. All goroutines of the transport must end within ten seconds after
-// each test.
+// does not happen within a minute. All goroutines of the transport must end within ten seconds
+// after each test.
 package transporttest
