@@ -43,8 +43,8 @@
 // are a [cloudevents.PermanentError]: the client tries again every 10 s.
 //
 // Passwords, keys and the query of the URL appear in no error, no log line, and no printed Options,
-// Transport or connection. The only exception is fmt on an unexported field of your own struct,
-// since fmt calls no methods there: use PasswordFile in such a place.
+// Transport or connection. There is one exception: fmt calls no methods on unexported fields. If
+// Options are in such a field of your struct, use PasswordFile.
 //
 // # Refused messages
 //
@@ -79,6 +79,6 @@
 // messages. A pinger observes bytes, not packets, so that a long message on a slow link counts as a
 // sign of life.
 //
-// Package codec writes and reads messages. The binding of cloudevents/sdk-go is slow, checks one
-// attribute at a time, and decodes numbers as floats, which loses bits of 64-bit versions.
+// Package codec writes and reads messages. The binding of cloudevents/sdk-go is slow and decodes
+// numbers as floats, which loses bits of 64-bit versions.
 package mqtt

@@ -34,9 +34,9 @@ import (
 //	maxPacketSize: 1048576
 //
 // The keys are the fields of [Options] except TLS, all optional but brokerURL; an unknown or
-// repeated key is an error. Durations are written as [time.ParseDuration] reads them. The key
-// password needs a value in quotes. File names that are not absolute are relative to the folder of
-// the YAML file, as in a kubeconfig.
+// repeated key is an error. Durations are written as [time.ParseDuration] reads them. Write the
+// password in quotes: it must be a string, and YAML reads 0123 as a number. File names that are not
+// absolute are relative to the folder of the YAML file, as in a kubeconfig.
 //
 // The options are checked as by [New]. Errors contain the file and the key, never a password.
 func LoadOptions(path string) (Options, error) {
