@@ -63,8 +63,8 @@ type SourceOptions struct {
 	Profile codec.Profile
 	// SharedGroup lets several replicas be this source. It is the name of the shared subscription,
 	// one topic level. Store must be a [SharedStore] that all replicas can reach. All replicas have
-	// the same works, each with its own resourceVersions. Only the leader writes: the replica that
-	// last received a write, or a call of [Source.Lead]. The user provides leader election. If
+	// the same works, each with its own resourceVersions. A write, or a call of [Source.Lead], makes
+	// a replica the leader. Only the leader publishes. The user provides leader election. If
 	// another replica has taken over unnoticed, the next write returns ServiceUnavailable. Before a
 	// write returns NotFound, it reads the changes of other replicas; reads on other replicas may
 	// lag. Writes before Start fail. If the link of a replica breaks, most brokers lose its
@@ -150,15 +150,15 @@ type AgentOptions struct {
 	Profile codec.Profile
 	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack
 	// the works of an offline source. With named sources, informers sync as soon as all of them
-	// have answered. Lists and [Agent.Readyz] wait for a named source in three cases: it is
-	// offline; [Source.InventoryComplete] was not called, and the source has no Store, or a new one
-	// without works of this cluster; its [Source.Healthy] reports an incomplete inventory. The
-	// CacheSyncTimeout of controller-runtime, 2 min by default, counts during that time. Informers
-	// log "event bookmark expired" meanwhile, which is harmless. An empty list is refused. If
-	// Sources no longer names a source, its works in the Store stay, and no other source can use
-	// their names, until that source deletes them. Start logs their number. To remove them, delete
-	// them at their source. If that source no longer exists, run a source with its ID and without
-	// works, and call its InventoryComplete.
+	// have answered. Lists and [Agent.Readyz] wait for a named source while it is offline, or while
+	// its [Source.Healthy] reports an incomplete inventory. Until [Source.InventoryComplete] is
+	// called, they also wait for a source without a Store, or with a new Store that has no works of
+	// this cluster. The CacheSyncTimeout of controller-runtime, 2 min by default, counts during that
+	// time. Informers log "event bookmark expired" meanwhile, which is harmless. An empty list is
+	// refused. If Sources no longer names a source, its works in the Store stay, and no other source
+	// can use their names, until that source deletes them. Start logs their number. To remove them,
+	// delete them at their source. If that source no longer exists, run a source with its ID and
+	// without works, and call its InventoryComplete.
 	Sources []string
 	// InitialSyncTimeout is the time without an event after which a source counts as complete. It
 	// applies to sources that are not in Sources, and to those that cannot mark the end of their

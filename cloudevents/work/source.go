@@ -69,9 +69,9 @@ func (s *Source) Ready() <-chan struct{} { return s.source.Ready() }
 
 // Healthy returns nil while the source is connected and its Store works. Without a connection, the
 // error has the cause and the time at which the connection ended. It also returns an error while
-// another process has the same SourceID. The same applies while the source keeps unknown works,
-// because the Store is a restored backup or another process may have created the works. For probes
-// use [Source.Livez] and [Source.Readyz].
+// another process has the same SourceID, and while unknown works stay because the Store is a
+// restored backup or another process may have created them. For probes use [Source.Livez] and
+// [Source.Readyz].
 func (s *Source) Healthy() error { return s.source.Healthy() }
 
 // Livez is a check for a liveness probe, a healthz.Checker of controller-runtime. It returns an
@@ -120,8 +120,9 @@ func (s *Source) Lead(ctx context.Context) error { return s.source.Lead(ctx) }
 type Cluster struct {
 	// Name is the name of the cluster.
 	Name string
-	// LastHeard is when the last message of its agent arrived at this process. Agents of the
-	// profile ManifestWork send at least one message a minute. It is zero before the first message.
+	// LastHeard is when the last message of its agent arrived at this process, zero before the
+	// first. An agent of the profile ManifestWork that has works of this source sends at least one
+	// message a minute.
 	LastHeard time.Time
 	// Works is the number of works of the cluster, including works that are being deleted.
 	// Unconfirmed is how many of them have a version that the agent has not confirmed.
