@@ -53,7 +53,8 @@ type PruneOptions struct {
 	// released if the work applied it before.
 	ByKey map[Key]ObjectOptions
 	// AllowEmpty allows an empty list of desired objects, which deletes all objects. Without it, an
-	// empty list is an [ErrEmptyDesired], because it is usually a mistake.
+	// empty list is an [ErrEmptyDesired] if the inventory has entries, because it is usually a
+	// mistake.
 	AllowEmpty bool
 	// Concurrency is the number of objects that are deleted at a time, from 1 to 256. Defaults to
 	// 16.

@@ -33,7 +33,8 @@ type Options struct {
 	HTTPClient *http.Client
 	// Metadata and Dynamic are clients for the watches. If both are set, the watches use Dynamic
 	// with EnableCache, and Metadata without it. Set them only for tests with fake clients, because
-	// such watches need more goroutines and memory.
+	// such watches need more goroutines and memory. Set Mapper too. A fake client must set another
+	// resourceVersion with each write: without one, the watcher sees no change.
 	Metadata metadata.Interface
 	Dynamic  dynamic.Interface
 	// Mapper, if it is set, returns the resource of a kind. Defaults to discovery of a group

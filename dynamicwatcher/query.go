@@ -21,7 +21,8 @@ type batch struct {
 	added map[*object]struct{} // objects in asked that the watcher did not watch before
 }
 
-// StartQueryBatch implements [DynamicWatcher].
+// StartQueryBatch begins to record the objects and lists that the watcher reads. See
+// [DynamicWatcher].
 func (w *Watcher) StartQueryBatch(watcher ObjectIdentifier) error {
 	if err := w.readable(watcher); err != nil {
 		return err
@@ -38,12 +39,13 @@ func (w *Watcher) StartQueryBatch(watcher ObjectIdentifier) error {
 	return nil
 }
 
-// EndQueryBatch implements [DynamicWatcher].
+// EndQueryBatch makes the recorded objects the watched objects of the watcher. See
+// [DynamicWatcher].
 func (w *Watcher) EndQueryBatch(watcher ObjectIdentifier) error {
 	return w.endBatch(watcher, func(b *batch, o *object) bool { _, keep := b.asked[o]; return keep })
 }
 
-// AbortQueryBatch implements [DynamicWatcher].
+// AbortQueryBatch restores the watches before StartQueryBatch. See [DynamicWatcher].
 func (w *Watcher) AbortQueryBatch(watcher ObjectIdentifier) error {
 	return w.endBatch(watcher, func(b *batch, o *object) bool { _, added := b.added[o]; return !added })
 }
@@ -66,7 +68,7 @@ func (w *Watcher) endBatch(watcher ObjectIdentifier, keep func(*batch, *object) 
 	return nil
 }
 
-// QueryBatch implements [DynamicWatcher].
+// QueryBatch calls f within a query batch. See [DynamicWatcher].
 func (w *Watcher) QueryBatch(ctx context.Context, watcher ObjectIdentifier, f func(Querier) error) error {
 	if err := w.StartQueryBatch(watcher); err != nil {
 		return err
@@ -223,7 +225,7 @@ func (w *Watcher) ask(watcher, id ObjectIdentifier) (*object, error) {
 	return o, nil
 }
 
-// GetFromCache implements [DynamicWatcher].
+// GetFromCache reads an object from the cache. See [DynamicWatcher].
 func (w *Watcher) GetFromCache(
 	gvk schema.GroupVersionKind, namespace string, name string,
 ) (*unstructured.Unstructured, error) {
@@ -234,7 +236,7 @@ func (w *Watcher) GetFromCache(
 	return first(w.fromCache(id))
 }
 
-// ListFromCache implements [DynamicWatcher].
+// ListFromCache reads a list from the cache. See [DynamicWatcher].
 func (w *Watcher) ListFromCache(
 	gvk schema.GroupVersionKind, namespace string, selector labels.Selector,
 ) ([]unstructured.Unstructured, error) {
@@ -255,7 +257,7 @@ func (w *Watcher) fromCache(id ObjectIdentifier) ([]unstructured.Unstructured, e
 	return w.cacheOfLocked(o)
 }
 
-// ListWatchedFromCache implements [DynamicWatcher].
+// ListWatchedFromCache returns all existing objects that the watcher watches. See [DynamicWatcher].
 func (w *Watcher) ListWatchedFromCache(watcher ObjectIdentifier) ([]unstructured.Unstructured, error) {
 	if !w.options.EnableCache {
 		return nil, ErrCacheDisabled
@@ -294,7 +296,7 @@ func (w *Watcher) cacheOfLocked(o *object) ([]unstructured.Unstructured, error) 
 	return w.cachedLocked(o), nil
 }
 
-// GVKToGVR implements [DynamicWatcher].
+// GVKToGVR returns the resource of a kind. See [DynamicWatcher].
 func (w *Watcher) GVKToGVR(gvk schema.GroupVersionKind) (ScopedGVR, error) {
 	if w.isStopped() {
 		return ScopedGVR{}, errStopped

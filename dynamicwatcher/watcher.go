@@ -48,7 +48,7 @@ type Watcher struct {
 
 var _ DynamicWatcher = &Watcher{}
 
-// Start implements [DynamicWatcher].
+// Start watches and reconciles until ctx ends. See [DynamicWatcher].
 func (w *Watcher) Start(ctx context.Context) error {
 	if w.invalid != nil {
 		return fmt.Errorf("dynamicwatcher.NewWithClients: %w", w.invalid)
@@ -96,10 +96,10 @@ func (w *Watcher) Start(ctx context.Context) error {
 	return nil
 }
 
-// Started implements [DynamicWatcher].
+// Started returns a channel that is closed when Start has begun. See [DynamicWatcher].
 func (w *Watcher) Started() <-chan struct{} { return w.started }
 
-// NeedLeaderElection implements [DynamicWatcher].
+// NeedLeaderElection returns true, because most reconciles write. See [DynamicWatcher].
 func (w *Watcher) NeedLeaderElection() bool { return true }
 
 func (w *Watcher) dropLocked(o *object) {
@@ -110,22 +110,23 @@ func (w *Watcher) dropLocked(o *object) {
 	o.settleLocked(objectDropped)
 }
 
-// AddOrUpdateWatcher implements [DynamicWatcher].
+// AddOrUpdateWatcher replaces the objects that a watcher watches. See [DynamicWatcher].
 func (w *Watcher) AddOrUpdateWatcher(watcher ObjectIdentifier, watched ...ObjectIdentifier) error {
 	return w.change(watcher, true, "", watched...)
 }
 
-// AddWatcher implements [DynamicWatcher].
+// AddWatcher adds one object to those that a watcher watches. See [DynamicWatcher].
 func (w *Watcher) AddWatcher(watcher, watched ObjectIdentifier) error {
 	return w.change(watcher, false, "", watched)
 }
 
-// AddWatcherAt implements [DynamicWatcher].
+// AddWatcherAt is AddWatcher for a watcher that has read the object at a resource version. See
+// [DynamicWatcher].
 func (w *Watcher) AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error {
 	return w.change(watcher, false, resourceVersion, watched)
 }
 
-// RemoveWatcher implements [DynamicWatcher].
+// RemoveWatcher removes a watcher and its query batch. See [DynamicWatcher].
 func (w *Watcher) RemoveWatcher(watcher ObjectIdentifier) error {
 	if err := validateWatcher(watcher); err != nil {
 		return err
@@ -289,7 +290,7 @@ func (w *Watcher) context() context.Context {
 	return w.ctx
 }
 
-// GetWatchCount implements [DynamicWatcher].
+// GetWatchCount returns the number of watched objects and selectors. See [DynamicWatcher].
 func (w *Watcher) GetWatchCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -299,7 +300,7 @@ func (w *Watcher) GetWatchCount() int {
 	return len(w.registry.objects)
 }
 
-// Status implements [DynamicWatcher].
+// Status returns the state of each watched object. See [DynamicWatcher].
 func (w *Watcher) Status() []WatchStatus {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -314,7 +315,7 @@ func (w *Watcher) Status() []WatchStatus {
 	return all
 }
 
-// WatchersOf implements [DynamicWatcher].
+// WatchersOf returns the watchers of an object. See [DynamicWatcher].
 func (w *Watcher) WatchersOf(watched ObjectIdentifier) []ObjectIdentifier {
 	watched = w.asKnown(watched)
 	w.mu.Lock()
@@ -329,7 +330,7 @@ func (w *Watcher) WatchersOf(watched ObjectIdentifier) []ObjectIdentifier {
 	return all
 }
 
-// WatchesOf implements [DynamicWatcher].
+// WatchesOf returns the objects of a watcher. See [DynamicWatcher].
 func (w *Watcher) WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -341,7 +342,8 @@ func (w *Watcher) WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier {
 	return all
 }
 
-// WaitForSync implements [DynamicWatcher].
+// WaitForSync waits until each watch of a watcher has delivered the existing objects. See
+// [DynamicWatcher].
 func (w *Watcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) error {
 	w.mu.Lock()
 	objects, life := w.registry.watches(watcher), w.life

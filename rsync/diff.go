@@ -83,8 +83,8 @@ func (d *Diff) Err() error {
 }
 
 // Diff returns the changes that an event would make if it began now. It changes nothing on clusters
-// or in the store. The event is Instantiate, Terminate or Update. For Update, from is the context
-// to update from; for the others it is empty. Diff needs no Start.
+// or in the store. The event is Instantiate, Terminate or Update. For Update, id is the new context
+// and from the earlier one; for the others, from is empty. Diff needs no Start.
 //
 // Connectors must implement [connector.Differ]. Diff calls 32 clusters at a time. A cluster that
 // does not answer within Options.CallTimeout, or before ctx ends, has a Reason in the result and is

@@ -6,7 +6,8 @@
 // # States
 //
 // The rows of [TransitionsDefault]; RSYNC-STATES.md has them as a diagram. Read is valid in each state, Heal in
-// Instantiated. Neither changes the state.
+// Instantiated. Neither changes the state. An Update is in the new context; Updated means that it has
+// replaced this one.
 //
 //   - Instantiate begins in Created, Terminated, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed. The state is Instantiating, then Instantiated or InstantiateFailed.
 //   - Terminate begins in Terminating, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed. The state is Terminating, then Terminated or TerminationFailed.

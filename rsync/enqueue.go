@@ -70,8 +70,8 @@ func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOpt
 	return e.enqueue(ctx, to, Element{Event: Update, UCID: from}, options)
 }
 
-// Rollback queues the event that leads from a context back to an earlier one. The event is an
-// Update in the other direction, and it is also valid after a failed update. With a rollout it can
+// Rollback queues the event that leads from a context back to an earlier one. It is the same as
+// Update, so to may be any context. It is also valid after a failed update. With a rollout it can
 // roll back one group of clusters: see ROLLOUT.md.
 func (e *Engine) Rollback(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	return e.Update(ctx, from, to, options...)

@@ -176,8 +176,8 @@ type AgentOptions struct {
 	// Store keeps works, statuses and tombstones over restarts. If an earlier process with this
 	// Store received all works of a source, the agent does not wait for that source again. Lists
 	// and watches begin immediately with the stored works, unless Sources has new names. With nil,
-	// the agent receives its works again from the sources. A Store serves one agent. Its owner
-	// closes it after Start has returned.
+	// the agent receives its works again from the sources, but a work that is being deleted without
+	// its spec. A Store serves one agent. Its owner closes it after Start has returned.
 	Store Store
 	// MaxSourceBytes bounds the memory for the data of one source: specs, tombstones, requests and
 	// lists that answer them. MaxBytes is the same for all sources together. They default to 512
