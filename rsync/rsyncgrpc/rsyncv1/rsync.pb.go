@@ -411,8 +411,8 @@ type EnqueueRequest struct {
 	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Instantiate, Terminate, Read, Update or Rollback.
 	Event string `protobuf:"bytes,2,opt,name=event,proto3" json:"event,omitempty"`
-	// For Update and Rollback, the app context to update from. The field id is the one to update
-	// to.
+	// For Update and Rollback, the app context to update from. The field id is the app context to
+	// update to.
 	FromId string `protobuf:"bytes,3,opt,name=from_id,json=fromId,proto3" json:"from_id,omitempty"`
 	// A repeated call with this key returns the event of the first call on the app context. If
 	// event, from_id or rollout differ, it returns INVALID_INPUT. The key is optional and has up to
@@ -2929,7 +2929,8 @@ type Element struct {
 	IdempotencyKey string                 `protobuf:"bytes,8,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
 	Queued         *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=queued,proto3" json:"queued,omitempty"`
 	Finished       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=finished,proto3" json:"finished,omitempty"`
-	// Whether the event is a rollout, and the rollback that was queued after its failure.
+	// The field rollout is true for a rollout. The field rollback is set if a rollback was queued
+	// after the rollout failed.
 	Rollout       bool      `protobuf:"varint,11,opt,name=rollout,proto3" json:"rollout,omitempty"`
 	Rollback      *EventRef `protobuf:"bytes,12,opt,name=rollback,proto3" json:"rollback,omitempty"`
 	unknownFields protoimpl.UnknownFields
