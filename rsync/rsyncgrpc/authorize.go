@@ -44,8 +44,9 @@ var verbs = []Verb{VerbCreate, VerbInstantiate, VerbTerminate, VerbUpdate, VerbS
 // Authorizer allows or denies calls. It is called for every call of the services, except health
 // checks and reflection. Its methods may be called from any goroutine.
 type Authorizer interface {
-	// Authorize returns nil to allow a call, and an error that wraps [ErrDenied] to deny it. Other
-	// errors of its own are reported to the client as failures of the store.
+	// Authorize returns nil to allow a call, and an error that wraps [ErrDenied] to deny it.
+	// Authorize may also return the errors of [Access.Targets]. All other errors are reported to
+	// the client as failures of the store.
 	Authorize(ctx context.Context, access *Access) error
 }
 
@@ -137,8 +138,8 @@ func identityOf(auth credentials.AuthInfo) Identity {
 type Rules []Rule
 
 // Rule allows actions to clients. Except for Clients, an empty list matches everything. An entry
-// must equal the whole name, or end with "*" after the beginning of the name. [NewServer] and
-// [Register] reject rules that match nothing.
+// matches the name that is equal to it. An entry that ends with "*" matches all names that begin
+// with the text before the "*". [NewServer] and [Register] reject rules that match nothing.
 type Rule struct {
 	// Clients has names as [Identity].Names returns them, with the prefix cn:, dns: or uri:. "*"
 	// matches all clients, also those without a certificate. It is required.
@@ -147,11 +148,12 @@ type Rule struct {
 	// AppContexts has IDs. A rule with AppContexts does not allow VerbList and Forget, which
 	// concern all app contexts.
 	AppContexts []string
-	// Apps has names, and Clusters has provider+name. With them, the app context must exist. The
-	// rules that match the client, the verb and the ID must together match each app of the app
-	// context on each cluster. For Detach and Attach, only the cluster of the call counts. A rule
-	// with Apps or Clusters does not match VerbList or an app context without apps. A rule with
-	// Apps does not match Forget. In Clusters, only "*" matches an app without clusters.
+	// Apps has names, and Clusters has provider+name. If one of the two is set, the app context
+	// must exist. Each app of the app context on each cluster must match Apps and Clusters of a
+	// rule. The rule must also match the client, the verb and the ID. Different rules may match
+	// different apps and clusters. For Detach and Attach, only the cluster of the call counts. A
+	// rule with Apps or Clusters does not match VerbList or an app context without apps. A rule
+	// with Apps does not match Forget. In Clusters, only "*" matches an app without clusters.
 	Apps, Clusters []string
 }
 

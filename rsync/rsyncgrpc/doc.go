@@ -26,8 +26,8 @@
 //
 // After a failure of the connection or the server, the client repeats a call for
 // [ClientOptions].RetryTimeout. Repeated calls have no second effect: events have an idempotency
-// key. After an attempt without an answer, a Create that finds the same context and a Delete that
-// finds no context have succeeded.
+// key. If an attempt had no answer, a repeated Create that finds the same context returns success.
+// So does a repeated Delete that finds no context.
 //
 // Wait and Watch continue over several connections, and over several servers on the same store,
 // until ctx ends. They do not delay other calls, because they use connections of their own. A Watch
@@ -48,7 +48,8 @@
 //   - A [Server] listens on 127.0.0.1 unless [ServerOptions].Addr is set.
 //
 //   - It requires certificates of the CAs in [ServerOptions].ClientCAFile, unless AnyClient or
-//     Insecure is set. Then it logs an error at the start if its address is not a loopback address.
+//     Insecure is set. With AnyClient or Insecure, the server logs an error at its start if its
+//     address is not a loopback address.
 //
 //   - [Options].Authorizer allows or denies each call, by the names in the client's certificate,
 //     the verb, the app context, its apps and its clusters. Denied calls return [ErrDenied].
@@ -75,18 +76,18 @@
 // [ServerOptions] limits the connections, the calls on each, the time in which a request arrives,
 // and the memory of all calls together. A request may have 262,144 parts (messages and list
 // elements). Only two requests may have more than 64 KiB: Create, and Enqueue, which queues an
-// event, with up to 1 MiB. Other requests fail with TOO_LARGE. Calls that create or read app
-// contexts share another 256 MiB, and wait for it. A client gets at most three quarters of it, and
-// reads one app context at a time. A header of more than 4 KiB ends the connection. A server with
-// services from [Register] has its own limits.
+// event. An Enqueue may have up to 1 MiB. Other requests of more than 64 KiB fail with TOO_LARGE.
+// Calls that create or read app contexts share another 256 MiB, and wait for it. A client gets at
+// most three quarters of it, and reads one app context at a time. A header of more than 4 KiB ends
+// the connection. A server with services from [Register] has its own limits.
 //
 // By default a Go heap doubles before a garbage collection. If a process must stay below twice
 // these limits, set GOMEMLIMIT or call runtime/debug.SetMemoryLimit, as examples/rsync does with
 // 192 MiB.
 //
-// The answers of Diff and Detached have no limit. They use another 128 MiB: one call of a client at
-// a time, and two calls in total. If a client does not read a message for [Options].WatchLag, the
-// call fails.
+// The answers of Diff and Detached have no limit. They share another 128 MiB. One such call of each
+// client can be in progress at a time, and two such calls in total. If a client does not read a
+// message for [Options].WatchLag, the call fails.
 //
 // The server buffers [Options].WatchBuffer changes of a Watch. If the buffer stays full for
 // [Options].WatchLag, the Watch ends with the reason SLOW, and [Client] resumes it from the history
