@@ -139,7 +139,7 @@ func (c *Cluster) SetDelay(d time.Duration) { c.locked(func() { c.delay = d }) }
 func (c *Cluster) SetLatency(d time.Duration) { c.locked(func() { c.latency = d }) }
 
 // SetUnready makes each object that is applied later, and for which the function returns true,
-// unready until SetReady. Nil ends it.
+// unready until SetReady. SetUnready(nil) ends this.
 func (c *Cluster) SetUnready(which func(appcontext.Object) bool) {
 	c.locked(func() { c.unready = which })
 }
@@ -147,7 +147,8 @@ func (c *Cluster) SetUnready(which func(appcontext.Object) bool) {
 // SetFinalizer keeps deleted objects on the cluster until Finalize.
 func (c *Cluster) SetFinalizer(on bool) { c.locked(func() { c.finalizer = on }) }
 
-// Intercept calls f before each call. If f returns an error, the call returns it. Nil ends it.
+// Intercept calls f before each call. If f returns an error, the call returns it. Intercept(nil)
+// ends the interception.
 func (c *Cluster) Intercept(f func(Verb, connector.Batch) error) { c.locked(func() { c.hook = f }) }
 
 // SetReady sets the state of an existing object.

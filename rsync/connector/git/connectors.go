@@ -20,7 +20,8 @@ import (
 )
 
 // Connectors implements [connector.Connectors] for clusters with manifests in git. It may be used
-// concurrently. It releases the resources of a repository with its last connector.
+// concurrently. It releases the resources of a repository when the last connector for the
+// repository is closed.
 type Connectors struct {
 	clusters map[string]Repository
 	options  Options

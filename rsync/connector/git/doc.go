@@ -36,11 +36,11 @@
 // Lower-case letters, digits, '-', '.' and '_' of names stay unchanged. Other characters become a
 // percent sign and two hexadecimal digits: slashes, colons, a dot at the beginning, and capitals,
 // because some file systems ignore case. Kinds keep their capitals. Names of more than 240 bytes
-// end with a hash. Names that agents treat specially get a percent sign too: kustomization,
-// cloudbuild, and folders with extensions of pictures or archives. A batch is rejected if the
-// repository has a path that differs only in case, a file in place of a folder, or a folder or
-// submodule in place of a file. A file or a link at the path of an object counts as the object's
-// file, regardless of its author.
+// end with a hash. Names that agents interpret or ignore also get a percent sign. These are
+// kustomization, cloudbuild, and names of folders with the extension of a picture or an archive,
+// for example .zip. A batch is rejected if the repository has a path that differs only in case, a
+// file in place of a folder, or a folder or submodule in place of a file. A file or a link at the
+// path of an object counts as the object's file, regardless of its author.
 //
 // The folder of a cluster without objects has an empty file .gitkeep, because a missing folder is
 // an error for agents.
@@ -77,8 +77,9 @@
 //   - If a server rejects a push with several commits, the connector pushes each commit alone, so a
 //     rejected commit affects only its own cluster.
 //   - The connector fetches and stores only folders, without history. A server with
-//     uploadpack.allowFilter sends no files; files of other servers are discarded. The cost of an
-//     Apply depends on the folders on the path to its files, not on the size of the repository.
+//     uploadpack.allowFilter sends no files. Other servers also send files, which the connector
+//     discards. The cost of an Apply depends on the folders on the path to its files, not on the
+//     size of the repository.
 //   - No worktree is checked out, no program of the repository is run, no submodule or link is followed.
 //
 // # Errors

@@ -16,7 +16,8 @@ import (
 )
 
 // Connectors implements [connector.Connectors] for clusters with a reachable API server. It may be
-// used concurrently. It releases the resources of a cluster with its last connector.
+// used concurrently. It releases the resources of a cluster when the last connector for the cluster
+// is closed.
 type Connectors struct {
 	clusters map[string]Cluster
 	options  Options

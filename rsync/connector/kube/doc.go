@@ -19,9 +19,9 @@
 //
 // Apply decodes all manifests of a batch before it sends the first. It applies Namespaces first,
 // then CustomResourceDefinitions, and waits until the API server serves them. Then it applies the
-// other objects in the order of the batch. Neighbours of one kind or of independent kinds, for
-// example ConfigMaps, Services and Deployments, are applied in parallel, [Options].Concurrency at a
-// time. After an error Apply sends no more objects. The next call of the engine has only the
+// other objects in the order of the batch. Consecutive objects of one kind or of independent kinds,
+// for example ConfigMaps, Services and Deployments, are applied in parallel, [Options].Concurrency
+// at a time. After an error Apply sends no more objects. The next call of the engine has only the
 // remaining objects. Therefore a batch may have any size.
 //
 // [Options].FieldManager owns the fields of a manifest. Fields that the manifest no longer has are
@@ -52,8 +52,10 @@
 // # Delete
 //
 // Delete deletes objects in the order of the batch, then CustomResourceDefinitions, then
-// Namespaces. An object that does not exist or can never have been applied is no error. The
-// namespaces default, kube-system, kube-public and kube-node-lease are neither deleted nor applied.
+// Namespaces. Delete returns no error for an object that does not exist. The same applies to an
+// object that cannot exist on the cluster, for example of a kind that the cluster does not serve.
+// The namespaces default, kube-system, kube-public and kube-node-lease are neither deleted nor
+// applied.
 //
 // # Differences
 //
@@ -71,9 +73,10 @@
 // without any of them is ready: [Options].Interpreter can decide instead, with a webhook or a
 // customization. A Deployment beyond its progress deadline has failed.
 //
-// Ten or more objects of one kind in a namespace are read with a list, unless the list is more than
-// 50 times longer. The connector watches metadata only, in the kinds and namespaces of the objects
-// that the engine waits for or observes: see [Options].MaxWatches. No object is cached.
+// Ten or more objects of one kind in a namespace are read with a list. If the list has more than 50
+// other objects for each requested object, the connector reads the requested objects one by one.
+// The connector watches metadata only, in the kinds and namespaces of the objects that the engine
+// waits for or observes: see [Options].MaxWatches. No object is cached.
 //
 // # Errors
 //
@@ -103,6 +106,6 @@
 // The user needs the verbs patch, create, get and delete for the applied kinds, also for Diff. The
 // verbs list and watch are optional: with list the connector needs fewer requests, with both it
 // notices changes. A kubeconfig may name an exec credential plugin, which this process runs without
-// a terminal: use only trusted kubeconfigs. A call waits for the plugin only until its own time
-// limit.
+// a terminal: use only trusted kubeconfigs. A call does not wait for the plugin beyond the time
+// limit of the call.
 package kube

@@ -99,8 +99,8 @@ type Options struct {
 	// do not count. They default to 200 and 400.
 	QPS   float32
 	Burst int
-	// Timeout limits one request, from when the rate limit admits it, and one question to the
-	// Interpreter. Defaults to 30 s.
+	// Timeout limits one request and one call of the Interpreter. The time that a request waits for
+	// the rate limit does not count. Defaults to 30 s.
 	Timeout time.Duration
 	// EstablishTimeout limits how long Apply waits until a CustomResourceDefinition is served. Then
 	// it returns a retryable error. Defaults to 20 s.
@@ -116,18 +116,19 @@ type Options struct {
 	MaxWatches int
 	// Interpreter decides whether an object is ready, if it supports the kind. A Pod, Job,
 	// Deployment, StatefulSet, DaemonSet, ReplicaSet, Service, PersistentVolumeClaim and
-	// CustomResourceDefinition must also satisfy the rule of its kind. A healthy object of another
-	// kind has not failed. An unhealthy object has failed only if it would have failed without an
-	// Interpreter. An object with a status.observedGeneration is ready only if that is its
-	// generation.
+	// CustomResourceDefinition must also satisfy the rule of its kind. For all other kinds, a
+	// healthy object has not failed. An unhealthy object has failed only if it would have failed
+	// without an Interpreter. If an object has a status.observedGeneration, it is ready only if
+	// this number equals its metadata.generation.
 	//
 	// After an error, or without an answer, the object is not ready. Its message omits the text of
 	// the error, which may quote the object. The log has the text, at most once a minute for each
 	// kind, except for a Secret.
 	//
-	// After an error the interpreter is called again after 5 s. About Concurrency calls for each
-	// kind run at a time. Get waits for answers for at most 1 s. A later answer counts for the next
-	// Get. If the object has changed meanwhile, it is ready only after another healthy answer.
+	// After an error the interpreter is called again after 5 s. For each kind, about as many calls
+	// run at the same time as Concurrency allows. Get waits for answers for at most 1 s. A later
+	// answer counts for the next Get. If the object has changed meanwhile, it is ready only after
+	// another healthy answer.
 	//
 	// Defaults to no Interpreter.
 	Interpreter Interpreter

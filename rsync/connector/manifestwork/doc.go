@@ -20,19 +20,19 @@
 //
 // go run ./examples/rsync serve --broker URL is a program with such a source.
 //
-// Give such a source a Store: a source without a store starts without works, and their objects then
-// count as deleted.
+// Give such a source a Store: a source without a Store starts without its earlier works, and the
+// objects of these works then count as deleted.
 //
 // # Works
 //
-// Each app of each AppContext has one work on each cluster for its new objects: see
-// [Connectors.Name]. An object that is already in a work of the connector stays there, regardless
-// of the context and the app that apply it. An agent could delete and recreate an object that
-// moves. A work is deleted with its last object.
+// The connector creates one work for each app of an AppContext on each cluster: see
+// [Connectors.Name]. New objects of the app are added to this work. An object that is already in a
+// work of the connector stays there, regardless of the context and the app that apply it. An agent
+// could delete and recreate an object that moves. A work is deleted with its last object.
 //
 // The works of the connector have the label [LabelManager] with the value [Options].Manager. The
-// connector never changes other works. To apply an object of a work that is being deleted is a
-// retryable error until the work is gone.
+// connector never changes other works. Apply returns a retryable error for an object of a work that
+// is being deleted, until the work is gone.
 //
 // Manifests are converted to JSON. Agents apply a work in the order in which its objects were first
 // applied, and delete them in any order. The phases of an app, including waves and hooks with
@@ -53,9 +53,9 @@
 //     the earlier values. With an agent without status feedback these kinds never become ready: let
 //     [Options].Config return nil for them.
 //
-// A Job that reports a failure is Failed, regardless of Progressing and Degraded, unless the
-// condition StatusFeedbackSynced of its manifest has an earlier generation. A manifest that is not
-// applied is not Failed, because agents retry.
+// A Job that reports a failure is Failed, regardless of Progressing and Degraded. The failure does
+// not count if the condition StatusFeedbackSynced of the manifest has an earlier generation than
+// the work. A manifest that is not applied is not Failed, because agents retry.
 //
 // A deleted object is gone when the agent has applied the work's current generation and does not
 // list the object any more, or when the work is gone. If an agent reports before it prunes, the
@@ -75,8 +75,8 @@
 //   - A batch makes one write for each work that it changes, usually one. The next call completes
 //     an interrupted call. A call without changes writes nothing.
 //   - Apply reads the app's own work. Only for objects that are not in it, Apply lists the
-//     connector's works in the namespace, 500 at a time. Get does the same, and caches the works of
-//     objects.
+//     connector's works in the namespace, 500 at a time. Get does the same, and caches the name of
+//     the work of each object.
 //
 // # Errors
 //

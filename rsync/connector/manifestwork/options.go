@@ -55,9 +55,9 @@ type Options struct {
 	// reported fields of its status, or nil. It must return the same for the same object, and may
 	// be called concurrently. Defaults to [DefaultConfig], which Config may call.
 	Config func(appcontext.Object) *workv1.ManifestConfigOption
-	// State may change the state that Get returns for an object in a work, from the agent's report
-	// on the object. The report is empty if the agent has not reported yet. State may be called
-	// concurrently, and must not retain or change the condition.
+	// State may change the state that Get returns for an object in a work. The argument condition
+	// is the agent's report on the object. The report is empty if the agent has not reported yet.
+	// State may be called concurrently, and must not retain or change the condition.
 	State func(state *connector.State, condition workv1.ManifestCondition)
 	// MaxWorkBytes limits a work, in bytes of JSON without its status. An Apply beyond it is a
 	// terminal error. Defaults to 1 MiB. Hubs and brokers have limits of their own: OCM's webhook
