@@ -7,8 +7,8 @@ import "fmt"
 
 // Limits is an optional interface of stores that have their own limits.
 type Limits interface {
-	// MaxTxnBytes limits the bytes of keys and values in a transaction, and MaxTxnOps the number of
-	// compares and of ops.
+	// MaxTxnBytes limits the bytes of keys and values in a transaction. MaxTxnOps limits the number
+	// of compares, and separately the number of ops.
 	MaxTxnBytes() int
 	MaxTxnOps() int
 }

@@ -167,8 +167,8 @@ type Data interface {
 	// has ended. A transaction that puts a key twice, or puts and deletes it, has an error.
 	Txn(ctx context.Context, compares []Compare, ops []Op) (TxnResult, error)
 	// Watch sends the changes of keys with a prefix, from a revision on. The revision may be in the
-	// past or the next one. 0 means from now on. The events of one transaction are in one message.
-	// The channel is closed when ctx ends and after an error.
+	// past. It may also be the next revision of the store. 0 means from now on. The events of one
+	// transaction are in one message. The channel is closed when ctx ends and after an error.
 	Watch(ctx context.Context, prefix string, fromRevision int64) <-chan Watched
 }
 

@@ -118,7 +118,7 @@ func (s *Store) remember(events []store.Event) {
 }
 
 // Compact removes all past events, like a compaction of etcd, and frees the memory of deleted keys.
-// Watches that begin earlier return ErrCompacted.
+// A watch from the revision of a removed event returns ErrCompacted.
 func (s *Store) Compact() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -126,8 +126,8 @@ func (f *Faults) crash() {
 	}
 }
 
-// Claims returns the writes that claimed the contexts of an engine that ended. They have the
-// condition that the key of its session is absent.
+// Claims returns the writes that claimed the contexts of an engine that ended. Each of these writes
+// has the condition that the session key of the ended engine is absent.
 func (f *Faults) Claims() []Write {
 	var out []Write
 	for _, w := range f.Log() {

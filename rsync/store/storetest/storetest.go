@@ -27,8 +27,9 @@ import (
 // patience limits the time until an expected result.
 const patience = 20 * time.Second
 
-// Run tests a store against the contract of package store. Each test calls newStore for an empty
-// store, which it uses until it ends. Run takes some seconds, because it waits for leases.
+// Run tests a store against the contract of package store. Each test calls newStore, which must
+// return an empty store. The test uses the store until the test ends. Run takes some seconds,
+// because it waits for leases.
 func Run(t *testing.T, newStore func(t *testing.T) store.Store) {
 	tests := map[string]func(*testing.T, store.Store){
 		"GetAndPut":       testGetAndPut,
