@@ -14,7 +14,7 @@ func Bytes(before, after *Resource) bool { return !bytes.Equal(before.Manifest, 
 // Change is the difference of a resource between two contexts.
 type Change string
 
-// The changes. All but ChangeGone are of resources of the new context.
+// The changes. All except ChangeGone describe resources of the new context.
 const (
 	ChangeAdded     Change = "Added"
 	ChangeChanged   Change = "Changed"

@@ -22,7 +22,7 @@ const (
 	FaultDuplicate        Fault = "Duplicate"        // two equal apps, clusters of an app, dependencies or objects
 	FaultUnknownApp       Fault = "UnknownApp"       // a dependency on an app that the context does not have
 	FaultCycle            Fault = "Cycle"            // dependencies form a cycle
-	FaultBadDependency    Fault = "BadDependency"    // neither Deployed nor Ready, or a negative wait
+	FaultBadDependency    Fault = "BadDependency"    // a status other than Deployed and Ready, or a negative wait
 	FaultBadHook          Fault = "BadHook"          // an unknown hook, one that never ends, or wrong delete policies
 	FaultBadWave          Fault = "BadWave"          // a wave that does not fit into 32 bits
 	FaultBadOverride      Fault = "BadOverride"      // an override of an unknown object, or one that fails

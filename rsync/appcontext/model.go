@@ -72,8 +72,8 @@ func (c ClusterID) String() string { return c.Provider + "+" + c.Name }
 // Cluster is an app's resources on one cluster.
 type Cluster struct {
 	ClusterID
-	// Resources are applied in this order, within equal waves, and deleted in the reverse order.
-	// They include hooks. The hooks of each kind have their own order.
+	// Resources of one wave are applied in this order, and deleted in the reverse order. They
+	// include hooks. The hooks of each kind have their own order.
 	Resources []Resource `json:"resources"`
 }
 
@@ -102,7 +102,8 @@ type Resource struct {
 	Hook Hook `json:"hook,omitempty"`
 	// Wave is the step of the app in which the resource is applied. The lowest wave is the first
 	// one. A wave begins when all resources of the earlier waves are ready. Deletion goes from the
-	// highest wave to the lowest. Each hook has its own waves: there, Wave is Helm's hook weight.
+	// highest wave to the lowest. The hooks of each kind, for example pre-install, have waves of
+	// their own. For a hook, Wave is Helm's hook weight.
 	Wave int `json:"wave,omitempty"`
 	// DeletePolicies define when a hook is deleted, in addition to the deletion of its app. Only
 	// hooks have them.

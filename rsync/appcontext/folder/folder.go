@@ -32,13 +32,13 @@ const (
 )
 
 // Add adds an app for each folder in files, on all clusters, in the order of the folders' names.
-// The manifests in files itself belong to the app with the given name. Resources are the documents
-// of all .yaml, .yml and .json files, in the order of the files' names. Build of the Builder
-// reports invalid manifests.
+// The manifests at the root of files belong to the app with the given name. Resources are the
+// documents of all .yaml, .yml and .json files, in the order of the files' names. Build of the
+// Builder reports invalid manifests.
 //
 // The annotations helm.sh/hook, helm.sh/hook-weight and helm.sh/hook-delete-policy make a resource
-// a hook. A manifest with only other hooks than [appcontext.Hooks], for example pre-upgrade or
-// test, is omitted. For resources without a hook, argocd.argoproj.io/sync-wave is the wave. Add
+// a hook. Add omits a manifest if all of its hooks are missing in [appcontext.Hooks], for example
+// pre-upgrade and test. For resources without a hook, argocd.argoproj.io/sync-wave is the wave. Add
 // returns an error for an invalid annotation, and if files has no manifest.
 func Add(b *appcontext.Builder, files fs.FS, app string, clusters ...appcontext.ClusterID) error {
 	found := false
