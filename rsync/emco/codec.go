@@ -10,9 +10,9 @@ import (
 
 // Decode reads a context from keys in EMCO's etcd. It ignores keys of other contexts, statuses and
 // unknown keys. It does not call [appcontext.Validate], because for example an update context may
-// depend on apps of the initial context. A resource whose manifest is not an object has the name and
-// kind of its key. Decode returns a [*appcontext.Problem] with [appcontext.FaultBadLayout] for
-// inconsistent keys.
+// depend on apps of the initial context. If the manifest of a resource is not a valid object,
+// Decode uses the name and the kind in the resource's key. Decode returns a [*appcontext.Problem]
+// with [appcontext.FaultBadLayout] for inconsistent keys.
 func Decode(id string, keys map[string]string) (*appcontext.AppContext, error) {
 	layout, err := emcokeys.Decode(id, keys)
 	if err != nil {
@@ -23,8 +23,8 @@ func Decode(id string, keys map[string]string) (*appcontext.AppContext, error) {
 
 // Encode returns EMCO's keys for a context, with their values in JSON. It returns a
 // [*appcontext.Problem] with [appcontext.FaultNotRepresentable] if EMCO's keys cannot represent the
-// context. In such a context two resources of an app on a cluster have one name and kind, a
-// manifest is not valid UTF-8, or a resource has a wave or delete policies.
+// context. EMCO's keys cannot represent two resources of an app on a cluster with the same name and
+// kind, a manifest that is not valid UTF-8, or a resource with a wave or delete policies.
 func Encode(c *appcontext.AppContext) (map[string]string, error) {
 	return emcokeys.Encode(&emcokeys.Layout{Context: c})
 }

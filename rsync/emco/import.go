@@ -20,9 +20,9 @@ import (
 // context does not exist, rsync.ErrInvalidInput for an invalid ID, and errors of the store. For a
 // context that the engine cannot use it returns a [*appcontext.Problem] with the key. Such a
 // context is half written, has an unknown level or a value with unexpected JSON, or requires the
-// approval of a certificate. A cluster that has only statuses of another context is not part of the
-// context. EMCO's keys do not show how many clusters an app has: the orchestrator must have written
-// all of them.
+// approval of a certificate. If the keys of a cluster have only statuses of another context, Import
+// omits the cluster. EMCO's keys do not show how many clusters an app has: the orchestrator must
+// have written all of them.
 //
 // Import does not read EMCO's status: the context is Created.
 func (b *Bridge) Import(ctx context.Context, id string) (*appcontext.AppContext, error) {
