@@ -87,10 +87,10 @@ func (e *Engine) apply(ctx context.Context, compares []store.Compare, ops []stor
 }
 
 // Attach undoes Detach. The next Instantiate of the context applies all resources on the cluster.
-// Until then objects may be missing there, and an Update from the context applies all resources
-// there. Attach ends an unfinished cleanup, unless a Terminate or an UpdateDelete of the context
-// has begun. Attach returns ErrNotFound in the same cases as Detach. To attach a cluster that is
-// not detached is no error.
+// Until this Instantiate, objects may be missing on the cluster. Therefore an Update from the
+// context applies all resources of the new context on the cluster. Attach ends an unfinished
+// cleanup, unless a Terminate or an UpdateDelete of the context has begun. Attach returns
+// ErrNotFound in the same cases as Detach. To attach a cluster that is not detached is no error.
 func (e *Engine) Attach(ctx context.Context, id string, cluster appcontext.ClusterID) error {
 	return retryChanged(id, func() error {
 		img, err := e.onCluster(ctx, id, cluster)

@@ -88,9 +88,10 @@ func (d *Diff) Err() error {
 //
 // Connectors must implement [connector.Differ]. Diff calls 32 clusters at a time. A cluster that
 // does not answer within Options.CallTimeout, or before ctx ends, has a Reason in the result and is
-// no error: see [Diff.Err]. Objects that another context holds stay, as in the event. A hook that
-// the event applies and deletes is a change with a message. The fields of all changes have at most
-// 32 MiB; further fields are only counted.
+// no error: see [Diff.Err]. As in the event, objects that another context holds are not deleted. If
+// the event both applies and deletes a hook, the result has one change for the hook, and its
+// Message names the deletion. The fields of all changes have at most 32 MiB; further fields are
+// only counted.
 //
 // It returns ErrNotFound, ErrInvalidInput, ErrInvalidState if the event cannot begin, and
 // ErrBroken.

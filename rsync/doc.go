@@ -24,13 +24,14 @@
 //
 //   - The engine executes each queued event once, in the order of its queue, despite crashes. After
 //     a crash it may repeat calls to clusters, and the repeated calls change nothing.
-//   - Each resource that a connector reports restarts the time limit of the call, so a call may
-//     have any number of resources. A repeated call omits completed resources.
+//   - The time limit of a call starts again with each resource that the connector reports. So a
+//     call may have any number of resources. A repeated call omits completed resources.
 //   - A failing cluster stops no other cluster. Each app on each cluster has its own status.
 //     Waiting apps use no goroutine. All apps that wait for a cluster share one probe a second.
 //   - Resources of an app are applied in order on a cluster, and deleted in reverse order.
-//     connector/kube applies independent neighbours in parallel. A Terminated context has no
-//     objects on clusters, except those that other contexts hold.
+//     connector/kube applies consecutive resources in parallel if they are independent of each
+//     other. A Terminated context has no objects on clusters, except those that other contexts
+//     hold.
 //   - Stop and Terminate act at once, because engines watch for them. An idle engine sends only the
 //     renewals of its lease to the store.
 //   - A rollout never has more clusters in progress than it allows, and begins no cluster after too
@@ -57,17 +58,19 @@
 //
 // After a failed Update there are three ways out: an Update from either context to any other
 // context, a Rollback, or a Terminate of both contexts. Each of them leaves no object behind. An
-// Update after a failed one applies all resources. It then queues UpdateDeletes in the other
-// contexts of the failed updates that still have objects, up to 16. For objects that both contexts
-// hold, a Terminate of the failed context restores the manifests of the other context.
+// Update after a failed one applies all resources. Other contexts of the failed updates may still
+// have objects. The Update then queues an UpdateDelete in each of these contexts, 16 at most. For
+// objects that both contexts hold, a Terminate of the failed context restores the manifests of the
+// other context.
 //
 // An event that the state does not allow ends with the status Error and the reason InvalidState.
 // The state does not change, and the next event begins. [TransitionsDefault] is the table of
 // states. RSYNC-STATES.md in the root of the repository has it as a diagram.
 //
 // Terminate pre-empts: earlier events that have not begun are skipped. The event in progress ends
-// when it would otherwise wait for a cluster, a dependency or a hook. Stop does the same, but
-// begins no event. Until ClearStop the queue rejects events with [ErrStopped].
+// when it would otherwise wait for a cluster, a dependency or a hook. Stop skips all queued events,
+// and ends the event in progress in the same way. Until ClearStop the queue rejects events with
+// [ErrStopped].
 //
 // # Rollouts
 //
@@ -93,8 +96,9 @@
 // counts as a refusal for good.
 //
 // An app that waits on a cluster has the phase Retrying there, with a reason and a message. The
-// engine writes the first 16 changes of this status at once, and later ones once a minute. It
-// reports NotReady after about 2 s, and then at growing intervals.
+// engine writes the first 16 changes of this status at once, and later ones once a minute. The
+// engine first writes the reason NotReady after a wait of about 2 s, and then again at growing
+// intervals.
 //
 // A value in the store that cannot be decoded blocks only its own context: see [ErrBroken].
 //

@@ -21,7 +21,7 @@ var (
 	// ErrFenced: the engine has lost its lease, so another engine may own its contexts. It writes
 	// nothing until it has a new lease.
 	ErrFenced = errors.New("the engine has lost its lease")
-	// ErrUnreachable: a cluster did not answer until the event had to end.
+	// ErrUnreachable: the event had to end while a cluster did not answer.
 	ErrUnreachable = errors.New("a cluster does not answer")
 	// ErrConflict: a context with the ID exists, or other writers changed the context during each
 	// attempt.
@@ -52,7 +52,7 @@ const (
 	ReasonNotFound         Reason = "NotFound"         // the other context of an update does not exist
 	ReasonStopped          Reason = "Stopped"          // the context was stopped
 	ReasonPreempted        Reason = "Preempted"        // a Terminate was queued
-	ReasonUnreachable      Reason = "Unreachable"      // the cluster did not answer until the event had to end
+	ReasonUnreachable      Reason = "Unreachable"      // the event had to end while the cluster did not answer
 	ReasonRetriesExhausted Reason = "RetriesExhausted" // the cluster refused Options.MaxRetries times
 	ReasonRefusedForNow    Reason = "RefusedForNow"    // the cluster refused, and the engine tries again
 	ReasonNotReady         Reason = "NotReady"         // objects are not yet ready, or not yet gone
@@ -110,8 +110,8 @@ type UnfinishedError struct {
 	Waiting []ClusterStatus
 	// Rollout is the reason why a rollout waits, as in [RolloutStatus].Waiting.
 	Rollout string
-	// Err is the error of ctx. If the last attempt to reach the engine failed, Err includes its
-	// error.
+	// Err is the error of ctx. If the last attempt to read the event failed, Err includes the error
+	// of that attempt.
 	Err error
 }
 

@@ -162,7 +162,8 @@ type Held struct {
 // context holds its objects from the begin of an Instantiate or an Update. It releases them when a
 // Terminate or an UpdateDelete begins, or when the cluster is detached. Pre-delete and post-delete
 // hooks and hooks with the policy hook-succeeded are not included. If a context had no objects
-// before a rollout, it holds them on a cluster from the begin of the rollout there.
+// before a rollout, it holds the objects of each cluster from the begin of the rollout on that
+// cluster.
 func (e *Engine) Inventory(ctx context.Context, cluster appcontext.ClusterID) ([]Held, error) {
 	prefix := inventoryClusterKey(cluster)
 	result, err := e.store.Range(ctx, prefix)

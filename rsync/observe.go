@@ -27,7 +27,7 @@ const (
 )
 
 // Observation is the state of an app on a cluster since the last event of its context: see
-// [Options].Observe. It includes no hooks except the definitions of a crd-install.
+// [Options].Observe. It includes no hooks except crd-install hooks.
 type Observation struct {
 	App     string               `json:"app"`
 	Cluster appcontext.ClusterID `json:"cluster"`

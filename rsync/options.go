@@ -57,11 +57,11 @@ type Options struct {
 	// Observe makes the engines follow contexts that are Instantiated: [Status].Observed then shows
 	// objects that are not ready or have drifted. After a [connector.StatusWatcher] has reported a
 	// change, the engine reads the objects within a second, or within three times the duration of
-	// the last read. One engine on the store observes each context, so all engines should have the
-	// same value. Defaults to ObserveNothing.
+	// the last read. Each context is observed by only one of the engines on the store, so all
+	// engines should have the same value. Defaults to ObserveNothing.
 	Observe Observe
-	// ObserveInterval is the interval at which Observe reads each cluster without a reported
-	// change, with 10 % jitter. Defaults to 10 minutes.
+	// ObserveInterval is the interval at which the engine reads each cluster even if no change is
+	// reported. The interval has 10 % jitter. Defaults to 10 minutes.
 	ObserveInterval time.Duration
 	// ConnectorIdle is the time after which an unused connector is closed. Defaults to 1 minute.
 	ConnectorIdle time.Duration
@@ -73,8 +73,8 @@ type Options struct {
 	Comparer appcontext.Comparer
 	// Transitions is the state machine. Defaults to [TransitionsDefault].
 	Transitions Transitions
-	// LeaseTTL is the time after the last renewal of an engine's lease at which other engines
-	// continue its work. At least 1 s. Defaults to 10 s.
+	// LeaseTTL is the duration of an engine's lease. If the engine does not renew its lease for
+	// this time, other engines continue its work. At least 1 s. Defaults to 10 s.
 	LeaseTTL time.Duration
 	// HistoryLimit is the number of finished elements that stay in a queue. Defaults to 100.
 	HistoryLimit int

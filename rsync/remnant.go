@@ -149,8 +149,8 @@ func (r *run) finishRemnant(ctx context.Context) error {
 	return nil
 }
 
-// Remnant has the objects that a context may have on a cluster that was detached from it, until
-// they are deleted there.
+// Remnant is the pending cleanup of a cluster that was detached from a context. Objects has the
+// objects that the context may still have on the cluster.
 type Remnant struct {
 	// AppContextID is the context. It may have been deleted.
 	AppContextID string

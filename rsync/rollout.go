@@ -43,8 +43,8 @@ type Rollout struct {
 	ProgressDeadline time.Duration `json:"progressDeadline,omitempty"`
 	// RollbackOnFailure queues a rollback when the event ends with the status Error: also after
 	// Abort, and after one failed cluster within MaxFailures. After a Stop or a Terminate no
-	// rollback is queued. After an Update the rollback is the Update back, if the context that the
-	// event leads from is Instantiated. After an Instantiate it is a Terminate, if the context had
+	// rollback is queued. After an Update the rollback is an Update to the earlier context, if the
+	// earlier context is Instantiated. After an Instantiate it is a Terminate, if the context had
 	// no objects before. See [Element].Rollback.
 	RollbackOnFailure bool `json:"rollbackOnFailure,omitempty"`
 }
