@@ -110,15 +110,14 @@ func (c *cluster) submit(o *op) bool {
 	}
 	o.cluster = c
 	switch {
-	case c.down && o.cut != "":
+	case !c.down:
+		c.enqueueLocked(o)
+	case o.cut != "":
 		c.endLocked(o, result{reason: o.cut, err: c.why})
-		return true
-	case c.down:
-		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
+	default:
+		o.reportWait(ReasonUnreachable, c.why)
 		c.parkLocked(o)
-		return true
 	}
-	c.enqueueLocked(o)
 	return true
 }
 
@@ -126,6 +125,11 @@ func (c *cluster) enqueueLocked(o *op) {
 	o.state = opQueued
 	c.queue = append(c.queue, o)
 	c.dispatchLocked()
+}
+
+// reportWait reports to the run of an op why the op waits.
+func (o *op) reportWait(reason Reason, err error) {
+	o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
 }
 
 func (c *cluster) parkLocked(o *op) {
@@ -136,6 +140,16 @@ func (c *cluster) parkLocked(o *op) {
 	o.state = opParked
 	c.parked = append(c.parked, o)
 	c.ensureProbeLocked()
+}
+
+// unparkLocked queues ops that have waited for the cluster.
+func (c *cluster) unparkLocked(parked *[]*op) {
+	for _, o := range *parked {
+		o.state = opQueued
+	}
+	c.queue = append(c.queue, *parked...)
+	*parked = nil
+	c.dispatchLocked()
 }
 
 // dispatchLocked begins calls, up to Options.ClusterConcurrency at a time.

@@ -31,13 +31,8 @@ func (c *cluster) markDownLocked(err error) {
 			c.id.String())
 	}
 	for _, o := range c.queue {
-		o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
-		if o.task.remnant != nil {
-			c.parkCleanupLocked(o)
-			continue
-		}
-		o.state = opParked
-		c.parked = append(c.parked, o)
+		o.reportWait(ReasonUnreachable, c.why)
+		c.parkLocked(o)
 	}
 	c.queue = nil
 }
@@ -49,12 +44,7 @@ func (c *cluster) markUpLocked() {
 	c.down = false
 	c.session.engine.metrics.down(-1)
 	c.session.observer.changed(c.id)
-	for _, o := range c.parked {
-		o.state = opQueued
-	}
-	c.queue = append(c.queue, c.parked...)
-	c.parked = nil
-	c.dispatchLocked()
+	c.unparkLocked(&c.parked)
 }
 
 // suspect starts probes after a call made no progress: the cluster may not answer.
@@ -175,7 +165,7 @@ func (c *cluster) ask(ctx context.Context) error {
 func (c *cluster) answeredLocked(err error, began time.Time) bool {
 	if err == nil || errors.Is(connector.ClassOf(err), connector.ErrTerminal) || c.answeredAt.After(began) {
 		c.markUpLocked()
-		c.resumeCleanupsLocked()
+		c.unparkLocked(&c.cleanups.ops)
 		return true
 	}
 	if !c.down && c.progressingLocked() {
@@ -186,7 +176,7 @@ func (c *cluster) answeredLocked(err error, began time.Time) bool {
 	if c.failed++; bits.OnesCount(uint(c.failed)) == 1 && c.reported.Error() != c.why.Error() {
 		c.reported = c.why
 		for _, o := range c.parked {
-			o.run.deliver(result{op: o, retrying: true, reason: ReasonUnreachable, err: c.why})
+			o.reportWait(ReasonUnreachable, c.why)
 		}
 	}
 	for o := range c.running { // these calls hang

@@ -96,3 +96,26 @@ func TestDeadCluster(t *testing.T) {
 		})
 	}
 }
+
+// TestQueuedCallOfClusterThatGoesDown: a call that is queued behind a failed one is made when the
+// cluster recovers, even if the event of the failed call has ended.
+func TestQueuedCallOfClusterThatGoesDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{ClusterConcurrency: 1})
+		c := s.clusters.Cluster("edge", "c1")
+		c.SetMode(fake.ModeUnreachable)
+		c.SetDelay(400 * time.Millisecond)
+		s.create("a", "web@c1 x=1")
+		s.create("b", "web@c1 y=1")
+		first := s.ref(s.engine.Instantiate(t.Context(), "a"))
+		time.Sleep(100 * time.Millisecond)
+		second := s.ref(s.engine.Instantiate(t.Context(), "b"))
+		time.Sleep(100 * time.Millisecond)
+		if err := s.engine.Stop(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		s.fails(rsync.ReasonStopped, first, nil)
+		c.SetMode(fake.ModeWorks)
+		s.done(second, nil)
+	})
+}

@@ -58,7 +58,7 @@ func (c *cluster) pollLocked(o *op, wanting error) {
 	default:
 		o.polls++
 		if o.polls >= toldFrom && bits.OnesCount(uint(o.polls)) == 1 {
-			o.run.deliver(result{op: o, retrying: true, reason: ReasonNotReady, err: wanting})
+			o.reportWait(ReasonNotReady, wanting)
 		}
 		poll := c.options().PollInterval
 		d := min(poll*time.Duration(max(o.polls/4, 1)), 10*poll)
@@ -112,19 +112,14 @@ func (c *cluster) retryLocked(o *op, reason Reason, err error) {
 	switch {
 	case o.cut != "":
 		c.endLocked(o, result{reason: o.cut, err: err})
-	case o.task.remnant != nil:
-		o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
-		c.parkCleanupLocked(o)
-	case limit > 0 && o.attempts > limit:
+	case limit > 0 && o.attempts > limit && o.task.remnant == nil:
 		c.endLocked(o, result{reason: reason, err: err})
+	case reason == ReasonUnreachable || o.task.remnant != nil:
+		o.reportWait(reason, err)
+		c.parkLocked(o)
 	default:
-		if reason == ReasonUnreachable {
-			o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
-			c.parkLocked(o)
-		} else {
-			o.run.deliver(result{op: o, retrying: true, reason: ReasonRefusedForNow, err: err})
-			c.delayLocked(o, c.options().Backoff.delay(o.attempts))
-		}
+		o.reportWait(ReasonRefusedForNow, err)
+		c.delayLocked(o, c.options().Backoff.delay(o.attempts))
 	}
 }
 

@@ -299,24 +299,15 @@ func (c *cluster) probeForCleanup() {
 	case c.session.ctx.Err() != nil:
 	case err == nil:
 		c.markUpLocked()
-		c.resumeCleanupsLocked()
+		c.unparkLocked(&c.cleanups.ops)
 	default:
+		reason := ReasonUnreachable
+		if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {
+			reason = ReasonRefusedForNow
+		}
 		for _, o := range c.cleanups.ops {
-			reason := ReasonUnreachable
-			if errors.Is(connector.ClassOf(err), connector.ErrTerminal) {
-				reason = ReasonRefusedForNow
-			}
-			o.run.deliver(result{op: o, retrying: true, reason: reason, err: err})
+			o.reportWait(reason, err)
 		}
 		c.ensureCleanupProbeLocked()
 	}
-}
-
-func (c *cluster) resumeCleanupsLocked() {
-	for _, o := range c.cleanups.ops {
-		o.state = opQueued
-	}
-	c.queue = append(c.queue, c.cleanups.ops...)
-	c.cleanups.ops = nil
-	c.dispatchLocked()
 }

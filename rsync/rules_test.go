@@ -228,9 +228,7 @@ var rules = []ruletest.Rule{
 	{Name: "Attach ends the cleanup", Test: "TestAttach", Edits: edits{
 		{"detach.go", "if img.record.Holds && next.Remnant", "if !img.record.Holds && next.Remnant"}}},
 	{Name: "a cluster for which only cleanups wait is probed rarely", Test: "TestForget", Edits: edits{
-		{"cluster.go", "	if o.task.remnant != nil {\n		c.parkCleanupLocked(o)\n		return\n	}\n", ""},
-		{"cluster_wait.go", "	case o.task.remnant != nil:\n		o.run.deliver(result{op: o, retrying: true, reason: reason, " +
-			"err: err})\n		c.parkCleanupLocked(o)\n", ""}}},
+		{"cluster.go", "	if o.task.remnant != nil {\n		c.parkCleanupLocked(o)\n		return\n	}\n", ""}}},
 	{Name: "an event does not wait for that probe", Test: "TestInstantiateAfterDetach",
 		Edits: edits{{"run.go", "		r.hurried()\n", ""}}},
 	{Name: "a cleanup never fails", Test: "TestCleanupIsRefused", Edits: edits{
