@@ -61,11 +61,16 @@ func (s *Set) CounterVec(name, help string, labels ...string) *prometheus.Counte
 
 // Gauge adds a gauge.
 func (s *Set) Gauge(name, help string) prometheus.Gauge {
-	g := prometheus.NewGauge(prometheus.GaugeOpts{
+	return s.GaugeVec(name, help).WithLabelValues()
+}
+
+// GaugeVec adds gauges with labels.
+func (s *Set) GaugeVec(name, help string, labels ...string) *prometheus.GaugeVec {
+	vec := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: s.subsystem, Name: name, Help: help, ConstLabels: s.labels,
-	})
-	s.collectors = append(s.collectors, g)
-	return g
+	}, labels)
+	s.collectors = append(s.collectors, vec)
+	return vec
 }
 
 // Histogram adds a histogram.
