@@ -23,6 +23,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
@@ -281,15 +282,10 @@ func placed(errs field.ErrorList, place int) field.ErrorList {
 // Brief returns one error with the text of errs, shortened for a log line, or nil without errors.
 // The text may contain values that the peer has sent.
 func Brief(errs field.ErrorList) error {
-	const most = 1 << 10
 	if len(errs) == 0 {
 		return nil
 	}
-	text := first(errs, 10).ToAggregate().Error()
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return errors.New(text)
+	return errors.New(cut.Text(first(errs, 10).ToAggregate().Error(), 1<<10))
 }
 
 // SpecErrors returns the errors by the CRD of the first invalid part of a spec that a peer has

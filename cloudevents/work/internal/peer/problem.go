@@ -4,19 +4,13 @@
 package peer
 
 import (
-	"strings"
-
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 // Clip shortens a message to the length that the schema allows in a condition.
-func Clip(message string) string {
-	const most = 32 << 10
-	if len(message) <= most {
-		return message
-	}
-	return strings.ToValidUTF8(message[:most-len("…")], "") + "…"
-}
+func Clip(message string) string { return cut.Within(message, 32<<10) }
 
 // EmptyStatus reports whether a status has no content: no agent has reported, or there was nothing
 // to report.
