@@ -6,8 +6,8 @@ package connector
 import (
 	"context"
 	"encoding/json"
-	"strings"
 
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/internal/fielddiff"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
@@ -84,7 +84,7 @@ func (c *Change) SetFields(before, after map[string]any) {
 	}
 	size := 0
 	for i := range changes {
-		f := FieldChange{clip(changes[i].Path), valueText(changes[i].Before), valueText(changes[i].After)}
+		f := FieldChange{cut.Text(changes[i].Path, maxFieldValue), valueText(changes[i].Before), valueText(changes[i].After)}
 		if size += len(f.Path) + len(f.Before) + len(f.After); size > maxFieldsBytes {
 			c.FieldsOmitted = len(changes) - i
 			return
@@ -104,12 +104,5 @@ func valueText(v any) string {
 	if err != nil {
 		return ""
 	}
-	return clip(string(text))
-}
-
-func clip(s string) string {
-	if len(s) > maxFieldValue {
-		s = strings.ToValidUTF8(s[:maxFieldValue], "") + "…"
-	}
-	return s
+	return cut.Text(string(text), maxFieldValue)
 }

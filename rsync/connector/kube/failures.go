@@ -6,10 +6,11 @@ package kube
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 // failures has the last logged error of the interpreter for one kind. A mistake in a customization
@@ -31,9 +32,7 @@ func (q *questions) report(ctx context.Context, kind *slots, about subject, err 
 	if about.gvk.Group == "" && about.gvk.Kind == "Secret" {
 		text = describe(err)
 	}
-	if len(text) > maxFailure {
-		text = strings.ToValidUTF8(text[:maxFailure], "") + "…"
-	}
+	text = cut.Text(text, maxFailure)
 	q.mu.Lock()
 	known := kind.logged.text == text || !kind.logged.at.IsZero() && time.Since(kind.logged.at) < time.Minute
 	if !known {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -45,17 +46,13 @@ func Ended(err error) error {
 
 // OneLine returns a text as one line of at most 300 bytes, for logs and statuses.
 func OneLine(text string) string {
-	const limit = 300
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
 	}, text)
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
+	return cut.Text(text, 300)
 }
 
 // CheckKey validates a key of clusters: provider+cluster, provider+* or *.
