@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 const (
@@ -122,12 +124,7 @@ func (v *validator) resource(
 
 // short returns the beginning of a name that is too long, because many problems have the name in
 // Where.
-func short(name string) string {
-	if len(name) <= MaxName {
-		return name
-	}
-	return name[:MaxName] + "…"
-}
+func short(name string) string { return cut.Text(name, MaxName) }
 
 // name checks a part of a key. The name must contain neither a slash nor a character of not.
 func (v *validator) name(what, where, name, not string) {
