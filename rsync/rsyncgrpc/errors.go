@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/protoadapt"
 
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -79,9 +79,9 @@ func toStatus(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.Error(codes.DeadlineExceeded, clip(err.Error(), textLimit))
+		return status.Error(codes.DeadlineExceeded, cut.Text(err.Error(), textLimit))
 	case errors.Is(err, context.Canceled):
-		return status.Error(codes.Canceled, clip(err.Error(), textLimit))
+		return status.Error(codes.Canceled, cut.Text(err.Error(), textLimit))
 	}
 	var remote *remoteError
 	if errors.As(err, &remote) {
@@ -103,16 +103,16 @@ func toStatus(err error) error {
 	switch {
 	case errors.As(err, &invalid):
 		info.Metadata = map[string]string{
-			"id": clip(invalid.ID, detailLimit), "problems": strconv.Itoa(len(invalid.Problems) + invalid.More),
+			"id": cut.Text(invalid.ID, detailLimit), "problems": strconv.Itoa(len(invalid.Problems) + invalid.More),
 		}
 		details = append(details, badRequest(invalid))
 	case errors.As(err, &size):
-		info.Metadata = map[string]string{"what": size.What, "key": clip(size.Key, detailLimit),
+		info.Metadata = map[string]string{"what": size.What, "key": cut.Text(size.Key, detailLimit),
 			"have": strconv.Itoa(size.Have), "limit": strconv.Itoa(size.Limit)}
 	}
-	s, detailErr := status.New(code, clip(err.Error(), textLimit)).WithDetails(details...)
+	s, detailErr := status.New(code, cut.Text(err.Error(), textLimit)).WithDetails(details...)
 	if detailErr != nil {
-		return status.Error(code, clip(err.Error(), textLimit))
+		return status.Error(code, cut.Text(err.Error(), textLimit))
 	}
 	return s.Err()
 }
@@ -121,17 +121,10 @@ func badRequest(invalid *appcontext.Error) *errdetails.BadRequest {
 	out := &errdetails.BadRequest{}
 	for _, p := range invalid.Problems[:min(len(invalid.Problems), problemLimit)] {
 		out.FieldViolations = append(out.FieldViolations, &errdetails.BadRequest_FieldViolation{
-			Field: clip(p.Where, detailLimit), Description: clip(p.What, detailLimit), Reason: string(p.Fault),
+			Field: cut.Text(p.Where, detailLimit), Description: cut.Text(p.What, detailLimit), Reason: string(p.Fault),
 		})
 	}
 	return out
-}
-
-func clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 // remoteError is an error of a server. It wraps the error that the engine returned there.
