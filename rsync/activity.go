@@ -6,8 +6,6 @@ package rsync
 import (
 	"context"
 	"iter"
-
-	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // Activity reports whether a context has unfinished events.
@@ -38,23 +36,15 @@ func (e *Engine) Activity(ctx context.Context) iter.Seq2[Activity, error] {
 			}
 		}
 		for message := range e.store.Watch(ctx, activePrefix, result.Revision+1) {
-			if !yieldActivity(message, yield) {
+			for _, event := range message.Events {
+				if !yield(Activity{idOf(activePrefix, event.KV.Key), !event.Deleted}, nil) {
+					return
+				}
+			}
+			if message.Err != nil {
+				yield(Activity{}, message.Err)
 				return
 			}
 		}
 	}
-}
-
-// yieldActivity reports whether the watch continues.
-func yieldActivity(message store.Watched, yield func(Activity, error) bool) bool {
-	if message.Err != nil {
-		yield(Activity{}, message.Err)
-		return false
-	}
-	for _, event := range message.Events {
-		if !yield(Activity{idOf(activePrefix, event.KV.Key), !event.Deleted}, nil) {
-			return false
-		}
-	}
-	return true
 }

@@ -89,9 +89,7 @@ func (e *Engine) Delete(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		switch img.record.State {
-		case Created, Terminated, Updated, TerminationFailed:
-		default:
+		if !img.record.State.empty() && img.record.State != TerminationFailed {
 			return fmt.Errorf("app context %q is %s, terminate it first: %w", id, img.record.State, ErrInvalidState)
 		}
 		compares := []store.Compare{
@@ -139,15 +137,28 @@ func (e *Engine) image(ctx context.Context, id string) (*image, error) {
 	return e.stored(ctx, id)
 }
 
-// stored is like image, for an ID that is known to be valid.
+// stored is like image, for an ID that is known to be valid. It returns ErrNotFound if the context
+// does not exist, and a brokenError if a required key is missing.
 func (e *Engine) stored(ctx context.Context, id string) (*image, error) {
-	result, err := e.store.Range(ctx, contextKey(id))
+	img, err := e.keysBelow(ctx, id, contextKey(id))
+	switch {
+	case err != nil:
+		return nil, err
+	case !img.found:
+		return nil, notFound(id)
+	case !img.stateKV.Exists():
+		return nil, &brokenError{stateKey(id)}
+	case !img.tailKV.Exists():
+		return nil, &brokenError{queueKey(id)}
+	}
+	return img, nil
+}
+
+// keysBelow reads and decodes the keys of a context with a prefix.
+func (e *Engine) keysBelow(ctx context.Context, id, prefix string) (*image, error) {
+	result, err := e.store.Range(ctx, prefix)
 	if err != nil {
 		return nil, err
 	}
-	img, found, err := parseImage(id, result)
-	if err == nil && !found {
-		err = notFound(id)
-	}
-	return img, err
+	return parseKeys(id, result)
 }

@@ -46,7 +46,7 @@ type creation struct {
 func (e *Engine) Create(ctx context.Context, c *appcontext.AppContext) error {
 	if err := appcontext.Validate(c); err != nil {
 		if c == nil {
-			return fmt.Errorf("%w: %w", ErrInvalidInput, err)
+			return invalid("%w", err)
 		}
 		return err
 	}
@@ -81,11 +81,12 @@ func newHeadApp(a *appcontext.App) headApp {
 // makes the context visible, and only the last one has the conditions. If they are not true, write
 // returns errChanged.
 func (e *Engine) write(ctx context.Context, h *head, specs, final []store.Op, conditions ...store.Compare) error {
-	if err := e.tooLarge(append(specs, final...)); err != nil {
+	all := slices.Concat(specs, final)
+	if err := e.tooLarge(all); err != nil {
 		return fmt.Errorf("app context %q: %w", h.ID, err)
 	}
 	n := &creation{id: h.ID, generation: h.Generation, conditions: []store.Compare{store.Absent(headKey(h.ID))}}
-	if all := append(specs, final...); len(e.batches(all)) == 1 {
+	if len(e.batches(all)) == 1 {
 		return e.createTxn(ctx, n, all, conditions...)
 	}
 	note := store.Put(unfinishedKey(n.id, n.generation), encode(unfinished{e.now()}))

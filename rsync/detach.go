@@ -65,7 +65,7 @@ func (e *Engine) detach(ctx context.Context, img *image, cluster appcontext.Clus
 		}
 		compares, ops = append(compares, more...), append(ops, stop...)
 	}
-	if img.record.mayHave() {
+	if img.record.Holds || !img.record.State.empty() { // it may have objects
 		apps, more, err := e.present(ctx, img, cluster)
 		if err != nil {
 			return err
@@ -156,11 +156,6 @@ func (e *Engine) present(ctx context.Context, img *image, c appcontext.ClusterID
 		}
 	}
 	return out, compares, nil
-}
-
-// mayHave reports whether the context may have objects on its clusters.
-func (r *record) mayHave() bool {
-	return r.Holds || r.State != Created && r.State != Terminated && r.State != Updated
 }
 
 // detachedCluster is a cluster that is or was detached from a context.

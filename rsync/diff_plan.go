@@ -5,7 +5,6 @@ package rsync
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,13 +46,13 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	}
 	if event != Update {
 		if from != "" {
-			return nil, fmt.Errorf("%w: from: %q: must be empty for this event", ErrInvalidInput, from)
+			return nil, invalid("from: %q: must be empty for this event", from)
 		}
 		err := plan.add(&p, id, img.detached)
 		return plan.parts, err
 	}
 	if id == from {
-		return nil, fmt.Errorf("%w: the update of app context %q must be from another one", ErrInvalidInput, id)
+		return nil, invalid("the update of app context %q must be from another one", id)
 	}
 	initial, err := e.diffContext(ctx, event, from, UpdateDelete)
 	if err != nil {
@@ -67,7 +66,11 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	var removes []planner
 	var detached []detachedClusters
 	for _, old := range next.Previous {
-		before, other, err := e.imageWithSpec(ctx, old)
+		before, err := e.stored(ctx, old)
+		if err != nil {
+			return nil, err
+		}
+		other, err := e.loadSpec(ctx, &before.head)
 		if err != nil {
 			return nil, err
 		}
@@ -91,20 +94,11 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 	return plan.parts, nil
 }
 
-func (e *Engine) imageWithSpec(ctx context.Context, id string) (*image, *appcontext.AppContext, error) {
-	img, err := e.image(ctx, id)
-	if err != nil {
-		return nil, nil, err
-	}
-	spec, err := e.loadSpec(ctx, &img.head)
-	return img, spec, err
-}
-
 // diffContext reads a context. It returns ErrInvalidState if an event of the type begins is not
 // valid in the state of the context.
 func (e *Engine) diffContext(ctx context.Context, event EventType, id string, begins EventType) (*image, error) {
 	if event != Instantiate && event != Terminate && event != Update {
-		return nil, fmt.Errorf("%w: event %q: must be Instantiate, Terminate or Update", ErrInvalidInput, event)
+		return nil, invalid("event %q: must be Instantiate, Terminate or Update", event)
 	}
 	img, err := e.image(ctx, id)
 	if err != nil {
@@ -160,10 +154,8 @@ func (d *diffPlan) add(p *planner, id string, detached detachedClusters) error {
 func (d *diffPlan) collect(part *diffPart, t *task) {
 	applies := map[appcontext.Object]bool{}
 	for _, phase := range t.phases {
-		for i := range phase.resources {
-			if phase.verb == applyVerb {
-				applies[phase.resources[i].Object] = true
-			}
+		if phase.verb == applyVerb {
+			maps.Copy(applies, objectsOf(phase.resources))
 		}
 	}
 	applied := map[appcontext.Object]bool{}
@@ -204,7 +196,7 @@ func (p *diffPart) complete(c *connector.Change) {
 	if p.deleted[c.Object] {
 		note = joined(note, "the hook is deleted when it is done")
 	}
-	c.Message = shorten(errors.New(joined(c.Message, note)))
+	c.Message = shortenTo(joined(c.Message, note), maxMessage)
 }
 
 // counts reports whether a neighbor holds its objects for the event. Contexts that the event
@@ -255,10 +247,7 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 	if !p.event.removes() {
 		return e.shareHooks(ctx, p)
 	}
-	objects := map[appcontext.Object]bool{}
-	for _, r := range slices.Concat(p.Apply, p.Delete) { // Apply has the hooks
-		objects[r.Object] = true
-	}
+	objects := objectsOf(slices.Concat(p.Apply, p.Delete)) // Apply has the hooks
 	left, err := e.holders(ctx, p.AppContextID, p.Cluster, objects, p.records, func(n *neighbor, r *record) bool {
 		if n.id == p.target { // the target holds its objects from the begin of the event
 			return r.Generation == n.generation && !p.detached
@@ -268,13 +257,11 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	byHolder := map[string][]appcontext.Resource{}
-	names := map[string]holder{}
+	var held []appcontext.Resource
 	leave := func(r appcontext.Resource) bool {
 		h, ok := left[r.Object]
 		if ok && (h.id != p.target || !h.common[objectToken(r.Object)]) { // otherwise the target's part has it
-			names[h.String()] = h
-			byHolder[h.String()] = append(byHolder[h.String()], r)
+			held = append(held, r)
 		}
 		if ok {
 			delete(p.recreated, r.Object)
@@ -284,19 +271,18 @@ func (e *Engine) share(ctx context.Context, p *diffPart) error {
 	}
 	p.Apply = slices.DeleteFunc(slices.Clone(p.Apply), leave)
 	p.Delete = slices.DeleteFunc(slices.Clone(p.Delete), leave)
-	for _, name := range slices.Sorted(maps.Keys(byHolder)) {
-		h := names[name]
-		again := slices.DeleteFunc(slices.Clone(p.again), func(r appcontext.Resource) bool {
+	for _, part := range byHolder(held, left) {
+		again := filter(p.again, func(r appcontext.Resource) bool {
 			of, ok := left[r.Object]
-			return !ok || of.String() != name
+			return ok && of.String() == part.String()
 		})
-		theirs, err := e.handedOver(ctx, &h, append(again, byHolder[name]...), false)
+		theirs, err := e.handedOver(ctx, &part.holder, append(again, part.resources...), false)
 		if err != nil {
 			return err
 		}
 		p.Apply = append(p.Apply, theirs...)
-		for _, r := range byHolder[name] {
-			note := "left for " + name
+		for _, r := range part.resources {
+			note := "left for " + part.String()
 			if slices.ContainsFunc(theirs, func(t appcontext.Resource) bool { return t.Object == r.Object }) {
 				p.notes[r.Object] = note
 			} else {

@@ -160,23 +160,6 @@ type image struct {
 	detachedKV store.KeyValue
 }
 
-// parseImage decodes all keys of a context, and reports whether the context exists. It returns a
-// brokenError if a required key is missing.
-func parseImage(id string, result store.RangeResult) (*image, bool, error) {
-	img, err := parseKeys(id, result)
-	switch {
-	case err != nil:
-		return nil, false, err
-	case !img.found:
-		return nil, false, nil
-	case !img.stateKV.Exists():
-		return nil, false, &brokenError{stateKey(id)}
-	case !img.tailKV.Exists():
-		return nil, false, &brokenError{queueKey(id)}
-	}
-	return img, true, nil
-}
-
 // parseKeys decodes some of the keys of a context.
 func parseKeys(id string, result store.RangeResult) (*image, error) {
 	img := &image{

@@ -36,7 +36,7 @@ type Engine struct {
 // options.
 func New(s store.Store, connectors connector.Connectors, options Options) (*Engine, error) {
 	if s == nil || connectors == nil {
-		return nil, fmt.Errorf("%w: rsync.New needs a store and connectors", ErrInvalidInput)
+		return nil, invalid("rsync.New needs a store and connectors")
 	}
 	if err := options.validate(); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.mu.Lock()
 	if e.started {
 		e.mu.Unlock()
-		return fmt.Errorf("%w: Start was called before", ErrInvalidInput)
+		return invalid("Start was called before")
 	}
 	e.started = true
 	e.mu.Unlock()

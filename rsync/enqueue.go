@@ -55,7 +55,7 @@ func (e *Engine) Read(ctx context.Context, id string, options ...CallOption) (Ev
 // that still has objects.
 func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	if from == to {
-		return EventRef{}, fmt.Errorf("%w: from and to must differ, and both are %q", ErrInvalidInput, to)
+		return EventRef{}, invalid("from and to must differ, and both are %q", to)
 	}
 	if err := checkID(from); err != nil {
 		return EventRef{}, err
@@ -79,7 +79,7 @@ func (e *Engine) Rollback(ctx context.Context, from, to string, options ...CallO
 
 func checkID(id string) error {
 	if id == "" || len(id) > appcontext.MaxName || strings.ContainsRune(id, '/') {
-		return fmt.Errorf("%w: ID %q: must be 1 to 253 bytes without a slash", ErrInvalidInput, id)
+		return invalid("ID %q: must be 1 to 253 bytes without a slash", id)
 	}
 	return nil
 }
@@ -97,8 +97,7 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 		return EventRef{}, err
 	}
 	if len(element.IdempotencyKey) > appcontext.MaxName {
-		return EventRef{}, fmt.Errorf("%w: the idempotency key is longer than %d bytes", ErrInvalidInput,
-			appcontext.MaxName)
+		return EventRef{}, invalid("the idempotency key is longer than %d bytes", appcontext.MaxName)
 	}
 	kv, err := e.store.Get(ctx, queueKey(id))
 	if err != nil {
@@ -149,14 +148,13 @@ func (e *Engine) queuedBefore(
 		return EventRef{}, err
 	}
 	if before.Event != element.Event || before.UCID != element.UCID {
-		return EventRef{},
-			fmt.Errorf("%w: another call on app context %q had the idempotency key %q: %s (event %d), and this is %s",
-				ErrInvalidInput, id, element.IdempotencyKey, before.call(), seq, element.call())
+		return EventRef{}, invalid("another call on app context %q had the idempotency key %q: %s (event %d), and this is %s",
+			id, element.IdempotencyKey, before.call(), seq, element.call())
 	}
 	if same, err := e.sameRollout(ctx, id, seq, rollout); err != nil || !same {
 		return EventRef{}, cmp.Or(err,
-			fmt.Errorf("%w: another call on app context %q had the idempotency key %q, and another rollout (event %d)",
-				ErrInvalidInput, id, element.IdempotencyKey, seq))
+			invalid("another call on app context %q had the idempotency key %q, and another rollout (event %d)",
+				id, element.IdempotencyKey, seq))
 	}
 	return EventRef{id, seq}, nil
 }

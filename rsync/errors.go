@@ -169,4 +169,14 @@ func unreachable(format string, args ...any) error {
 	return &connector.Error{Class: connector.ErrUnreachable, Err: fmt.Errorf(format, args...)}
 }
 
+// invalid returns an ErrInvalidInput with its cause.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrInvalidInput, fmt.Errorf(format, args...))
+}
+
+// invalidOption returns the error for a field of Options.
+func invalidOption(name, format string, args ...any) error {
+	return invalid("Options."+name+": "+format, args...)
+}
+
 func notFound(id string) error { return fmt.Errorf("app context %q: %w", id, ErrNotFound) }

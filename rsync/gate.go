@@ -65,7 +65,7 @@ type taskKey struct {
 func indexTasks(tasks []*task) *gates {
 	g := &gates{at: make(map[taskKey]*task, len(tasks)), of: map[string][]*task{}}
 	for _, t := range tasks {
-		g.at[taskKey{t.app, t.cluster}] = t
+		g.at[t.taskKey] = t
 		g.of[t.app] = append(g.of[t.app], t)
 	}
 	return g

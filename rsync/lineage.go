@@ -30,7 +30,7 @@ func (e *Engine) linksOf(ctx context.Context, id string) (store.KeyValue, []stri
 // leftOver reports whether a context that is linked to an update may have objects on clusters, by
 // its state.
 func (s State) leftOver() bool {
-	return s == Instantiated || s == InstantiateFailed || s == UpdateFailed
+	return slices.Contains(replaceable, s)
 }
 
 // replaces sets in next the contexts that an update replaces, and whether the update applies

@@ -5,17 +5,17 @@ package rsync
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/spokewire/sdk-go/internal/meter"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
 // metrics are the metrics of an engine. Each method does nothing on nil.
 type metrics struct {
 	registerer prometheus.Registerer
-	all        []prometheus.Collector
+	set        *meter.Set
 
 	queued, events, txns *prometheus.CounterVec
 	calls                *prometheus.CounterVec
@@ -28,47 +28,31 @@ func newMetrics(e *Engine) (*metrics, error) {
 	if e.options.MetricsRegisterer == nil {
 		return nil, nil //nolint:nilnil // no metrics are wanted
 	}
-	m := &metrics{registerer: e.options.MetricsRegisterer}
-	labels := prometheus.Labels{"name": e.options.Name}
-	options := func(name, help string) prometheus.CounterOpts {
-		return prometheus.CounterOpts{Name: "spokewire_rsync_" + name, Help: help, ConstLabels: labels}
+	set := meter.NewSet("rsync", prometheus.Labels{"name": e.options.Name})
+	m := &metrics{
+		registerer: e.options.MetricsRegisterer, set: set,
+		queued:      set.CounterVec("queued_total", "Events that were queued through this engine.", "event"),
+		events:      set.CounterVec("events_total", "Events that ended.", "event", "status"),
+		txns:        set.CounterVec("transactions_total", "Transactions of the store.", "result"),
+		calls:       set.CounterVec("calls_total", "Calls to clusters.", "verb", "result"),
+		resumed:     set.Counter("resumed_total", "Events that were resumed after their engine had ended."),
+		lost:        set.Counter("sessions_lost_total", "Leases that were lost or not granted."),
+		unreachable: set.Gauge("unreachable_clusters", "Clusters that do not answer."),
+		seconds: set.HistogramVec("event_seconds", "Time from queueing an event until it ended.", []string{"event"},
+			.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800),
 	}
-	m.queued = prometheus.NewCounterVec(options("queued_total", "Events that were queued through this engine."),
-		[]string{"event"})
-	m.events = prometheus.NewCounterVec(options("events_total", "Events that ended."), []string{"event", "status"})
-	m.txns = prometheus.NewCounterVec(options("transactions_total", "Transactions of the store."), []string{"result"})
-	m.calls = prometheus.NewCounterVec(options("calls_total", "Calls to clusters."), []string{"verb", "result"})
-	m.resumed = prometheus.NewCounter(options("resumed_total",
-		"Events that were resumed after their engine had ended."))
-	m.lost = prometheus.NewCounter(options("sessions_lost_total", "Leases that were lost or not granted."))
-	m.unreachable = prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "spokewire_rsync_unreachable_clusters", Help: "Clusters that do not answer.", ConstLabels: labels,
+	active := set.Desc("active_contexts", "App contexts with unfinished events, of all engines on the store.")
+	owned := set.Desc("running_contexts", "App contexts that this engine owns.")
+	set.OnScrape(func(out chan<- prometheus.Metric) {
+		out <- meter.Gauge(active, e.count(func(s *session) int { return len(s.active) }))
+		out <- meter.Gauge(owned, e.count(func(s *session) int { return len(s.runs) }))
 	})
-	m.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "spokewire_rsync_event_seconds", Help: "Time from queueing an event until it ended.", ConstLabels: labels,
-		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
-	}, []string{"event"})
-	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "spokewire_rsync_active_contexts",
-		Help: "App contexts with unfinished events, of all engines on the store.", ConstLabels: labels,
-	}, func() float64 { return e.count(func(s *session) int { return len(s.active) }) })
-	owned := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "spokewire_rsync_running_contexts", Help: "App contexts that this engine owns.", ConstLabels: labels,
-	}, func() float64 { return e.count(func(s *session) int { return len(s.runs) }) })
-	m.all = []prometheus.Collector{
-		m.queued, m.events, m.txns, m.calls, m.resumed, m.lost, m.unreachable, m.seconds, active, owned,
-	}
-	for i, c := range m.all {
-		if err := m.registerer.Register(c); err != nil {
-			for _, done := range m.all[:i] {
-				m.registerer.Unregister(done)
-			}
-			if errors.As(err, new(prometheus.AlreadyRegisteredError)) {
-				return nil, fmt.Errorf("%w: Options.Name: %q: must differ between engines on one MetricsRegisterer",
-					ErrInvalidInput, e.options.Name)
-			}
-			return nil, fmt.Errorf("%w: Options.MetricsRegisterer: %w", ErrInvalidInput, err)
-		}
+	err := m.registerer.Register(set)
+	switch {
+	case errors.As(err, new(prometheus.AlreadyRegisteredError)):
+		return nil, invalidOption("Name", "%q: must differ between engines on one MetricsRegisterer", e.options.Name)
+	case err != nil:
+		return nil, invalidOption("MetricsRegisterer", "%w", err)
 	}
 	return m, nil
 }
@@ -85,11 +69,8 @@ func (e *Engine) count(of func(*session) int) float64 {
 }
 
 func (m *metrics) unregister() {
-	if m == nil {
-		return
-	}
-	for _, c := range m.all {
-		m.registerer.Unregister(c)
+	if m != nil {
+		m.registerer.Unregister(m.set)
 	}
 }
 

@@ -97,7 +97,7 @@ type observation struct {
 }
 
 // isObserved reports whether an object is read between events.
-func isObserved(r *appcontext.Resource) bool {
+func isObserved(r appcontext.Resource) bool {
 	return r.Hook == appcontext.HookNone || r.Hook == appcontext.HookCRDInstall
 }
 

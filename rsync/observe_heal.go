@@ -17,24 +17,12 @@ const (
 	healMemory = time.Hour
 )
 
-// healDecision is the decision about drift.
-type healDecision struct {
-	heal bool
-	at   time.Time // when to decide again; zero if a later read does
-}
-
-func (o *observed) settle(done bool) {
-	if done {
-		o.Heals++
-	}
-	o.Heal = 0
-}
-
 // decide decides whether the drift of an app on a cluster is healed now. It sets Reason if another
-// writer undoes each Heal. drifted is whether the previous observation had drift.
-func (o *observed) decide(drifted bool, now time.Time) healDecision {
+// writer undoes each Heal. drifted is whether the previous observation had drift. again is when
+// to decide again, and zero if a later read does.
+func (o *observed) decide(drifted bool, now time.Time) (heal bool, again time.Time) {
 	if len(o.Indexes) == 0 || o.Reason != "" {
-		return healDecision{}
+		return false, time.Time{}
 	}
 	if !drifted && now.Sub(o.Healed) > healMemory {
 		o.Heals, o.Tries = 0, 0
@@ -43,12 +31,12 @@ func (o *observed) decide(drifted bool, now time.Time) healDecision {
 		o.Reason = ReasonContested
 		o.Message = fmt.Sprintf("the drift came back after each of %d heals, so another writer changes the objects",
 			o.Heals)
-		return healDecision{}
+		return false, time.Time{}
 	}
 	if at := o.Healed.Add(healDelay(o.Tries)); o.Tries > 0 && at.After(now) {
-		return healDecision{at: at}
+		return false, at
 	}
-	return healDecision{heal: true}
+	return true, time.Time{}
 }
 
 // healDelay returns the minimum time between the last Heal and the next, after a number of tries.

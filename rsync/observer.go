@@ -5,7 +5,6 @@ package rsync
 
 import (
 	"encoding/json"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -81,21 +80,18 @@ func (o *observer) sawIndex(changes []change) {
 // rehome follows the contexts for which this session is now the home, and leaves the others.
 func (o *observer) rehome() {
 	o.mu.Lock()
-	all := slices.Collect(maps.Keys(o.instantiated))
+	follows := map[string]bool{}
+	for id := range o.instantiated {
+		follows[id] = o.contexts[id] != nil
+	}
 	o.mu.Unlock()
-	for _, id := range all {
+	for id, already := range follows {
 		if !o.session.isHome(id) {
 			o.leave(id)
-		} else if !o.follows(id) {
+		} else if !already {
 			o.follow(id)
 		}
 	}
-}
-
-func (o *observer) follows(id string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.contexts[id] != nil
 }
 
 func (o *observer) has(cluster appcontext.ClusterID) bool {

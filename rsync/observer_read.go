@@ -153,12 +153,7 @@ func (o *observer) ask(
 	ctx context.Context, conn connector.Connector, id, app string, cluster appcontext.ClusterID, seen *observation,
 ) error {
 	e := o.session.engine
-	var list []appcontext.Resource
-	for i := range seen.resources {
-		if isObserved(&seen.resources[i]) {
-			list = append(list, seen.resources[i])
-		}
-	}
+	list := filter(seen.resources, isObserved)
 	err := e.observeStates(ctx, conn, connector.Batch{
 		AppContextID: id, App: app, Cluster: cluster, Resources: list, WatchFor: 3 * e.options.ObserveInterval,
 	}, seen)

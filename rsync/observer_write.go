@@ -63,7 +63,10 @@ func (o *observer) recordLocked(
 			c.dirty[cluster] = true
 			return nil
 		}
-		base.settle(done)
+		if done {
+			base.Heals++
+		}
+		base.Heal = 0
 	}
 	next := seen.after(base)
 	compares := []store.Compare{
@@ -72,11 +75,11 @@ func (o *observer) recordLocked(
 	}
 	var ops []store.Op
 	if o.session.engine.options.Observe == ObserveHeal {
-		decision := next.decide(len(base.Indexes) > 0, o.now())
-		if !decision.at.IsZero() {
-			o.again(c.id, cluster, decision.at)
+		heal, at := next.decide(len(base.Indexes) > 0, o.now())
+		if !at.IsZero() {
+			o.again(c.id, cluster, at)
 		}
-		if decision.heal {
+		if heal {
 			moreCompares, moreOps, err := o.queueHeal(ctx, c, &next)
 			if err != nil {
 				return err
@@ -122,11 +125,7 @@ func (o *observer) queueHeal(
 	if o.session.isStopped(c.id) {
 		return nil, nil, nil
 	}
-	result, err := e.store.Range(ctx, queueKey(c.id))
-	if err != nil {
-		return nil, nil, err
-	}
-	img, err := parseKeys(c.id, result)
+	img, err := e.keysBelow(ctx, c.id, queueKey(c.id))
 	if err != nil {
 		return nil, nil, err
 	}

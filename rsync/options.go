@@ -4,7 +4,7 @@
 package rsync
 
 import (
-	"fmt"
+	"cmp"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -102,7 +102,7 @@ func (o *Options) validate() error {
 		"HistoryLimit": o.HistoryLimit,
 	} {
 		if n < 0 {
-			return fmt.Errorf("%w: Options.%s: %d: must not be negative", ErrInvalidInput, name, n)
+			return invalidOption(name, "%d: must not be negative", n)
 		}
 	}
 	for name, d := range map[string]time.Duration{
@@ -111,18 +111,16 @@ func (o *Options) validate() error {
 		"ConnectorIdle": o.ConnectorIdle, "ObserveInterval": o.ObserveInterval, "LeaseTTL": o.LeaseTTL,
 	} {
 		if d < 0 {
-			return fmt.Errorf("%w: Options.%s: %s: must not be negative", ErrInvalidInput, name, d)
+			return invalidOption(name, "%s: must not be negative", d)
 		}
 	}
 	switch {
 	case o.DeleteOrder != DeleteOrderReverse && o.DeleteOrder != DeleteOrderSame:
-		return fmt.Errorf("%w: Options.DeleteOrder: %d: must be DeleteOrderReverse or DeleteOrderSame", ErrInvalidInput,
-			o.DeleteOrder)
+		return invalidOption("DeleteOrder", "%d: must be DeleteOrderReverse or DeleteOrderSame", o.DeleteOrder)
 	case o.Observe < ObserveNothing || o.Observe > ObserveHeal:
-		return fmt.Errorf("%w: Options.Observe: %d: must be a constant from ObserveNothing to ObserveHeal",
-			ErrInvalidInput, o.Observe)
+		return invalidOption("Observe", "%d: must be a constant from ObserveNothing to ObserveHeal", o.Observe)
 	case o.LeaseTTL != 0 && o.LeaseTTL < time.Second:
-		return fmt.Errorf("%w: Options.LeaseTTL: %s: must be at least 1 s", ErrInvalidInput, o.LeaseTTL)
+		return invalidOption("LeaseTTL", "%s: must be at least 1 s", o.LeaseTTL)
 	case o.Transitions != nil:
 		return o.Transitions.validate()
 	}
@@ -130,19 +128,19 @@ func (o *Options) validate() error {
 }
 
 func (o Options) withDefaults() Options {
-	o.Name = orDefault(o.Name, "rsync")
-	o.Workers = orDefault(o.Workers, 8)
-	o.ClusterConcurrency = orDefault(o.ClusterConcurrency, 8)
-	o.Backoff.Base = orDefault(o.Backoff.Base, 500*time.Millisecond)
-	o.Backoff.Max = max(orDefault(o.Backoff.Max, 30*time.Second), o.Backoff.Base)
-	o.ProbeInterval = orDefault(o.ProbeInterval, time.Second)
-	o.ProbeTimeout = orDefault(o.ProbeTimeout, max(10*time.Second, o.ProbeInterval))
-	o.CallTimeout = orDefault(o.CallTimeout, time.Minute)
-	o.PollInterval = orDefault(o.PollInterval, 500*time.Millisecond)
-	o.ObserveInterval = orDefault(o.ObserveInterval, 10*time.Minute)
-	o.ConnectorIdle = orDefault(o.ConnectorIdle, time.Minute)
-	o.LeaseTTL = orDefault(o.LeaseTTL, 10*time.Second)
-	o.HistoryLimit = orDefault(o.HistoryLimit, 100)
+	o.Name = cmp.Or(o.Name, "rsync")
+	o.Workers = cmp.Or(o.Workers, 8)
+	o.ClusterConcurrency = cmp.Or(o.ClusterConcurrency, 8)
+	o.Backoff.Base = cmp.Or(o.Backoff.Base, 500*time.Millisecond)
+	o.Backoff.Max = max(cmp.Or(o.Backoff.Max, 30*time.Second), o.Backoff.Base)
+	o.ProbeInterval = cmp.Or(o.ProbeInterval, time.Second)
+	o.ProbeTimeout = cmp.Or(o.ProbeTimeout, max(10*time.Second, o.ProbeInterval))
+	o.CallTimeout = cmp.Or(o.CallTimeout, time.Minute)
+	o.PollInterval = cmp.Or(o.PollInterval, 500*time.Millisecond)
+	o.ObserveInterval = cmp.Or(o.ObserveInterval, 10*time.Minute)
+	o.ConnectorIdle = cmp.Or(o.ConnectorIdle, time.Minute)
+	o.LeaseTTL = cmp.Or(o.LeaseTTL, 10*time.Second)
+	o.HistoryLimit = cmp.Or(o.HistoryLimit, 100)
 	if o.Comparer == nil {
 		o.Comparer = appcontext.Bytes
 	}
@@ -153,12 +151,4 @@ func (o Options) withDefaults() Options {
 		o.Clock = clock.RealClock{}
 	}
 	return o
-}
-
-func orDefault[T comparable](value, otherwise T) T {
-	var zero T
-	if value == zero {
-		return otherwise
-	}
-	return value
 }

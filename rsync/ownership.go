@@ -4,6 +4,7 @@
 package rsync
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,9 +109,15 @@ func (o *op) share(ctx context.Context) error {
 func (t *task) objects() map[appcontext.Object]bool {
 	out := map[appcontext.Object]bool{}
 	for _, p := range t.phases {
-		for i := range p.resources {
-			out[p.resources[i].Object] = true
-		}
+		maps.Copy(out, objectsOf(p.resources))
+	}
+	return out
+}
+
+func objectsOf(resources []appcontext.Resource) map[appcontext.Object]bool {
+	out := make(map[appcontext.Object]bool, len(resources))
+	for i := range resources {
+		out[resources[i].Object] = true
 	}
 	return out
 }
@@ -338,20 +345,7 @@ func (o *op) handOver(ctx context.Context, conn connector.Connector, all []appco
 func (o *op) handOverTo(
 	ctx context.Context, conn connector.Connector, left []appcontext.Resource,
 ) (released bool, err error) {
-	type part struct {
-		holder
-		resources []appcontext.Resource
-	}
-	parts := map[string]*part{}
-	for _, r := range left {
-		h := o.task.left[r.Object]
-		if parts[h.String()] == nil {
-			parts[h.String()] = &part{holder: h}
-		}
-		parts[h.String()].resources = append(parts[h.String()].resources, r)
-	}
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		p := parts[name]
+	for _, p := range byHolder(left, o.task.left) {
 		if holds, err := o.holdsStill(ctx, &p.neighbor); err != nil || !holds { // its record may be old
 			if err != nil {
 				return false, err
@@ -372,6 +366,26 @@ func (o *op) handOverTo(
 		released = released || !holds
 	}
 	return released, nil
+}
+
+// heldPart has resources with the same holder.
+type heldPart struct {
+	holder
+	resources []appcontext.Resource
+}
+
+// byHolder divides resources by their holders, in the order of the holders' names.
+func byHolder(list []appcontext.Resource, holders map[appcontext.Object]holder) []*heldPart {
+	parts := map[string]*heldPart{}
+	for _, r := range list {
+		h := holders[r.Object]
+		name := h.String()
+		if parts[name] == nil {
+			parts[name] = &heldPart{holder: h}
+		}
+		parts[name].resources = append(parts[name].resources, r)
+	}
+	return slices.SortedFunc(maps.Values(parts), func(a, b *heldPart) int { return cmp.Compare(a.String(), b.String()) })
 }
 
 // holdsStill reports whether a holder holds its objects now. If it does not, its record is read

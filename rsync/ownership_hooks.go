@@ -21,10 +21,7 @@ import (
 // their policies, or waits until they are gone, and must leave these hooks.
 func (o *op) findHoldersNow(ctx context.Context) error {
 	t := o.task
-	objects := map[appcontext.Object]bool{}
-	for i := range o.phase.resources {
-		objects[o.phase.resources[i].Object] = true
-	}
+	objects := objectsOf(o.phase.resources)
 	replaced, err := o.replaced(ctx)
 	if err != nil {
 		return err
@@ -77,8 +74,6 @@ func (o *op) deleteOwn(ctx context.Context, conn connector.Connector, batch conn
 	if o.task.deleted == nil {
 		o.task.deleted = map[appcontext.Object]bool{}
 	}
-	for i := range batch.Resources {
-		o.task.deleted[batch.Resources[i].Object] = true
-	}
+	maps.Copy(o.task.deleted, objectsOf(batch.Resources))
 	return conn.Delete(ctx, batch)
 }

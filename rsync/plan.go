@@ -37,8 +37,7 @@ type phase struct {
 
 // task is an app on a cluster in one event.
 type task struct {
-	app        string
-	cluster    appcontext.ClusterID
+	taskKey
 	phases     []phase
 	gates      []*gate     // the task waits for them
 	dependents []dependent // they wait for the task
@@ -130,10 +129,10 @@ func (p *planner) plan() []*task {
 		awaited := p.awaited(a.Name)
 		for j := range a.Clusters {
 			c := &a.Clusters[j]
+			key := taskKey{a.Name, c.ClusterID}
 			t := &task{
-				app: a.Name, cluster: c.ClusterID, phases: p.phases(a, c, awaited),
-				event: p.event, others: records, remnant: p.remnant,
-				absent: p.absent[taskKey{a.Name, c.ClusterID}],
+				taskKey: key, phases: p.phases(a, c, awaited), event: p.event, others: records, remnant: p.remnant,
+				absent: p.absent[key],
 			}
 			switch {
 			case !t.absent:
@@ -144,7 +143,7 @@ func (p *planner) plan() []*task {
 			}
 			if p.event == Heal {
 				t.cut = ReasonRefusedForNow // it never waits
-				if len(p.drifted[taskKey{a.Name, c.ClusterID}]) == 0 {
+				if len(p.drifted[key]) == 0 {
 					continue
 				}
 			}
@@ -181,7 +180,7 @@ func (p *planner) phases(a *appcontext.App, c *appcontext.Cluster, awaited bool)
 func (p *planner) heal(c *appcontext.Cluster, places []int) []phase {
 	var list []appcontext.Resource
 	for _, i := range places {
-		if i >= 0 && i < len(c.Resources) && isObserved(&c.Resources[i]) {
+		if i >= 0 && i < len(c.Resources) && isObserved(c.Resources[i]) {
 			list = append(list, c.Resources[i])
 		}
 	}
@@ -190,11 +189,11 @@ func (p *planner) heal(c *appcontext.Cluster, places []int) []phase {
 
 // kept reports whether the other context of an update also has an object, so it must not be
 // touched.
-func (p *planner) kept(c *appcontext.Cluster, r appcontext.Resource) bool {
+func (p *planner) kept(id appcontext.Identity) bool {
 	if p.event != UpdateDelete {
 		return false
 	}
-	_, there := p.diff.Updated[appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}]
+	_, there := p.diff.Updated[id]
 	return there
 }
 
@@ -228,7 +227,7 @@ func (p *planner) awaited(name string) bool {
 // before and after the other resources. Hooks and definitions are awaited.
 func (p *planner) install(c *appcontext.Cluster, wanted func(appcontext.Resource) bool, awaited bool) []phase {
 	pick := func(hook appcontext.Hook) []appcontext.Resource {
-		return slices.DeleteFunc(withHook(c, hook), func(r appcontext.Resource) bool { return !wanted(r) })
+		return filter(withHook(c, hook), wanted)
 	}
 	all := withHook(c, appcontext.HookNone)
 	out := slices.Concat(hookPhases(pick(appcontext.HookCRDInstall)), hookPhases(pick(appcontext.HookPreInstall)),
@@ -264,7 +263,7 @@ func (p *planner) remove(c *appcontext.Cluster, wanted func(appcontext.Resource)
 	hooks := func(hook appcontext.Hook) {
 		list := slices.DeleteFunc(withHook(c, hook), func(r appcontext.Resource) bool {
 			id := appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}
-			return p.kept(c, r) || (!run || p.ended) && p.ends[id]
+			return p.kept(id) || (!run || p.ended) && p.ends[id]
 		})
 		if run {
 			out = append(out, hookPhases(list)...)
@@ -307,11 +306,5 @@ func (p *planner) connect(tasks []*task) {
 
 // withHook returns the resources with a hook (HookNone for those without), in order.
 func withHook(c *appcontext.Cluster, hook appcontext.Hook) []appcontext.Resource {
-	var out []appcontext.Resource
-	for i := range c.Resources {
-		if c.Resources[i].Hook == hook {
-			out = append(out, c.Resources[i])
-		}
-	}
-	return out
+	return filter(c.Resources, func(r appcontext.Resource) bool { return r.Hook == hook })
 }

@@ -143,7 +143,7 @@ func invalidRollout(field, format string, args ...any) error {
 // reject the rollout. It does not check whether the engine's Transitions allow RollbackOnFailure.
 func (r *Rollout) Validate(c *appcontext.AppContext) error {
 	if c == nil {
-		return fmt.Errorf("%w: the app context is nil", ErrInvalidInput)
+		return invalid("the app context is nil")
 	}
 	h := head{ID: c.ID}
 	for i := range c.Apps {

@@ -31,8 +31,8 @@ func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) e
 			}
 		}
 		if !slices.Contains(gates, approval.Gate) {
-			return fmt.Errorf("%w: the rollout has no gate %q of a group %q: the gates of the group are %q",
-				ErrInvalidInput, approval.Gate, approval.Group, gates)
+			return invalid("the rollout has no gate %q of a group %q: the gates of the group are %q", approval.Gate,
+				approval.Group, gates)
 		}
 		if !slices.Contains(r.Approved, approval) {
 			r.Approved = append(r.Approved, approval)
@@ -121,8 +121,7 @@ func (e *Engine) rolloutOf(ctx context.Context, id string, element *Element, r *
 		return nil, nil //nolint:nilnil // none
 	}
 	if element.Event != Instantiate && element.Event != Update {
-		return nil, fmt.Errorf("%w: %s cannot have a rollout, only Instantiate and Update", ErrInvalidInput,
-			element.Event)
+		return nil, invalid("%s cannot have a rollout, only Instantiate and Update", element.Event)
 	}
 	h, err := e.headOf(ctx, id)
 	if err != nil {
@@ -180,19 +179,15 @@ func (e *Engine) RolloutStatus(ctx context.Context, ref EventRef) (*RolloutStatu
 		return out, nil
 	}
 	o := newOrder(record, img.head.clusters())
-	img.addTo(o, ref.Seq)
-	out.Groups = o.statuses()
-	if !element.Status.Final() {
-		out.Waiting = o.decide(e.now()).waits
-	}
-	return out, nil
-}
-
-func (img *image) addTo(o *order, seq uint64) {
-	known := img.statusesOf(seq)
+	known := img.statusesOf(ref.Seq)
 	for _, a := range img.head.Apps {
 		for _, c := range a.Clusters {
 			o.clusters[c].add(known[taskKey{a.Name, c}])
 		}
 	}
+	out.Groups = o.statuses()
+	if !element.Status.Final() {
+		out.Waiting = o.decide(e.now()).waits
+	}
+	return out, nil
 }

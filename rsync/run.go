@@ -174,12 +174,11 @@ func (r *run) load(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	result, err := r.engine.store.Range(ctx, contextKey(r.id))
-	if err != nil {
-		return false, err
+	img, err := r.engine.stored(ctx, r.id)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
 	}
-	img, found, err := parseImage(r.id, result)
-	if err != nil || !found || !r.session.mine(r.id, img.record.Owner) {
+	if err != nil || !r.session.mine(r.id, img.record.Owner) {
 		return false, err
 	}
 	slices.SortFunc(img.elements, func(a, b *Element) int { return cmp.Compare(a.Seq, b.Seq) })
@@ -190,11 +189,7 @@ func (r *run) load(ctx context.Context) (bool, error) {
 
 // refresh reads the queue again, because other writers append to it.
 func (r *run) refresh(ctx context.Context) error {
-	result, err := r.engine.store.Range(ctx, queueKey(r.id))
-	if err != nil {
-		return err
-	}
-	img, err := parseKeys(r.id, result)
+	img, err := r.engine.keysBelow(ctx, r.id, queueKey(r.id))
 	if err != nil {
 		return err
 	}

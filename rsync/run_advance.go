@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -89,11 +90,7 @@ func (r *run) apply(res result) {
 }
 
 func shortenTo(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "?")
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "") + "…"
-	}
-	return s
+	return cut.Text(strings.ToValidUTF8(s, "?"), limit)
 }
 
 func shorten(err error) string {
@@ -183,7 +180,7 @@ func (r *run) store(ctx context.Context, compares []store.Compare) error {
 		}
 	}
 	for _, t := range written {
-		r.img.absent[taskKey{t.app, t.cluster}] = t.absent && r.work.rollout.begun(t).IsZero()
+		r.img.absent[t.taskKey] = t.absent && r.work.rollout.begun(t).IsZero()
 		r.work.rollout.stored(t, now)
 	}
 	return nil

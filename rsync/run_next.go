@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -50,9 +51,14 @@ func (r *run) drain(ctx context.Context) error {
 			return err
 		}
 	}
+	return r.commitBetween(ctx, nil, nil)
+}
+
+// commitBetween commits between two events, and releases the context if possible.
+func (r *run) commitBetween(ctx context.Context, compares []store.Compare, ops []store.Op) error {
 	next := r.nextRecord()
-	compares, ops := r.releaseOps(next)
-	return r.commit(ctx, next, compares, ops)
+	moreCompares, moreOps := r.releaseOps(next)
+	return r.commit(ctx, next, append(compares, moreCompares...), append(ops, moreOps...))
 }
 
 // stopped reports whether the context is stopped. It confirms the watched value with a read: stops
@@ -74,18 +80,13 @@ func (r *run) skip(ctx context.Context, elements []*Element, reason Reason, cond
 		e.Status, e.Reason = Skip, reason
 		ops = append(ops, r.elementOps(e)...)
 	}
-	next := r.nextRecord()
-	compares, drain := r.releaseOps(next)
-	return r.commit(ctx, next, append(condition, compares...), append(ops, drain...))
+	return r.commitBetween(ctx, condition, ops)
 }
 
 // refuse ends an event that cannot begin. The state does not change.
 func (r *run) refuse(ctx context.Context, e *Element, reason Reason, format string, args ...any) error {
 	e.Status, e.Reason, e.Message = Error, reason, fmt.Sprintf(format, args...)
-	next := r.nextRecord()
-	ops := r.elementOps(e)
-	compares, drain := r.releaseOps(next)
-	return r.commit(ctx, next, compares, append(ops, drain...))
+	return r.commitBetween(ctx, nil, r.elementOps(e))
 }
 
 // begin writes that an event is in progress, if it is valid for the state.
@@ -205,7 +206,7 @@ func (r *run) plan(ctx context.Context, e *Element, row Transition) error {
 	}
 	before := r.img.statusesOf(e.Seq)
 	for _, t := range w.tasks {
-		if s := before[taskKey{t.app, t.cluster}]; s != nil {
+		if s := before[t.taskKey]; s != nil {
 			t.recall(s)
 		}
 	}
@@ -237,10 +238,8 @@ func (r *run) cut(ctx context.Context) error {
 	} else if stopped {
 		reason, hard = ReasonStopped, true
 	} else if _, valid := r.engine.options.Transitions.Of(Terminate, r.img.record.State); valid {
-		for _, e := range r.img.elements {
-			if e.Status == Pending && e.Event == Terminate {
-				reason = ReasonPreempted
-			}
+		if slices.ContainsFunc(r.img.pending(), func(e *Element) bool { return e.Event == Terminate }) {
+			reason = ReasonPreempted
 		}
 	}
 	if reason == "" || w.cut == reason {
@@ -248,10 +247,7 @@ func (r *run) cut(ctx context.Context) error {
 	}
 	w.cut, w.hard = reason, hard
 	for _, t := range w.tasks {
-		w.enqueue(t)
-		if t.op != nil && !r.img.detached.has(t.cluster) {
-			t.op.cluster.cut(t.op, reason, hard && !t.begun)
-		}
+		r.cutTask(t, reason, hard && !t.begun)
 	}
 	return nil
 }

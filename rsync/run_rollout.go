@@ -6,7 +6,7 @@ package rsync
 import (
 	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -67,10 +67,10 @@ func (o *rollout) arrange(tasks []*task, stored map[taskKey]*ClusterStatus) {
 	for _, t := range tasks {
 		c := o.clusters[t.cluster]
 		c.tasks = append(c.tasks, t)
-		c.add(stored[taskKey{t.app, t.cluster}])
+		c.add(stored[t.taskKey])
 	}
 	for _, t := range tasks {
-		s := stored[taskKey{t.app, t.cluster}]
+		s := stored[t.taskKey]
 		t.dirty = t.end == "" && !o.begun(t).IsZero() && (s == nil || s.Begun.IsZero())
 	}
 	for _, g := range o.groups {
@@ -95,13 +95,12 @@ func (r *run) loadRollout(ctx context.Context, e *Element) (o *rollout, broken s
 	if !e.Rollout {
 		return nil, "", nil
 	}
-	kv, err := r.engine.store.Get(ctx, rolloutKey(r.id, e.Seq))
-	if err != nil {
-		return nil, "", err
-	}
-	var record rolloutRecord
-	if !kv.Exists() || json.Unmarshal(kv.Value, &record) != nil {
+	kv, record, err := get[rolloutRecord](ctx, r.engine, rolloutKey(r.id, e.Seq))
+	switch {
+	case errors.Is(err, ErrBroken), err == nil && !kv.Exists():
 		return nil, (&brokenError{kv.Key}).Error(), nil
+	case err != nil:
+		return nil, "", err
 	}
 	return &rollout{order: newOrder(record, r.img.head.clusters()), kv: kv}, "", nil
 }
@@ -194,18 +193,23 @@ func (r *run) expire(now time.Time) (next time.Time) {
 		o.expiring = o.expiring[1:]
 		for _, t := range c.tasks {
 			if t.end == "" && t.cut == "" {
-				r.cutTask(t, ReasonDeadline)
+				r.cutAlone(t, ReasonDeadline)
 			}
 		}
 	}
 	return time.Time{}
 }
 
-func (r *run) cutTask(t *task, reason Reason) {
+// cutAlone ends the waits of a task, but not those of the event.
+func (r *run) cutAlone(t *task, reason Reason) {
 	t.cut = reason
+	r.cutTask(t, reason, !t.begun)
+}
+
+func (r *run) cutTask(t *task, reason Reason, hard bool) {
 	r.work.enqueue(t)
 	if t.op != nil && !r.img.detached.has(t.cluster) {
-		t.op.cluster.cut(t.op, reason, !t.begun)
+		t.op.cluster.cut(t.op, reason, hard)
 	}
 }
 
@@ -219,7 +223,7 @@ func (r *run) halt() {
 			t.fail(o.verdict.halt, fmt.Sprintf("it has not begun: %s", o.verdict.waits))
 			r.work.enqueue(t)
 		case o.verdict.halt == ReasonAborted && t.cut == "":
-			r.cutTask(t, ReasonAborted)
+			r.cutAlone(t, ReasonAborted)
 		}
 	}
 }

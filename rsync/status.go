@@ -25,7 +25,7 @@ func (e *Engine) Status(ctx context.Context, id string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	img, err := e.image(ctx, id)
+	img, err := e.stored(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.
 			return
 		}
 		if fromRevision < 0 {
-			yield(Change{}, fmt.Errorf("%w: a watch cannot begin at revision %d", ErrInvalidInput, fromRevision))
+			yield(Change{}, invalid("a watch cannot begin at revision %d", fromRevision))
 			return
 		}
 		status, err := e.Status(ctx, id)
@@ -139,10 +139,7 @@ func (e *Engine) Watch(ctx context.Context, id string, fromRevision int64) iter.
 				yield(Change{}, notFound(id))
 				return
 			}
-			if !ok {
-				return
-			}
-			if !tell(id, message, yield) {
+			if !ok || !tell(id, message, yield) {
 				return
 			}
 		}

@@ -4,7 +4,6 @@
 package rsync
 
 import (
-	"fmt"
 	"slices"
 )
 
@@ -80,20 +79,18 @@ func (t Transitions) validate() error {
 	seen := map[EventType]bool{}
 	for _, row := range t {
 		if !slices.Contains(eventTypes(), row.Event) || !row.Event.moves() || seen[row.Event] {
-			return fmt.Errorf("%w: Options.Transitions: event %q: must have one row, and be known", ErrInvalidInput,
-				row.Event)
+			return invalidOption("Transitions", "event %q: must have one row, and be known", row.Event)
 		}
 		seen[row.Event] = true
 		for _, state := range append([]State{row.Desired, row.Current, row.Error}, row.From...) {
 			if !slices.Contains(States(), state) {
-				return fmt.Errorf("%w: Options.Transitions: state %q of %s: must be a known state", ErrInvalidInput,
-					state, row.Event)
+				return invalidOption("Transitions", "state %q of %s: must be a known state", state, row.Event)
 			}
 		}
 	}
 	for _, event := range eventTypes() {
 		if event.moves() && !seen[event] {
-			return fmt.Errorf("%w: Options.Transitions: event %s: must have a row", ErrInvalidInput, event)
+			return invalidOption("Transitions", "event %s: must have a row", event)
 		}
 	}
 	return nil

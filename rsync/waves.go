@@ -126,6 +126,13 @@ func havingPolicy(list []appcontext.Resource, policy appcontext.HookDeletePolicy
 	return filter(list, func(r appcontext.Resource) bool { return r.Has(policy) })
 }
 
+// filter returns the resources to keep, in order.
 func filter(list []appcontext.Resource, keep func(appcontext.Resource) bool) []appcontext.Resource {
-	return slices.DeleteFunc(slices.Clone(list), func(r appcontext.Resource) bool { return !keep(r) })
+	var out []appcontext.Resource
+	for i := range list {
+		if keep(list[i]) {
+			out = append(out, list[i])
+		}
+	}
+	return out
 }
