@@ -52,34 +52,34 @@ func retryChanged(id string, write func() error) error {
 
 func (e *Engine) detach(ctx context.Context, img *image, cluster appcontext.ClusterID) error {
 	next := detachedCluster{Cluster: cluster, Since: e.now()}
-	compares := []store.Compare{store.Unchanged(img.stateKV), store.Unchanged(img.detachedKV)}
-	var ops []store.Op
+	t := transaction{compares: []store.Compare{store.Unchanged(img.stateKV), store.Unchanged(img.detachedKV)}}
 	if img.record.Current != 0 { // makes the owner read the queue again
-		ops = append(ops, putActive(img.head.ID))
+		t.ops = append(t.ops, putActive(img.head.ID))
 	}
 	if before := img.detached.get(cluster); before != nil && before.Remnant != "" {
 		// The new remnant has the same objects.
-		more, stop, err := e.stopRemnant(ctx, before.Remnant)
+		stop, err := e.stopRemnant(ctx, before.Remnant)
 		if err != nil {
 			return err
 		}
-		compares, ops = append(compares, more...), append(ops, stop...)
+		t.add(stop)
 	}
 	if img.record.Holds || !img.record.State.empty() { // it may have objects
-		apps, more, err := e.present(ctx, img, cluster)
+		apps, absent, err := e.present(ctx, img, cluster)
 		if err != nil {
 			return err
 		}
-		if compares = append(compares, more...); len(apps) > 0 {
-			return e.createRemnant(ctx, img, apps, next, compares, ops)
+		if t.compares = append(t.compares, absent...); len(apps) > 0 {
+			return e.createRemnant(ctx, img, apps, next, t)
 		}
 	}
-	return e.apply(ctx, compares, append(ops, img.detached.with(next).put(img.head.ID)))
+	t.ops = append(t.ops, img.detached.with(next).put(img.head.ID))
+	return e.apply(ctx, t)
 }
 
 // apply runs a transaction. It returns errChanged if a condition is not true.
-func (e *Engine) apply(ctx context.Context, compares []store.Compare, ops []store.Op) error {
-	result, err := e.txn(ctx, compares, ops)
+func (e *Engine) apply(ctx context.Context, t transaction) error {
+	result, err := e.txn(ctx, t.compares, t.ops)
 	if err == nil && !result.Succeeded {
 		err = errChanged
 	}
@@ -99,19 +99,21 @@ func (e *Engine) Attach(ctx context.Context, id string, cluster appcontext.Clust
 		}
 		next := *img.detached.get(cluster)
 		next.Attached = true
-		compares := []store.Compare{store.Unchanged(img.stateKV), store.Unchanged(img.detachedKV)}
-		ops := []store.Op{img.detached.with(next).put(id)}
+		t := transaction{
+			[]store.Compare{store.Unchanged(img.stateKV), store.Unchanged(img.detachedKV)},
+			[]store.Op{img.detached.with(next).put(id)},
+		}
 		if img.record.Holds && next.Remnant != "" {
-			more, stop, err := e.stopRemnant(ctx, next.Remnant)
+			stop, err := e.stopRemnant(ctx, next.Remnant)
 			if err != nil {
 				return err
 			}
-			compares, ops = append(compares, more...), append(ops, stop...)
+			t.add(stop)
 		}
 		if img.record.Current != 0 {
-			ops = append(ops, putActive(id))
+			t.ops = append(t.ops, putActive(id))
 		}
-		return e.apply(ctx, compares, ops)
+		return e.apply(ctx, t)
 	})
 }
 

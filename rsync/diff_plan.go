@@ -59,7 +59,7 @@ func (e *Engine) diffParts(ctx context.Context, event EventType, id, from string
 		return nil, err
 	}
 	next := img.record
-	if _, _, err := (&run{engine: e, id: id}).replaces(ctx, from, &initial.record, &next); err != nil {
+	if _, err := (&run{engine: e, id: id}).replaces(ctx, from, &initial.record, &next); err != nil {
 		return nil, err
 	}
 	plan.replaced, p.whole = next.Previous, next.Whole

@@ -231,6 +231,17 @@ func get[T any](ctx context.Context, e *Engine, key string) (kv store.KeyValue, 
 	return kv, value, err
 }
 
+// transaction has conditions and operations for a transaction of the store.
+type transaction struct {
+	compares []store.Compare
+	ops      []store.Op
+}
+
+func (t *transaction) add(more transaction) {
+	t.compares = append(t.compares, more.compares...)
+	t.ops = append(t.ops, more.ops...)
+}
+
 func putElement(id string, e *Element) store.Op {
 	return store.Put(elementKey(id, e.Seq), encode(e))
 }

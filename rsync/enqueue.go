@@ -107,11 +107,11 @@ func (e *Engine) enqueue(ctx context.Context, id string, element Element, option
 		if !kv.Exists() {
 			return EventRef{}, notFound(id)
 		}
-		ref, compares, ops, err := e.enqueueOps(id, kv, element, rollout)
+		ref, t, err := e.enqueueOps(id, kv, element, rollout)
 		if err != nil {
 			return EventRef{}, err
 		}
-		result, err := e.txn(ctx, compares, ops)
+		result, err := e.txn(ctx, t.compares, t.ops)
 		if err != nil {
 			return EventRef{}, fmt.Errorf("queue %s of app context %q: %w", element.Event, id, err)
 		}
@@ -161,10 +161,10 @@ func (e *Engine) queuedBefore(
 
 func (e *Engine) enqueueOps(
 	id string, kv store.KeyValue, element Element, rollout *rolloutRecord,
-) (EventRef, []store.Compare, []store.Op, error) {
+) (EventRef, transaction, error) {
 	t, err := decode[tail](kv)
 	if err != nil {
-		return EventRef{}, nil, nil, err
+		return EventRef{}, transaction{}, err
 	}
 	element.Seq, element.Status, element.Queued = t.Next, Pending, e.now()
 	compares := []store.Compare{store.Unchanged(kv), store.Absent(stopKey(id))}
@@ -177,7 +177,7 @@ func (e *Engine) enqueueOps(
 		compares = append(compares, store.Absent(key))
 		ops = append(ops, store.Put(key, encode(element.Seq)))
 	}
-	return EventRef{id, element.Seq}, compares, ops, nil
+	return EventRef{id, element.Seq}, transaction{compares, ops}, nil
 }
 
 // now returns the time as it is stored: in UTC, without the monotonic part.
@@ -209,6 +209,6 @@ func (e *Engine) latch(ctx context.Context, id string, op store.Op) error {
 		if !kv.Exists() {
 			return notFound(id)
 		}
-		return e.apply(ctx, []store.Compare{store.Unchanged(kv)}, []store.Op{op})
+		return e.apply(ctx, transaction{[]store.Compare{store.Unchanged(kv)}, []store.Op{op}})
 	})
 }

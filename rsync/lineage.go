@@ -37,12 +37,10 @@ func (s State) leftOver() bool {
 // everything. The update replaces the context from. It also replaces contexts that may have objects
 // and are linked with from or with the context of the run. replaces returns the writes that link
 // each of them with the context of the run.
-func (r *run) replaces(ctx context.Context, from string, fromRecord *record, next *record) (
-	compares []store.Compare, ops []store.Op, err error,
-) {
+func (r *run) replaces(ctx context.Context, from string, fromRecord, next *record) (out transaction, err error) {
 	_, own, err := r.engine.linksOf(ctx, r.id)
 	if err != nil {
-		return nil, nil, err
+		return transaction{}, err
 	}
 	next.Whole = fromRecord.State != Instantiated
 	queue := slices.Concat([]string{from}, next.Previous, own)
@@ -57,67 +55,65 @@ func (r *run) replaces(ctx context.Context, from string, fromRecord *record, nex
 		seen[id] = true
 		kv, rec, err := r.engine.stateOf(ctx, id)
 		if err != nil {
-			return nil, nil, err
+			return transaction{}, err
 		}
 		if !kv.Exists() || id != from && !rec.State.leftOver() {
 			continue
 		}
 		linksKV, links, err := r.engine.linksOf(ctx, id)
 		if err != nil {
-			return nil, nil, err
+			return transaction{}, err
 		}
 		queue = slices.Concat(queue, rec.Previous, links)
 		links = slices.DeleteFunc(links, func(id string) bool { return id == r.id })
 		next.Whole = next.Whole || id != from || len(links) > 0
 		next.Previous = append(next.Previous, id)
 		links = append(links, r.id)
-		compares = append(compares, store.Unchanged(linksKV))
-		ops = append(ops, store.Put(linksKey(id), encode(links[max(0, len(links)-maxLinks):])))
+		out.compares = append(out.compares, store.Unchanged(linksKV))
+		out.ops = append(out.ops, store.Put(linksKey(id), encode(links[max(0, len(links)-maxLinks):])))
 	}
-	return compares, ops, nil
+	return out, nil
 }
 
 // follow queues the UpdateDeletes of an Update in the contexts that it replaces, and returns the
 // first one. Next of each UpdateDelete is the following one. In a stopped context the UpdateDelete
 // is skipped at once. A removed context gets no UpdateDelete.
-func (r *run) follow(ctx context.Context, e *Element) (
-	compares []store.Compare, ops []store.Op, first *EventRef, err error,
-) {
+func (r *run) follow(ctx context.Context, e *Element) (out transaction, first *EventRef, err error) {
 	for _, id := range slices.Backward(r.img.record.Previous) {
 		if id != e.UCID {
 			_, rec, err := r.engine.stateOf(ctx, id)
 			if err != nil {
-				return nil, nil, nil, err
+				return transaction{}, nil, err
 			}
 			if !rec.State.leftOver() {
 				continue
 			}
 		}
-		conditions, writes, ref, err := r.queueIn(ctx, id, Element{Event: UpdateDelete, UCID: r.id, Next: first})
+		queued, ref, err := r.queueIn(ctx, id, Element{Event: UpdateDelete, UCID: r.id, Next: first})
 		if err != nil {
-			return nil, nil, nil, err
+			return transaction{}, nil, err
 		}
-		compares, ops = append(compares, conditions...), append(ops, writes...)
+		out.add(queued)
 		if ref != nil {
 			first = ref
 		}
 	}
-	return compares, ops, first, nil
+	return out, first, nil
 }
 
 // queueIn queues an event in a context, unless the context was removed. In a stopped context the
 // event is skipped at once.
-func (r *run) queueIn(ctx context.Context, id string, e Element) ([]store.Compare, []store.Op, *EventRef, error) {
+func (r *run) queueIn(ctx context.Context, id string, e Element) (transaction, *EventRef, error) {
 	kv, t, err := get[tail](ctx, r.engine, queueKey(id))
 	if err != nil {
-		return nil, nil, nil, err
+		return transaction{}, nil, err
 	}
 	if !kv.Exists() {
-		return []store.Compare{store.Unchanged(kv)}, nil, nil, nil
+		return transaction{compares: []store.Compare{store.Unchanged(kv)}}, nil, nil
 	}
 	stop, err := r.engine.store.Get(ctx, stopKey(id))
 	if err != nil {
-		return nil, nil, nil, err
+		return transaction{}, nil, err
 	}
 	e.Seq, e.Status, e.Queued = t.Next, Pending, r.engine.now()
 	if stop.Exists() {
@@ -127,5 +123,5 @@ func (r *run) queueIn(ctx context.Context, id string, e Element) ([]store.Compar
 	if !stop.Exists() {
 		ops = append(ops, putActive(id))
 	}
-	return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}, ops, &EventRef{id, e.Seq}, nil
+	return transaction{[]store.Compare{store.Unchanged(kv), store.Unchanged(stop)}, ops}, &EventRef{id, e.Seq}, nil
 }

@@ -69,37 +69,35 @@ func (o *observer) recordLocked(
 		base.Heal = 0
 	}
 	next := seen.after(base)
-	compares := []store.Compare{
+	t := transaction{compares: []store.Compare{
 		o.session.fence(), store.Unchanged(c.view.stateKV), store.Unchanged(c.view.detachedKV),
 		{Key: observationKey(c.id, app, cluster), Revision: before.kv.ModRevision},
-	}
-	var ops []store.Op
+	}}
 	if o.session.engine.options.Observe == ObserveHeal {
 		heal, at := next.decide(len(base.Indexes) > 0, o.now())
 		if !at.IsZero() {
 			o.again(c.id, cluster, at)
 		}
 		if heal {
-			moreCompares, moreOps, err := o.queueHeal(ctx, c, &next)
+			queued, err := o.queueHeal(ctx, c, &next)
 			if err != nil {
 				return err
 			}
-			compares, ops = append(compares, moreCompares...), append(ops, moreOps...)
+			t.add(queued)
 			c.dirty[cluster] = true // the end of the event causes another read
 		}
 	}
-	if len(ops) == 0 && next.same(&before.observed) {
+	if len(t.ops) == 0 && next.same(&before.observed) {
 		return nil
 	}
 	next.Time = o.session.engine.now()
-	return o.put(ctx, c, key, next, compares, ops)
+	return o.put(ctx, c, key, next, t)
 }
 
-func (o *observer) put(
-	ctx context.Context, c *observedContext, key taskKey, next observed, compares []store.Compare, ops []store.Op,
-) error {
+// put stores an observation with t, which may queue a Heal.
+func (o *observer) put(ctx context.Context, c *observedContext, key taskKey, next observed, t transaction) error {
 	place := observationKey(c.id, key.app, key.cluster)
-	result, err := o.session.engine.txn(ctx, compares, append(ops, store.Put(place, encode(&next))))
+	result, err := o.session.engine.txn(ctx, t.compares, append(t.ops, store.Put(place, encode(&next))))
 	if err != nil {
 		return err
 	}
@@ -109,7 +107,7 @@ func (o *observer) put(
 		}
 		return errChanged
 	}
-	if len(ops) > 0 {
+	if len(t.ops) > 0 {
 		o.session.engine.metrics.queuedEvent(Heal)
 	}
 	c.last[key] = stored{next, store.KeyValue{Key: place, ModRevision: result.Revision}}
@@ -118,30 +116,28 @@ func (o *observer) put(
 
 // queueHeal selects an event that heals the drift of an observation: a queued Heal, or a new one.
 // It does nothing if other events are queued, because they run first.
-func (o *observer) queueHeal(
-	ctx context.Context, c *observedContext, next *observed,
-) ([]store.Compare, []store.Op, error) {
+func (o *observer) queueHeal(ctx context.Context, c *observedContext, next *observed) (transaction, error) {
 	e := o.session.engine
 	if o.session.isStopped(c.id) {
-		return nil, nil, nil
+		return transaction{}, nil
 	}
 	img, err := e.keysBelow(ctx, c.id, queueKey(c.id))
 	if err != nil {
-		return nil, nil, err
+		return transaction{}, err
 	}
 	pending := img.pending()
 	switch {
 	case len(pending) > 0 && pending[0].Event == Heal: // it cannot have begun if the record is unchanged
 		next.start(pending[0].Seq, e.now())
-		return nil, nil, nil
+		return transaction{}, nil
 	case len(pending) > 0:
-		return nil, nil, nil
+		return transaction{}, nil
 	}
-	ref, compares, ops, err := e.enqueueOps(c.id, img.tailKV, Element{Event: Heal}, nil)
+	ref, t, err := e.enqueueOps(c.id, img.tailKV, Element{Event: Heal}, nil)
 	if err == nil {
 		next.start(ref.Seq, e.now())
 	}
-	return compares, ops, err
+	return t, err
 }
 
 // outcome returns whether a Heal has ended, and whether it succeeded on a cluster.

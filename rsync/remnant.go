@@ -44,7 +44,7 @@ func (r *remnant) contextID(id string) string {
 
 // createRemnant detaches a cluster from a context with apps that may have objects there.
 func (e *Engine) createRemnant(
-	ctx context.Context, img *image, apps []headApp, next detachedCluster, compares []store.Compare, ops []store.Op,
+	ctx context.Context, img *image, apps []headApp, next detachedCluster, t transaction,
 ) error {
 	next.Remnant = img.head.ID + remnantMark + rand.Text()
 	h := head{
@@ -63,21 +63,21 @@ func (e *Engine) createRemnant(
 		specs = append(specs, inventoryOps(h.ID, h.Generation, a.Name, &cluster)...)
 	}
 	element := Element{Seq: 1, Event: Terminate, Status: InProgress, Queued: next.Since}
-	ops = append(ops, img.detached.with(next).put(img.head.ID),
+	ops := append(t.ops, img.detached.with(next).put(img.head.ID),
 		store.Put(headKey(h.ID), encode(h)), store.Put(queueKey(h.ID), encode(tail{Next: 2})),
 		putElement(h.ID, &element), putActive(h.ID), store.Put(remnantKey(next.Cluster, h.ID), encode(h.Remnant)))
 	ops = append(ops, h.putRecord(&record{State: Terminating, Version: 1, Generation: h.Generation, Current: 1})...)
-	return e.write(ctx, &h, specs, ops, compares...)
+	return e.write(ctx, &h, specs, ops, t.compares...)
 }
 
 // stopRemnant returns the writes that end an unfinished cleanup. An engine then removes the
 // remnant.
-func (e *Engine) stopRemnant(ctx context.Context, id string) ([]store.Compare, []store.Op, error) {
+func (e *Engine) stopRemnant(ctx context.Context, id string) (transaction, error) {
 	kv, err := e.store.Get(ctx, headKey(id))
 	if err != nil || !kv.Exists() {
-		return nil, nil, err
+		return transaction{}, err
 	}
-	return []store.Compare{store.Unchanged(kv)}, []store.Op{store.Put(stopKey(id), encode(id))}, nil
+	return transaction{[]store.Compare{store.Unchanged(kv)}, []store.Op{store.Put(stopKey(id), encode(id))}}, nil
 }
 
 // awaitOrigin returns a releasingError while an event of the remnant's context may have a call to
@@ -113,7 +113,7 @@ func (o *op) hurry(ctx context.Context, n *neighbor, element store.KeyValue) err
 		return nil
 	}
 	o.hurried = now
-	err := o.run.engine.apply(ctx, []store.Compare{store.Unchanged(element)}, []store.Op{putActive(n.id)})
+	err := o.run.engine.apply(ctx, transaction{[]store.Compare{store.Unchanged(element)}, []store.Op{putActive(n.id)}})
 	if errors.Is(err, errChanged) { // the cleanup has ended
 		return nil
 	}
@@ -141,7 +141,7 @@ func (r *run) finishRemnant(ctx context.Context) error {
 		store.DeletePrefix(contextKey(h.ID)), store.Delete(activeKey(h.ID)), store.Delete(stopKey(h.ID)),
 		store.Delete(remnantKey(h.Remnant.Cluster, h.ID)),
 	})
-	if err := r.commit(ctx, nil, nil, first); err != nil {
+	if err := r.commit(ctx, nil, transaction{ops: first}); err != nil {
 		return err
 	}
 	after(ctx, r.img.revision)
@@ -224,9 +224,9 @@ func (e *Engine) Forget(ctx context.Context, cluster appcontext.ClusterID) error
 		if _, err := decode[remnant](kv); err != nil {
 			return err
 		}
-		compares, ops, err := e.stopRemnant(ctx, idOf(remnantsKey(cluster), kv.Key))
-		if err == nil && len(ops) > 0 {
-			err = e.apply(ctx, compares, ops)
+		stop, err := e.stopRemnant(ctx, idOf(remnantsKey(cluster), kv.Key))
+		if err == nil && len(stop.ops) > 0 {
+			err = e.apply(ctx, stop)
 		}
 		if err != nil && !errors.Is(err, errChanged) { // cleaned up since
 			return err

@@ -57,7 +57,7 @@ var rules = []ruletest.Rule{
 	{Name: "a context goes home between events", Test: "TestJoinTakesQueuedEvents", Edits: edits{
 		{"run.go", "	case r.session.goesHome(r.id):\n", "	case false:\n"}}},
 	{Name: "and its home is told", Test: "TestEnginesComeAndGo", Edits: edits{
-		{"run.go", "return nil, []store.Op{putActive(r.id)}", "return nil, nil"}}},
+		{"run.go", "transaction{ops: []store.Op{putActive(r.id)}}", "transaction{}"}}},
 	{Name: "an owner sees a claim of its own that was late", Test: "TestClaimArrivesLate", Edits: edits{
 		{"run.go", "	if !now.Exists() || json.Unmarshal(", "	if true || json.Unmarshal("}}},
 	{Name: "what is in progress is resumed", Test: "TestCrashAtEveryWrite", Edits: edits{
@@ -94,8 +94,7 @@ var rules = []ruletest.Rule{
 	{Name: "Terminate lets clusters that answer finish", Test: "TestTerminatePreempts", Edits: edits{
 		{"cluster.go", "		if c.down && o.cancel != nil {", "		if o.cancel != nil {"}}},
 	{Name: "the active record goes only with an empty queue", Test: "TestEnqueueWhileLastEventEnds", Edits: edits{
-		{"run.go", "return []store.Compare{store.Unchanged(r.img.tailKV)}, []store.Op{store.Delete(activeKey(r.id))}",
-			"return nil, []store.Op{store.Delete(activeKey(r.id))}"}}},
+		{"run.go", "transaction{[]store.Compare{store.Unchanged(r.img.tailKV)}, ", "transaction{nil, "}}},
 
 	{Name: "a status follows after many changes", Test: "TestStatusFollowsLongWaits", Edits: edits{
 		{"run_notes.go", "	return max(n.last.Add(noteInterval).Sub(now), 0)\n", "	return 1 << 62\n"}}},
@@ -113,7 +112,7 @@ var rules = []ruletest.Rule{
 	{Name: "observers look when engines come and go", Test: "TestObserversComeAndGo", Edits: edits{
 		{"session_watch.go", "	s.observer.rehome()\n", ""}}},
 	{Name: "what has not changed is not written", Test: "TestObservationCostsTheSameWithManyEngines", Edits: edits{
-		{"observer_write.go", "len(ops) == 0 && next.same(&before.observed)", "false"}}},
+		{"observer_write.go", "len(t.ops) == 0 && next.same(&before.observed)", "false"}}},
 	{Name: "a cluster is read once a second", Test: "TestObservationOfBusyCluster", Edits: edits{
 		{"observer.go", "	if at.Before(c.earliest) {\n", "	if false {\n"}}},
 	{Name: "drift is healed only with ObserveHeal", Test: "TestDriftIsReported", Edits: edits{
@@ -142,11 +141,12 @@ var rules = []ruletest.Rule{
 		{"run_next.go", "compares = append(compares, store.Unchanged(kv))\n", "_ = kv\n"}}},
 	{Name: "UpdateDelete is queued in the transaction that ends the first phase", Test: "TestCrashAtEveryWrite",
 		Edits: edits{
-			{"run_finish.go", "	ops = append(ops, r.elementOps(e)...)\n	if e.Rollback",
-				"	later := ops\n	ops = r.elementOps(e)\n	defer func() { _, _ = r.engine.txn(ctx, nil, later) }()\n	if e.Rollback"}}},
+			{"run_finish.go", "	t.ops = append(t.ops, r.elementOps(e)...)\n	if e.Rollback",
+				"	later := t.ops\n	t.ops = r.elementOps(e)\n	defer func() { _, _ = r.engine.txn(ctx, nil, later) }()\n" +
+					"	if e.Rollback"}}},
 	{Name: "it takes no other event's number", Test: "TestEnqueueInReplacedContextDuringUpdate", Edits: edits{
-		{"lineage.go", "return []store.Compare{store.Unchanged(kv), store.Unchanged(stop)}",
-			"return []store.Compare{store.Unchanged(stop)}"}}},
+		{"lineage.go", "transaction{[]store.Compare{store.Unchanged(kv), store.Unchanged(stop)}",
+			"transaction{[]store.Compare{store.Unchanged(stop)}"}}},
 	{Name: "nothing is deleted when the first phase fails", Test: "TestFailedUpdate", Edits: edits{
 		{"run_finish.go", "if e.Event == Update && e.Status == Done {", "if e.Event == Update {"}}},
 	{Name: "hooks of an end that was stopped are deleted", Test: "TestInterruptedHooks", Edits: edits{
@@ -208,7 +208,7 @@ var rules = []ruletest.Rule{
 		Edits: edits{
 			{"run_next.go", "store.Unchanged(r.img.detachedKV)}\n	var ops", none + "}\n	var ops"}}},
 	{Name: "the event under way does too", Test: "TestDetachWhileInstantiating", Edits: edits{
-		{"detach.go", "		ops = append(ops, putActive(img.head.ID))\n", "		_ = ops\n"}}},
+		{"detach.go", "		t.ops = append(t.ops, putActive(img.head.ID))\n", ""}}},
 	{Name: "a context holds nothing on a detached cluster", Test: "TestDetachedContextHoldsNoObjects", Edits: edits{
 		{"inventory.go", "r.Holds = !detached.has(n.cluster)", "_ = detached"}}},
 	{Name: "a cleanup waits for calls of the detached context", Test: "TestCleanupWaitsForCallInFlight", Edits: edits{
@@ -313,8 +313,8 @@ var rules = []ruletest.Rule{
 	{Name: "a pause holds at once", Test: "TestPauseActsAtOnce", Edits: edits{
 		{"run_rollout.go", "[]store.Compare{store.Unchanged(o.kv)}", "nil"}}},
 	{Name: "an abort that was accepted ends the event", Test: "TestAbortBeforeEnd", Edits: edits{
-		{"run_finish.go", "compares = append(compares, store.Unchanged(w.rollout.kv))", "compares = append(compares, " +
-			none + ")"}}},
+		{"run_finish.go", "t.compares = append(t.compares, store.Unchanged(w.rollout.kv))",
+			"t.compares = append(t.compares, " + none + ")"}}},
 	{Name: "no more clusters are in progress than may be", Test: "TestRolloutOrder", Edits: edits{
 		{"rollout_order.go", "max(g.limit-running, 0)", "max(g.limit, 0)"}}},
 	{Name: "a deadline counts from the begin, also after a crash", Test: "TestRolloutDeadline", Edits: edits{

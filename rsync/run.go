@@ -237,26 +237,26 @@ func (img *image) pending() []*Element {
 }
 
 // commit writes in one transaction, if the session is alive, the record is unchanged, an earlier
-// owner has ended, and compares are met. It also writes the record next, unless it is nil. It
+// owner has ended, and the conditions of t are met. It also writes the record next, unless it is nil. It
 // returns ErrFenced without the session, errLost if the context is another engine's or was deleted,
 // and otherwise errChanged.
-func (r *run) commit(ctx context.Context, next *record, compares []store.Compare, ops []store.Op) error {
+func (r *run) commit(ctx context.Context, next *record, t transaction) error {
 	all := []store.Compare{r.session.fence(), store.Unchanged(r.img.stateKV)}
 	if owner := r.img.record.Owner; owner != "" && owner != r.session.name {
 		all = append(all, store.Absent(engineKey(owner)))
 	}
 	fixed := len(all)
-	all = append(all, compares...)
+	all = append(all, t.compares...)
 	if next != nil {
 		next.Version++
 		if next.State != r.img.record.State {
 			next.Transitions++
 		}
-		ops = append(ops, r.img.head.putRecord(next)...)
+		t.ops = append(t.ops, r.img.head.putRecord(next)...)
 	}
 	ended := r.ended
 	r.ended = nil
-	result, err := r.engine.txn(ctx, all, ops)
+	result, err := r.engine.txn(ctx, all, t.ops)
 	if err != nil {
 		return fmt.Errorf("app context %q: %w", r.id, err)
 	}
@@ -355,16 +355,16 @@ func (r *run) elementOps(e *Element) []store.Op {
 // releaseOps returns the writes that end the ownership of a context between two events. With an
 // empty queue they delete the active record. Otherwise they put it again, so another session that
 // is the home of the context sees it.
-func (r *run) releaseOps(next *record) ([]store.Compare, []store.Op) {
+func (r *run) releaseOps(next *record) transaction {
 	switch {
 	case len(r.img.pending()) == 0:
 		next.Owner = ""
-		return []store.Compare{store.Unchanged(r.img.tailKV)}, []store.Op{store.Delete(activeKey(r.id))}
+		return transaction{[]store.Compare{store.Unchanged(r.img.tailKV)}, []store.Op{store.Delete(activeKey(r.id))}}
 	case r.session.goesHome(r.id):
 		next.Owner = ""
-		return nil, []store.Op{putActive(r.id)}
+		return transaction{ops: []store.Op{putActive(r.id)}}
 	}
-	return nil, nil
+	return transaction{}
 }
 
 // other returns the other context of an update. broken is the reason why it cannot be used.

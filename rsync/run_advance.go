@@ -175,7 +175,7 @@ func (r *run) store(ctx context.Context, compares []store.Compare) error {
 	}
 	r.work.dirty = nil
 	for _, batch := range r.engine.batches(ops) {
-		if err := r.commit(ctx, nil, compares, batch); err != nil {
+		if err := r.commit(ctx, nil, transaction{compares, batch}); err != nil {
 			return err
 		}
 	}

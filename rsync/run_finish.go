@@ -78,11 +78,10 @@ func (r *run) finish(ctx context.Context) error {
 	e.Status, e.Reason, e.Message = w.outcome()
 	next := r.nextRecord()
 	next.Current = 0
-	var compares []store.Compare
-	var ops []store.Op
+	var t transaction
 	if e.Event == Update && e.Status == Done {
 		var err error
-		compares, ops, e.Next, err = r.follow(ctx, e)
+		t, e.Next, err = r.follow(ctx, e)
 		switch {
 		case errors.Is(err, ErrBroken): // retries would not help, and would block this queue
 			e.Status, e.Reason, e.Message = Error, ReasonInvalidContext, err.Error()
@@ -92,20 +91,20 @@ func (r *run) finish(ctx context.Context) error {
 	}
 	if e.Status == Error && w.rollout != nil && w.rollout.record.RollbackOnFailure && w.cut == "" {
 		var err error
-		if compares, ops, err = r.rollBack(ctx, e); err != nil {
+		if t, err = r.rollBack(ctx, e); err != nil {
 			return err
 		}
 	}
 	if w.rollout != nil { // an Abort accepted meanwhile must take effect
-		compares = append(compares, store.Unchanged(w.rollout.kv))
+		t.compares = append(t.compares, store.Unchanged(w.rollout.kv))
 		w.rollout.record.Ended = w.rollout.statuses()
-		ops = append(ops, store.Put(w.rollout.kv.Key, encode(w.rollout.record)))
+		t.ops = append(t.ops, store.Put(w.rollout.kv.Key, encode(w.rollout.record)))
 	}
 	if e.Status == Done && e.Event.removes() {
-		ops = append(ops, store.Delete(linksKey(r.id)))
+		t.ops = append(t.ops, store.Delete(linksKey(r.id)))
 	}
 	if left, changed := r.img.detached.handled(w); changed && e.Status == Done && e.Event.moves() {
-		compares, ops = append(compares, store.Unchanged(r.img.detachedKV)), append(ops, left.put(r.id))
+		t.add(transaction{[]store.Compare{store.Unchanged(r.img.detachedKV)}, []store.Op{left.put(r.id)}})
 	}
 	if e.Event.moves() {
 		next.State = w.row.Desired
@@ -114,14 +113,13 @@ func (r *run) finish(ctx context.Context) error {
 			next.State = w.row.Error
 		}
 	}
-	ops = append(ops, r.elementOps(e)...)
+	t.ops = append(t.ops, r.elementOps(e)...)
 	if e.Rollback != nil && e.Rollback.AppContextID == r.id {
 		r.queueChanged.Store(true) // its queue is not empty
 	} else {
-		moreCompares, moreOps := r.releaseOps(next)
-		compares, ops = append(compares, moreCompares...), append(ops, moreOps...)
+		t.add(r.releaseOps(next))
 	}
-	if err := r.commit(ctx, next, compares, ops); err != nil {
+	if err := r.commit(ctx, next, t); err != nil {
 		return err
 	}
 	r.stopTimers()
@@ -132,30 +130,30 @@ func (r *run) finish(ctx context.Context) error {
 // rollBack queues the rollback of a failed rollout: an Update back to the earlier context, or a
 // Terminate after an Instantiate. It queues nothing if no rollback is possible, or if the queue has
 // a Terminate.
-func (r *run) rollBack(ctx context.Context, e *Element) (compares []store.Compare, ops []store.Op, err error) {
+func (r *run) rollBack(ctx context.Context, e *Element) (transaction, error) {
 	id, back := r.id, Element{Event: Terminate}
 	if e.Event == Update {
 		kv, from, err := r.engine.stateOf(ctx, e.UCID)
 		if errors.Is(err, ErrBroken) || err == nil && (!kv.Exists() || from.State != Instantiated) {
-			return nil, nil, nil
+			return transaction{}, nil
 		}
 		if err != nil {
-			return nil, nil, err
+			return transaction{}, err
 		}
 		id, back = e.UCID, Element{Event: Update, UCID: r.id}
 	} else if !r.img.record.Fresh {
-		return nil, nil, nil
+		return transaction{}, nil
 	}
-	compares, ops, ref, err := r.queueIn(ctx, id, back)
+	queued, ref, err := r.queueIn(ctx, id, back)
 	if err != nil {
-		return nil, nil, err
+		return transaction{}, err
 	}
 	// Read after the tail, which is a condition of the write: a later Terminate changes the tail.
 	if terminates, err := r.terminates(ctx, id); err != nil || terminates {
-		return nil, nil, err
+		return transaction{}, err
 	}
 	e.Rollback = ref
-	return compares, ops, nil
+	return queued, nil
 }
 
 func (r *run) terminates(ctx context.Context, id string) (bool, error) {

@@ -51,14 +51,14 @@ func (r *run) drain(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.commitBetween(ctx, nil, nil)
+	return r.commitBetween(ctx, transaction{})
 }
 
 // commitBetween commits between two events, and releases the context if possible.
-func (r *run) commitBetween(ctx context.Context, compares []store.Compare, ops []store.Op) error {
+func (r *run) commitBetween(ctx context.Context, t transaction) error {
 	next := r.nextRecord()
-	moreCompares, moreOps := r.releaseOps(next)
-	return r.commit(ctx, next, append(compares, moreCompares...), append(ops, moreOps...))
+	t.add(r.releaseOps(next))
+	return r.commit(ctx, next, t)
 }
 
 // stopped reports whether the context is stopped. It confirms the watched value with a read: stops
@@ -80,13 +80,13 @@ func (r *run) skip(ctx context.Context, elements []*Element, reason Reason, cond
 		e.Status, e.Reason = Skip, reason
 		ops = append(ops, r.elementOps(e)...)
 	}
-	return r.commitBetween(ctx, condition, ops)
+	return r.commitBetween(ctx, transaction{condition, ops})
 }
 
 // refuse ends an event that cannot begin. The state does not change.
 func (r *run) refuse(ctx context.Context, e *Element, reason Reason, format string, args ...any) error {
 	e.Status, e.Reason, e.Message = Error, reason, fmt.Sprintf(format, args...)
-	return r.commitBetween(ctx, nil, r.elementOps(e))
+	return r.commitBetween(ctx, transaction{ops: r.elementOps(e)})
 }
 
 // begin writes that an event is in progress, if it is valid for the state.
@@ -115,11 +115,11 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 				from.State)
 		}
 		compares = append(compares, store.Unchanged(kv))
-		conditions, links, err := r.replaces(ctx, e.UCID, &from, next)
+		links, err := r.replaces(ctx, e.UCID, &from, next)
 		if err != nil {
 			return err
 		}
-		compares, ops = append(compares, conditions...), append(ops, links...)
+		compares, ops = append(compares, links.compares...), links.ops
 	case UpdateDelete:
 		kv, err := r.engine.store.Get(ctx, headKey(e.UCID))
 		if err != nil {
@@ -137,7 +137,7 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 	if e.Event == Terminate {
 		next.Previous = nil
 	}
-	if err := r.commit(ctx, next, compares, append(ops, putElement(r.id, e))); err != nil {
+	if err := r.commit(ctx, next, transaction{compares, append(ops, putElement(r.id, e))}); err != nil {
 		return err
 	}
 	return r.plan(ctx, e, row)
@@ -151,7 +151,7 @@ func (r *run) resume(ctx context.Context) error {
 		return &brokenError{elementKey(r.id, r.img.record.Current)}
 	}
 	if before := r.img.record.Owner; before != r.session.name { // empty for a remnant, which begins with an event
-		if err := r.commit(ctx, r.nextRecord(), nil, nil); err != nil {
+		if err := r.commit(ctx, r.nextRecord(), transaction{}); err != nil {
 			return err
 		}
 		if before != "" {
