@@ -40,8 +40,8 @@
 // # Two protocols
 //
 // A server accepts both protocols of package v1alpha1 at every path: Explore, of Karmada's first
-// [proposal], and Interpret, which Karmada ships. Handlers are the same for both: requests have the
-// names of Interpret, and the answer is in the protocol of its request.
+// [proposal], and Interpret, which Karmada ships. Handlers are the same for both: operations and
+// fields have their Interpret names, and the server answers in the protocol of the request.
 //
 //	Interpret              Explore                     function of HandlerFor
 //	InterpretReplica       ExploreReplica              Replica
@@ -61,8 +61,9 @@
 //     is set: see Unknown fields. The patch has only changes.
 //   - The server rejects an invalid request with a reason. However a handler ends, also by a panic,
 //     the caller gets an answer with the UID of its request.
-//   - An answer without the field of the operation, with a negative number or with the same name
-//     twice is not sent. The caller receives an error, and the log names the handler.
+//   - An answer is not sent if it lacks a field that the operation requires, has a negative number,
+//     or lists a component or a dependency twice. The caller receives an error, and the log names
+//     the handler.
 //   - The server never logs the content of objects.
 //   - Certificates are read again when they change.
 //
@@ -75,8 +76,9 @@
 //     after the change. An element with another key is another element.
 //  2. Equal elements are the same element. Several equal elements keep their order, if the change
 //     adds or removes none of them.
-//  3. If the elements that rules 1 and 2 do not match can only be new, they have no unknown fields.
-//     If they can only be removed, their unknown fields are removed with them.
+//  3. An element that rules 1 and 2 do not match is new or removed, if the other list (before or
+//     after the change) has no unmatched elements, or only unmatched elements with other keys. A
+//     new element has no unknown fields. A removed element loses its unknown fields.
 //  4. Otherwise the lists do not show whether an element is changed or replaced, even if only one
 //     element differs. If the element had unknown fields, the request fails with the code 500 and
 //     the path of the element. [HandlerFor].DropUncertain removes the fields instead. This rule
@@ -92,9 +94,9 @@
 // # Limits
 //
 // [HandlerOptions] has the limits of a body, of concurrent requests and of time. A JSON Patch has
-// at most 10,000 operations. A quantity has at most 128 characters, with three digits in its
-// exponent. A patch that is too expensive for a large object is rejected: replace lists and deep
-// values as a whole. [Request].Decode limits the memory of objects.
+// at most 10,000 operations. A quantity has at most 128 characters, and its exponent at most
+// three digits. A patch that is too expensive for a large object is rejected: replace lists and
+// deep values as a whole. [Request].Decode limits the memory of objects.
 //
 // The server estimates the memory to answer a request. Requests that need more than 1 MiB wait if
 // together they would need more than 128 MiB, or 96 MiB for one client address. A request that

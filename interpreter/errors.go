@@ -62,7 +62,8 @@ const (
 	ProblemWrongUID Problem = "WrongUID"
 	// ProblemMissingField: the answer lacks a field that the operation requires.
 	ProblemMissingField Problem = "MissingField"
-	// ProblemInvalidField: the answer has a negative number, or the same name twice.
+	// ProblemInvalidField: the answer has a negative number, or lists a component or a
+	// dependency twice.
 	ProblemInvalidField Problem = "InvalidField"
 	// ProblemInvalidPatch: the answer's patch has no type, or an unknown one, or cannot be applied.
 	ProblemInvalidPatch Problem = "InvalidPatch"

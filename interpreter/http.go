@@ -50,11 +50,11 @@ type HandlerOptions struct {
 	// Further requests are answered with 429 and Retry-After. Defaults to 100.
 	MaxConcurrent int
 	// Timeout is the time limit of a request, from the end of its headers to the return of the
-	// handler. A shorter timeout in the query of the request replaces it. For the body, a shorter
-	// ReadTimeout of the server applies. A late body is answered with 408, and its connection is
-	// closed. A late handler is answered with 504, and counts for MaxConcurrent until it returns.
-	// Only ReadTimeout ends an incomplete body if the [http.ResponseController] cannot set read
-	// deadlines, for example inside an [http.TimeoutHandler]. Defaults to 30 s.
+	// handler. A shorter one in the URL of the request, for example ?timeout=5s, replaces it. For
+	// the body, a shorter ReadTimeout of the server applies. A late body is answered with 408, and
+	// its connection is closed. A late handler is answered with 504, and counts for MaxConcurrent
+	// until it returns. Only ReadTimeout ends an incomplete body if the [http.ResponseController]
+	// cannot set read deadlines, for example inside an [http.TimeoutHandler]. Defaults to 30 s.
 	Timeout time.Duration
 	// MetricsRegisterer registers the metrics. Handlers with different names may share one. Nil
 	// means no metrics.

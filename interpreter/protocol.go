@@ -120,7 +120,7 @@ func encodeResponse(p Protocol, r *Response) ([]byte, error) {
 // must be those of the request. DecodeResponse also accepts the answers of Karmada's server, as
 // Karmada's caller does: an answer without kind and apiVersion, and a failure without UID. It
 // ignores the labelSelector of a dependency with a name, and duplicate dependencies. Every error is
-// an [*AnswerError]. [Query].Answer checks the fields of the operation.
+// an [*AnswerError]. DecodeResponse does not check the result of the operation: see [Query].Answer.
 func DecodeResponse(request *Request, body []byte) (*Response, error) {
 	envelope, err := readEnvelope(body, request.Protocol)
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 // answer has their changes as a patch of the object in the request. Fields that are not in the Go
 // type survive, also in elements of lists: see Unknown fields in the package documentation.
 //
-// Each call has its own objects. They share memory only with each other, so handlers may keep them.
+// Each call has its own objects. They share no memory with other calls, so handlers may keep them.
 type HandlerFor[T metav1.Object] struct {
 	// Kinds are the kinds that the handler accepts; others are answered with the code 400. By
 	// default, a handler accepts the kind with the name of the Go type, in any group and version.

@@ -87,7 +87,7 @@ var luaDifferences = []luaDifference{
 		difference{"lists that a script has emptied", "removed", "empty lists", "here: the script decides"},
 		"ReviseReplica", `table.remove(object.spec.a) return object`, `"spec":{"a":[1],"b":1}`, `"spec":{"b":1}`, `"a":[]`,
 	}, {
-		difference{"a table twice in a result", "an error", "accepted", "here: only a cycle has no JSON"},
+		difference{"a table twice in a result", "an error", "accepted", "here: only a table inside itself has no JSON"},
 		"InterpretStatus", `local t = {x = 1} return {a = t, b = t}`, ``, "error", `"a":{"x":1},"b":{"x":1}`,
 	}, {
 		difference{"lists with null", "the element is left out", "an error", "here: the elements after it would move"},

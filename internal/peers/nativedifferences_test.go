@@ -42,7 +42,8 @@ var differences = []difference{
 	},
 	// InterpretHealth, InterpretReplica and ReviseReplica.
 	{
-		"replicas that are not set", "0 replicas, healthy without pods, and ReviseReplica changes nothing", "1, and set",
+		"replicas that are not set", "0 replicas, healthy without pods, and ReviseReplica changes nothing",
+		"1 replica, and ReviseReplica sets the replicas",
 		"here: the API server sets 1",
 	},
 	{
@@ -64,7 +65,7 @@ var differences = []difference{
 	},
 	{
 		"no generation", "unhealthy when the status has an observedGeneration", "the observedGeneration does not count",
-		"here: a manifest does not have the generation to which its status belongs",
+		"here: a manifest has no generation to compare with",
 	},
 	{
 		"old budget", "the generation of a PodDisruptionBudget does not count", "unhealthy until it is observed",
@@ -148,12 +149,14 @@ var differences = []difference{
 		"here: the API server refuses negative numbers",
 	},
 	{
-		"generation of a StatefulSet", "compared with the generation on the cluster", "compared with that of the object",
+		"generation of a StatefulSet",
+		"resourceTemplateGeneration is compared with the generation on the cluster",
+		"it is compared with the generation of the object",
 		"here: each cluster counts its own generations; for other kinds Karmada compares as here",
 	},
 	{
-		"earlier object", "a generation of the template above that of the object counts as observed",
-		"the generations must be equal",
+		"earlier object", "a resourceTemplateGeneration above the generation of the object counts as observed",
+		"both must be equal",
 		"here: an object that was deleted and created again counts from 1",
 	},
 	{
@@ -178,7 +181,7 @@ var differences = []difference{
 		"here: the cluster has lost the node of the pod",
 	},
 	{
-		"containers of a Pod", "readiness and state", "all, with their names",
+		"containers of a Pod", "only the fields ready and state", "all fields, with the names of the containers",
 		"here: users see which container fails",
 	},
 	{
@@ -200,8 +203,9 @@ var differences = []difference{
 		"here: the API server accepts both",
 	},
 	{
-		"volume claim templates", "claims named as a template are left out", "volumes named as a template are left out",
-		"here: the controller replaces such a volume, and its claims have other names",
+		"volume claim templates", "a claim with the name of a template is left out",
+		"the claim of a volume with the name of a template is left out",
+		"here: the controller replaces this volume, and adds the name of the pod to the names of claims",
 	},
 	{
 		"certificate twice", "listed twice", "listed once",

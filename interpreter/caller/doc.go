@@ -28,10 +28,11 @@
 // # Guarantees
 //
 //   - The object in a query is never changed. Answers have new objects.
-//   - An answer must have the UID and the protocol of the request, and the field of the operation.
-//     An answer with a negative number or more than 8 MiB is rejected. Answers of Karmada's own
-//     server are accepted: see [interpreter.DecodeResponse]. A patch must apply, and must not
-//     change apiVersion, kind, name, namespace or UID of the object. Only Prune may remove the UID.
+//   - An answer must have the UID and the protocol of the request, and the fields that the
+//     operation requires. An answer with a negative number or more than 8 MiB is rejected. Answers
+//     of Karmada's own server are accepted: see [interpreter.DecodeResponse]. A patch must apply,
+//     and must not change apiVersion, kind, name, namespace or UID of the object. Only Prune may
+//     remove the UID.
 //   - A call takes at most the webhook's timeout, 10 s by default, with all its retries. Calls that
 //     the server may have handled are not retried.
 //   - Objects go only to services, and to hosts in [Options].AllowedHosts. Otherwise the author of

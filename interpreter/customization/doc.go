@@ -42,7 +42,8 @@
 //	replicas      InterpretReplica     object            an int
 //	requirements  InterpretReplica     object            the requirements of a replica
 //	                                                     (resourceRequest, nodeClaim,
-//	                                                     priorityClassName); needs replicas
+//	                                                     priorityClassName); the field replicas
+//	                                                     must be set, too
 //	components    InterpretComponent   object            a list of name, replicas and
 //	                                                     replicaRequirements
 //	revise        ReviseReplica        object, replicas  a merge patch of the object
@@ -87,7 +88,8 @@
 //	sumFields([object, …])               the sum of the numbers at each field, also in nested objects
 //	pick(object, [path, …])              an object with only these fields, if they exist
 //	merge([object, …])                   the objects merged in depth, as by a merge patch
-//	omitEmpty(object)                    without null, 0, and empty texts, lists and objects in it
+//	omitEmpty(object)                    the object without fields that are null, 0 or empty, also
+//	                                     in nested objects
 //	condition(object, type)              the condition of object.status; missing texts are empty
 //	reflectStatus(object, [path, …])     the listed fields of object.status, or all without a list,
 //	                                     with generation and resourceTemplateGeneration as in native
@@ -101,7 +103,8 @@
 //	                                     message cluster=message of each cluster
 //	latestConditions(items, key)         the latest condition for each value of its field key
 //	podRequirements(template)            the requirements of a pod of a pod template
-//	maxRequirements([requirements, …])   the first, with the greatest of each request in the list
+//	maxRequirements([requirements, …])   the first requirements of the list, but for each resource
+//	                                     the greatest request in the list
 //	podDependencies(object, template)    the ConfigMaps, Secrets, claims and account of the pods
 //	references(object, apiVersion, kind, dependencies in the namespace of the object; empty names are
 //	  [name, …])                         omitted

@@ -26,8 +26,9 @@
 //	  object: …
 //
 // observed is the object on the cluster, for Retain, and statuses are the statuses to aggregate.
-// want has one of replicas (with requirements), components, object, dependencies, status, healthy,
-// and error: a part of the text of an error. Each case is a subtest:
+// want has one of these fields: replicas (with requirements), components, object, dependencies,
+// status, healthy or error. The field error is a part of the text of an error. Each case is a
+// subtest:
 //
 //	func TestWorkload(t *testing.T) {
 //		interpretertest.RunFile(t, interpreter.FromHandler(handler), "testdata/workload.yaml")

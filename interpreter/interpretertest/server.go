@@ -31,7 +31,7 @@ type Server struct {
 
 // CheckServer tests a webhook against the protocols. An invalid request must be answered with an
 // HTTP status other than 2xx, or as not successful. An answer must have the protocol, the kind and
-// the UID of the request, and the field of the operation.
+// the UID of the request, and the fields that the operation requires.
 func CheckServer(t *testing.T, s Server) {
 	t.Helper()
 	if len(s.Protocols) == 0 {

@@ -53,9 +53,9 @@
 // becomes an object or a list if the arguments have an empty one at the same path. Otherwise it is
 // omitted. In a status all empty tables are omitted, as in Karmada.
 //
-// A number is a float64, but an integer that the script passes on stays exact. If two different
-// numbers of the arguments or the script have the same float64, moving one to another path is an
-// error.
+// A number is a float64, but an integer that the script passes on stays exact. If the arguments or
+// the script contain two different integers with the same float64, a script that moves one of them
+// to another path fails.
 //
 // # Errors
 //

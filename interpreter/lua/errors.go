@@ -20,8 +20,8 @@ import (
 // text has no values of objects, unless the script adds them to a message.
 type Error struct {
 	File string // its name
-	// Line and Column are in the script of Field, from 1, or in the file if Field is empty. They
-	// are 0 if unknown: the compiler and running scripts have no column.
+	// Line and Column count from 1. If Field is set, they are a position in its script, otherwise
+	// in the file. They are 0 if unknown: the compiler and running scripts have no column.
 	Line, Column int
 
 	Name  string // metadata.name of the customization

@@ -16,8 +16,9 @@
 // KINDS.md of package interpreter has the kinds and their operations, and [Interpreter.Supports]
 // reports them.
 //
-// InterpretComponent is not answered, since no built-in kind has several pod templates. Control
-// planes would not divide the replicas of an object with components.
+// InterpretComponent is not answered, since no built-in kind has several pod templates. With an
+// answer, control planes would treat the object as one with components, and would not divide its
+// replicas among clusters.
 //
 // # Details
 //
@@ -32,7 +33,8 @@
 //   - A CronJob is healthy if its last run succeeded or is running.
 //   - A PersistentVolume is healthy if it is available or bound.
 //   - A HorizontalPodAutoscaler is healthy if it can scale and reads its metrics.
-//   - With the label [RetainReplicasLabel], an autoscaler of the cluster sets the replicas.
+//   - With the label [RetainReplicasLabel], Retain keeps the replicas that an autoscaler on the
+//     cluster has set.
 //
 // # Aggregated statuses
 //
@@ -44,8 +46,8 @@
 //	and the other conditions of pods,              False if False on one
 //	AbleToScale, ScalingActive, ScaledToZero,
 //	Unused
-//	ReplicaFailure, DisruptionTarget,              True if True on one cluster
-//	DisruptionAllowed, ScalingLimited,
+//	ReplicaFailure, DisruptionTarget,              True if True on one cluster,
+//	DisruptionAllowed, ScalingLimited,             False if all reports are False
 //	resizes and changes of pods and volumes
 //	Complete, SuccessCriteriaMet                   True if True on all clusters
 //	FailureTarget                                  True if the Job fails on one cluster
@@ -53,13 +55,14 @@
 //	                                               and ended on all
 //	others                                         the common value
 //
-// Otherwise the status of a condition is Unknown. Reason and message are those of the clusters that
-// decide, with their names. The time of the transition changes with the status. If clusters report
-// no conditions, those of the object stay. Conditions of a Service do not change.
+// A condition is Unknown if its row in this table does not decide. Reason and message are those of
+// the clusters that decide, with their names. The time of the transition changes with the status.
+// If clusters report no conditions, those of the object stay. Conditions of a Service do not
+// change.
 //
-// A cluster that has not reported counts as not ready. Pods, claims and volumes are Pending.
-// Conditions are False if another cluster decides so, and otherwise Unknown. The observedGeneration
-// is less than the generation.
+// A cluster that has not reported counts as not ready. Until it reports, Pods, claims and volumes
+// are Pending, and a condition is Unknown unless one of the other clusters decides it. The
+// observedGeneration is less than the generation.
 //
 // The API server accepts the aggregated status of a Job: counters never decrease, the start time
 // stays, and an ended Job stays ended when clusters are added.

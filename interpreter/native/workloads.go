@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/interpreter"
 )
 
-// RetainReplicasLabel is the label to keep the number of replicas on the cluster, with the value
-// true.
+// RetainReplicasLabel is a label of the desired object. If its value is true, Retain keeps the
+// number of replicas on the cluster.
 const RetainReplicasLabel = "resourcetemplate.karmada.io/retain-replicas"
 
 // orOne returns the replicas, or the default of the API server, 1.

@@ -38,14 +38,15 @@
 //     all of them accept all its rules.
 //   - An object that is being deleted is not healthy, except of the kinds that Karmada interprets.
 //   - A managed resource of Crossplane is healthy if Ready is True, and Synced is True for its
-//     generation. A composite resource has the answers of Crossplane if its group is below
-//     crossplane.io or upbound.io. Otherwise it has the default answers.
+//     generation. Composite resources of groups below crossplane.io or upbound.io are interpreted
+//     in the same way. Other composite resources have the default answers.
 //   - KEDA reports no observed generation. After a change, the health may be that of the earlier
 //     object for a moment.
 //   - Secrets of a ClusterIssuer are dependencies in the namespace cert-manager, and those of a
 //     ClusterTriggerAuthentication in the namespace keda, as in the usual installations.
 //   - Objects that a controller makes on each cluster, for instance the Secret of a Certificate, are
-//     not dependencies. Neither are Gateways and GatewayClasses, which belong to the operators.
+//     not dependencies. Neither are Gateways and GatewayClasses: the administrators of a cluster
+//     create them.
 //
 // # Limits
 //
