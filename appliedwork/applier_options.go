@@ -27,9 +27,9 @@ type ApplyOptions struct {
 	// Policies decide which objects stay when the work drops them. Use the same in Prune and
 	// Teardown. An object that stays gets no owner reference.
 	Policies Policies
-	// Force overwrites conflicting fields of other field managers. Without Force, such fields are
-	// an [*OwnershipConflictError], and the other fields are applied. Nothing is applied if the
-	// object is not adopted yet, or if a conflicting field belongs to another version of the kind.
+	// Force overwrites conflicting fields of other field managers. Without Force, such fields are an
+	// [*OwnershipConflictError], and the other fields are applied. Nothing is applied if the object is
+	// not adopted yet, or if the other manager wrote a conflicting field in another API version.
 	// Fields without a manager need no Force.
 	Force bool
 	// MigrateManagers are field managers of earlier tools, such as "kubectl-client-side-apply".
@@ -62,18 +62,18 @@ type ObjectOptions struct {
 	Force, Recreate bool
 	// Strategy decides how the object is written. Defaults to StrategyServerSideApply.
 	Strategy Strategy
-	// Partial marks a manifest with only some of the fields that the work applies to the object.
-	// Fields that the AppliedWork has applied with another FieldManager stay.
+	// Partial marks a manifest with only some of the fields that the work applies to the object. With
+	// Partial, fields that the AppliedWork has applied with another FieldManager stay; otherwise they
+	// move to this one.
 	Partial bool
 	// ResourceVersion is the version of the live object on which the manifest is based. If the
 	// object has changed since, it is not written, and the error is [ErrChanged].
 	ResourceVersion string
-	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas. Apply
-	// sends these fields when it creates the object, and keeps their live values later, also after
-	// the manifest dropped a field that Apply owns. List items are matched by their keys. A change
-	// of an ignored field alone causes no write.
-	// StrategyUpdate and Force respect IgnoreFields. An invalid pointer is an [ErrInvalidInput];
-	// see [CheckIgnoreFields].
+	// IgnoreFields are JSON pointers (RFC 6901) into the manifest, such as /spec/replicas. Apply sends
+	// these fields when it creates the object. Later it keeps their live values, even if the manifest
+	// no longer has such a field. List items are matched by their keys. A change of an ignored field
+	// alone causes no write. StrategyUpdate and Force respect IgnoreFields. An invalid pointer is an
+	// [ErrInvalidInput]; see [CheckIgnoreFields].
 	IgnoreFields []string
 	// IgnoreChangedFields are like IgnoreFields, but only for fields that others have changed.
 	IgnoreChangedFields []string

@@ -38,7 +38,7 @@ const (
 	// ActionBlocked: a guard prevented the deletion. Err is a [*PruneBlockedError].
 	ActionBlocked Action = "blocked"
 	// ActionFailed: the API server or this package refused the object, see Err. After an
-	// [*OwnershipConflictError], its other fields may be applied.
+	// [*OwnershipConflictError], the fields without a conflict may have been applied.
 	ActionFailed Action = "failed"
 )
 

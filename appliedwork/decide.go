@@ -64,9 +64,9 @@ type Owners struct {
 // [IsTypeNotServed]. The rules, in this order:
 //
 //	there is no object                                       Gone
-//	it has no reference to us, but the UID that we applied, or
-//	a field manager or an annotation of ours: a user or a
-//	policy has removed the reference                         Release
+//	it has no reference to us; its UID, a field manager or an
+//	annotation shows that we applied it: a user or a policy
+//	has removed the reference                                Release
 //	it has no reference to us                                Retain   it was never ours, or was replaced
 //	it has one, and the policy is to orphan                  Release
 //	it has one, and another owner: an owner reference, or an

@@ -49,13 +49,13 @@
 //     reference or has another owner.
 //   - An object that the policies keep has no owner reference, nor does its Namespace or its
 //     CRD. All of them stay when the AppliedWork is deleted.
-//   - An object that [Policies].For keeps in a Teardown may have other AppliedWorks. From the start
-//     of the Teardown, these AppliedWorks keep the object and its Namespace too.
+//   - If [Policies].For keeps an object in a Teardown, other AppliedWorks with the same object also
+//     keep it and its Namespace, from the start of the Teardown.
 //   - The objects of [Options].Protected are never deleted. The default is the cluster's own
 //     namespaces and the CRD of AppliedWork.
-//   - A refused apply leaves no entry. After a conflict with another field manager, an object that
-//     the AppliedWork owns gets the fields without a conflict. An existing object that it does not
-//     own is not adopted.
+//   - A refused apply leaves no entry. If some fields conflict with another field manager, the
+//     other fields are still applied to an object that the AppliedWork owns. An existing object
+//     that it does not own is not adopted.
 //   - A change of the apiVersion or of the order of manifests deletes nothing.
 //   - An object of a kind that is not served counts as gone only after [Options].UnservedGrace,
 //     and only if its CRD does not exist.

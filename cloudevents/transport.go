@@ -75,11 +75,11 @@ type ConnectOptions struct {
 type Conn interface {
 	// Publish writes a message to the broker and returns; many messages may be in flight. If the
 	// broker's window is full, it waits for room, or for ctx. If it returns nil, done is called
-	// exactly once, from any goroutine and possibly before Publish returns. done must not block.
-	// Its argument is nil when the broker has acknowledged the message, and [ErrConnectionLost]
-	// when the connection ended first (before Close returns). Otherwise it is the broker's reason
-	// to refuse the message: a [*TooLargeError], a [*TemporaryError], or any other error. After any
-	// other error, the next connection may accept the message.
+	// exactly once, from any goroutine and possibly before Publish returns. done must not block. Its
+	// argument is nil when the broker has acknowledged the message, and [ErrConnectionLost] when the
+	// connection ended first. Close returns after such calls. Otherwise it is the broker's reason to
+	// refuse the message: a [*TooLargeError], a [*TemporaryError], or any other error. After any other
+	// error, the client publishes the message again on the next connection.
 	//
 	// If it returns an error, done is not called. The error is ctx's if ctx has ended, and wraps
 	// [ErrConnectionLost] if the connection has. Any other error concerns this message alone, such
@@ -109,8 +109,8 @@ var ErrClaimed = errors.New("the transport already serves a source or an agent: 
 // ErrStarted is returned by a second call of a source's or an agent's Start.
 var ErrStarted = errors.New("already started: a source or an agent is started once")
 
-// ErrConnectionLost is passed to done for messages that were not acknowledged when their connection
-// ended.
+// ErrConnectionLost is the argument of done, in [Conn].Publish, for messages that were not
+// acknowledged when their connection ended.
 var ErrConnectionLost = errors.New("connection lost before the broker acknowledged the message")
 
 // PermanentError wraps a failure to connect that another attempt with the same options will not

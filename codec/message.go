@@ -87,8 +87,8 @@ type Spec struct {
 	// DeletionTimestamp is set if the work must be deleted; such an event carries no manifests.
 	// Whole seconds, UTC.
 	DeletionTimestamp *metav1.Time
-	// AgentSession is a session of the agent. In an answer it is the session of the request,
-	// otherwise the last session that the source had received when the work was created.
+	// AgentSession identifies the agent process that the spec is for. In an answer it is the session
+	// of the request. Otherwise it is the session that the source knew when the work was created.
 	AgentSession string
 	// StatusSeq is the SequenceID of the last status that the source accepted; 0 for none.
 	StatusSeq int64
@@ -155,9 +155,9 @@ func (s Scope) known() bool {
 type Chunk struct {
 	// Index counts from 0. Count is the number of chunks, 0 in a request that was not split.
 	//
-	// Count has another meaning at the end of an answer. After the specs that answer a
-	// [SpecResync], a source sends a [StatusResync] with ScopeListed and without entries to the
-	// cluster. Its Count is the number of these specs.
+	// A source marks the end of its answer to a [SpecResync] with one more message: a [StatusResync]
+	// with ScopeListed and without entries, which requests nothing. Its Count is the number of specs
+	// in the answer.
 	Index, Count int
 }
 
@@ -168,8 +168,8 @@ type SpecResync struct {
 	// AgentSession is the session of the agent process that sends the request.
 	AgentSession string
 	// TargetSource is the source that must answer; empty for every source. If both are set,
-	// TargetSource and Source must be equal. For a request on the topic of all sources Encode
-	// copies it from Source.
+	// TargetSource and Source must be equal. If the request is sent on the topic of all sources,
+	// Encode copies Source to TargetSource.
 	TargetSource string
 	Scope        Scope
 	// Part limits a request of [ScopeAll] to some of the works. In an answer to a request of
@@ -234,7 +234,8 @@ type Digest struct {
 	Sums []uint64
 }
 
-// MaxBuckets is the largest number of buckets for works.
+// MaxBuckets is the largest number of buckets into which a [Digest] or a [Part] divides works by
+// the hashes of their resource IDs.
 const MaxBuckets = 256
 
 // Part selects works of a source on a cluster by buckets of their hashed resource IDs. The zero

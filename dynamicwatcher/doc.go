@@ -53,8 +53,8 @@
 //
 //   - No change is lost. After a lost connection or a restart of the API server, the watch resumes
 //     at the last resource version. Watchers are reconciled only if the object has changed
-//     meanwhile ([Options].Reconnect). A watcher of an absent object or of a selector is also
-//     reconciled if a reconcile ran meanwhile: it may have read an object that is gone now.
+//     meanwhile ([Options].Reconnect). A reconcile in between may have read an object that is gone
+//     now: then watchers of absent objects or selectors are reconciled too.
 //   - A watcher is reconciled once when it begins to watch an object that exists, also if other
 //     watchers watch the object already. [Options].DisableInitialReconcile disables that.
 //   - Only Start, WaitForSync, queries and the lookup of a kind wait for the API server. A slow
@@ -78,9 +78,9 @@
 // Each distinct object has one API watch, limited to the object by a field selector: access by
 // resourceNames is enough, with the verbs list and watch. The server sends metadata only, and only
 // the UID and resource version are kept. A watch needs about 16 KiB and two goroutines, and about
-// 90 watches share a connection. The QPS and Burst of the configuration do not apply. A missing
-// kind is looked up every 20 to 30 s if its CRD has an unusual plural or an aggregated API server
-// serves it. The size of identifiers and events is limited, the number of watched objects is not.
+// 90 watches share a connection. QPS and Burst of the configuration do not apply. A new CRD is
+// recognized by its name; one with an unusual plural, or an aggregated API server, is found by
+// lookups every 20 to 30 s.
 //
 // # Consolidation
 //
@@ -110,7 +110,7 @@
 //     it if it has not sent all objects after 30 s.
 //   - leaving: fewer than half of [ConsolidateOptions].MinObjects are left, or the namespace has
 //     more than twice [ConsolidateOptions].MaxRatio objects for each watched one. Each object gets
-//     its own watch. The shared watch delivers its changes until that watch is synced.
+//     its own watch. Until that watch is synced, the shared watch delivers the object's changes.
 //
 // An object receives its changes from one watch at a time. Changes that another watch has delivered
 // before are recognized by their resource versions. A switch to another watch is like a reconnect:

@@ -76,9 +76,10 @@
 //     after the change. An element with another key is another element.
 //  2. Equal elements are the same element. Several equal elements keep their order, if the change
 //     adds or removes none of them.
-//  3. An element that rules 1 and 2 do not match is new or removed, if the other list (before or
-//     after the change) has no unmatched elements, or only unmatched elements with other keys. A
-//     new element has no unknown fields. A removed element loses its unknown fields.
+//  3. Elements that rules 1 and 2 do not match are new if they are in the list after the change,
+//     and removed if they are in the list before it. This holds if only one of the lists has such
+//     elements, or if their keys differ. A new element has no unknown fields. A removed element
+//     loses its unknown fields.
 //  4. Otherwise the lists do not show whether an element is changed or replaced, even if only one
 //     element differs. If the element had unknown fields, the request fails with the code 500 and
 //     the path of the element. [HandlerFor].DropUncertain removes the fields instead. This rule
@@ -89,7 +90,7 @@
 // the tag, it is the first of these fields that any element has: name, key, type, mountPath,
 // devicePath, containerPort, port, ip, uid, topologyKey, clusterName, path, hostname. The keys
 // containerPort and port include the protocol, which defaults to TCP. The key topologyKey includes
-// whenUnsatisfiable. The key status, used only with the tag, includes reason.
+// whenUnsatisfiable. If the tag names the field status, the key includes reason.
 //
 // # Limits
 //
@@ -108,8 +109,9 @@
 // that need more memory than this example.
 //
 // A server has the probes /healthz and /readyz. The probe /readyz fails while the server stops.
-// [ServerOptions].MetricsRegisterer lists its metrics. KARMADA.md has the steps for code that uses
-// Karmada's webhook package, and the decisions where the Explore proposal leaves details open.
+// [ServerOptions].MetricsRegisterer lists its metrics. KARMADA.md describes how to migrate from
+// Karmada's webhook package, and lists the decisions where the Explore proposal leaves details
+// open.
 //
 // [proposal]: https://github.com/karmada-io/karmada/pull/863
 package interpreter

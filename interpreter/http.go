@@ -41,10 +41,10 @@ type HandlerOptions struct {
 	Name string
 	// MaxBytes is the maximum size of a request body. Defaults to 8 MiB.
 	//
-	// All bodies together, also incomplete ones, use at most 128 MiB of memory, or twice MaxBytes
-	// if that is more. A new buffer has 4 KiB and doubles when it is full. A reused buffer has up
-	// to 256 KiB. A body is answered with 429 if no memory is left. Bodies of more than 32 KiB use
-	// at most three quarters of the memory, and those of one address at most half.
+	// All bodies together, also incomplete ones, use at most 128 MiB of memory, or twice MaxBytes if
+	// that is more. A new buffer has 4 KiB and doubles when it is full. A reused buffer has up to 256
+	// KiB. A body is answered with 429 if no memory is left. Bodies of more than 32 KiB use at most
+	// three quarters of the memory, and such bodies of one address at most half.
 	MaxBytes int64
 	// MaxConcurrent is the limit of concurrent requests. A request counts when its body has arrived.
 	// Further requests are answered with 429 and Retry-After. Defaults to 100.

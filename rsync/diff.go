@@ -39,8 +39,8 @@ type Diff struct {
 type ClusterDiff struct {
 	Cluster appcontext.ClusterID `json:"cluster"`
 	App     string               `json:"app"`
-	// AppContextID is the context of the app. An Update also deletes objects of the contexts that
-	// it replaces.
+	// AppContextID is the context of the app. An Update has the deletions in the contexts that it
+	// replaces too.
 	AppContextID string `json:"appContextID"`
 	// Reason is empty if the cluster answered. Otherwise it is ReasonUnreachable,
 	// ReasonRefusedForNow or ReasonRefused, the changes are unknown, and Message has the cause. A
@@ -83,8 +83,9 @@ func (d *Diff) Err() error {
 }
 
 // Diff returns the changes that an event would make if it began now. It changes nothing on clusters
-// or in the store. The event is Instantiate, Terminate or Update. For Update, id is the new context
-// and from the earlier one; for the others, from is empty. Diff needs no Start.
+// or in the store. The event is Instantiate, Terminate or Update. For Update, id names the new
+// context, and the argument from names the earlier one. For other events that argument is empty.
+// Diff needs no Start.
 //
 // Connectors must implement [connector.Differ]. Diff calls 32 clusters at a time. A cluster that
 // does not answer within Options.CallTimeout, or before ctx ends, has a Reason in the result and is

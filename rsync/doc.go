@@ -37,8 +37,9 @@
 //   - A rollout never has more clusters in progress than it allows, and begins no cluster after too
 //     many have failed, despite crashes.
 //   - Any number of engines share the work of one store. Their number does not change the cost of
-//     an event for the store. An engine without its lease writes nothing, even if a write arrives
-//     late. Within the duration of a lease another engine continues the work.
+//     an event for the store. The store rejects the writes of an engine that has lost its lease,
+//     also those that were sent earlier and arrive late. Within the duration of a lease another
+//     engine continues the work.
 //   - No event deletes an object that another context holds, or a Namespace or
 //     CustomResourceDefinition with objects of another context. The last context that holds an
 //     object deletes it: see [Engine.Inventory].
@@ -58,10 +59,10 @@
 //
 // After a failed Update there are three ways out: an Update from either context to any other
 // context, a Rollback, or a Terminate of both contexts. Each of them leaves no object behind. An
-// Update after a failed one applies all resources. Other contexts of the failed updates may still
-// have objects. The Update then queues an UpdateDelete in each of these contexts, 16 at most. For
-// objects that both contexts hold, a Terminate of the failed context restores the manifests of the
-// other context.
+// Update after a failed one applies all resources. After several failed Updates in a row, more
+// contexts may still have objects. The Update queues an UpdateDelete in each of them, 16 at most. A
+// Terminate of only the new context deletes the objects that only it holds. Objects that the
+// earlier context also holds get its manifests again.
 //
 // An event that the state does not allow ends with the status Error and the reason InvalidState.
 // The state does not change, and the next event begins. [TransitionsDefault] is the table of

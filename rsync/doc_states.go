@@ -6,8 +6,8 @@
 // # States
 //
 // The rows of [TransitionsDefault]; RSYNC-STATES.md has them as a diagram. Read is valid in each state, Heal in
-// Instantiated. Neither changes the state. An Update is in the new context; Updated means that it has
-// replaced this one.
+// Instantiated. Neither changes the state. The rows of Update are about the new
+// context. A context is Updated when another context has replaced it.
 //
 //   - Instantiate begins in Created, Terminated, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed. The state is Instantiating, then Instantiated or InstantiateFailed.
 //   - Terminate begins in Terminating, TerminationFailed, Instantiated, Instantiating, InstantiateFailed, Updated, Updating, UpdateFailed. The state is Terminating, then Terminated or TerminationFailed.

@@ -51,8 +51,8 @@ func (e *Engine) Read(ctx context.Context, id string, options ...CallOption) (Ev
 // not have. [Engine.Wait] waits for both.
 //
 // With [WithRollout] an Update moves from cluster to cluster. After a failed update, the next one
-// applies all resources. It then queues an UpdateDelete in each other context of the failed updates
-// that still has objects.
+// applies all resources. It also queues an UpdateDelete in every other context that took part in
+// failed updates and still has objects.
 func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	if from == to {
 		return EventRef{}, invalid("from and to must differ, and both are %q", to)
@@ -71,8 +71,8 @@ func (e *Engine) Update(ctx context.Context, from, to string, options ...CallOpt
 }
 
 // Rollback queues the event that leads from a context back to an earlier one. It is the same as
-// Update, so to may be any context. It is also valid after a failed update. With a rollout it can
-// roll back one group of clusters: see ROLLOUT.md.
+// [Engine.Update], so it can lead to any context. It is also valid after a failed update. With a
+// rollout it can roll back one group of clusters: see ROLLOUT.md.
 func (e *Engine) Rollback(ctx context.Context, from, to string, options ...CallOption) (EventRef, error) {
 	return e.Update(ctx, from, to, options...)
 }

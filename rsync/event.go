@@ -42,7 +42,8 @@ type Element struct {
 	Status  ElementStatus `json:"status"`
 	Reason  Reason        `json:"reason,omitempty"`
 	Message string        `json:"message,omitempty"`
-	// Next is the UpdateDelete that follows a finished Update or UpdateDelete.
+	// Next is the UpdateDelete that a finished Update has queued. If it has queued several, Next of
+	// each one is the following one.
 	Next *EventRef `json:"next,omitempty"`
 	// Rollout is whether the event is a rollout: see Engine.RolloutStatus. Rollback is the event
 	// that Rollout.RollbackOnFailure has queued.

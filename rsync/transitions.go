@@ -23,9 +23,10 @@ type Transition struct {
 // Read is valid in each state, Heal in Instantiated.
 type Transitions []Transition
 
-// TransitionsSeed is the table of EMCO's document, unchanged. That document exchanges the results
-// of the two events of an update. The new context ends as Updated, so it can neither be updated nor
-// rolled back. Select the table with [Options].Transitions. The default is [TransitionsDefault].
+// TransitionsSeed is the table of EMCO's document, unchanged. In that document the end states of
+// the two events of an update are swapped. The new context ends as Updated, so it can neither be
+// updated nor rolled back. Select the table with [Options].Transitions. The default is
+// [TransitionsDefault].
 var TransitionsSeed = Transitions{
 	{Event: Instantiate, From: instantiable, Desired: Instantiated, Current: Instantiating, Error: InstantiateFailed},
 	{Event: Terminate, From: terminable, Desired: Terminated, Current: Terminating, Error: TerminationFailed},

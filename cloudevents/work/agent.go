@@ -66,7 +66,8 @@ func (a *Agent) Livez(r *http.Request) error { return a.agent.Livez(r) }
 // [Source.Readyz].
 func (a *Agent) Readyz(r *http.Request) error { return a.agent.Readyz(r) }
 
-// TraceParent returns the W3C traceparent of the source's last write that the work contains; see
-// [SourceOptions].TraceParent. A controller that reconciles the work can continue that trace. The
-// result is empty without a traceparent. Traceparents are not kept over a restart.
+// TraceParent returns the W3C traceparent of the source's write that made the agent's current
+// version of the work; see [SourceOptions].TraceParent. A controller that reconciles the work can
+// continue that trace. The result is empty without a traceparent. Traceparents are not kept over a
+// restart.
 func (a *Agent) TraceParent(name string) string { return a.agent.TraceParent(name) }

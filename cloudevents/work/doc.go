@@ -26,8 +26,8 @@
 //
 // A work controller adds a finalizer before it applies a work, and removes it after the cleanup.
 // Then the agent reports the work as gone. Use workv1.ManifestWorkFinalizer. If the agent restarts
-// without a Store while a work is deleted, it receives the work without its spec and other
-// finalizers. Set AgentOptions.Store or record the objects of works with package appliedwork;
+// without a Store while a work is deleted, it receives the work with an empty spec and only this
+// finalizer. Set AgentOptions.Store or record the objects of works with package appliedwork;
 // otherwise these objects stay. A controller that prunes must wait for the first complete list.
 //
 // Complete programs: see the examples HubController, MinimalAgent and PruneAfterSync.

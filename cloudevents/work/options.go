@@ -61,14 +61,14 @@ type SourceOptions struct {
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for
 	// peers built on the OCM SDK.
 	Profile codec.Profile
-	// SharedGroup lets several replicas be this source. It is the name of the shared subscription,
-	// one topic level. Store must be a [SharedStore] that all replicas can reach. All replicas have
-	// the same works, each with its own resourceVersions. A write, or a call of [Source.Lead], makes
-	// a replica the leader. Only the leader publishes. The user provides leader election. If
-	// another replica has taken over unnoticed, the next write returns ServiceUnavailable. Before a
-	// write returns NotFound, it reads the changes of other replicas; reads on other replicas may
-	// lag. Writes before Start fail. If the link of a replica breaks, most brokers lose its
-	// messages, which are repaired like any lost message.
+	// SharedGroup lets several replicas be this source. It is the name of the shared subscription, one
+	// topic level. Store must be a [SharedStore] that all replicas can reach. All replicas have the
+	// same works, each with its own resourceVersions. A write, or a call of [Source.Lead], makes a
+	// replica the leader. Only the leader publishes. The user provides leader election. If another
+	// replica has become the leader and this one has not noticed it yet, its next write returns
+	// ServiceUnavailable. Before a write returns NotFound, it reads the changes of other replicas;
+	// reads on other replicas may lag. Writes before Start fail. If the link of a replica breaks, most
+	// brokers lose its messages, which are repaired like any lost message.
 	SharedGroup string
 	// QPS limits published events per second, and Burst limits how many are published at once. 0
 	// means no limit; Burst defaults to QPS, rounded up.
@@ -149,16 +149,16 @@ type AgentOptions struct {
 	// peers built on the OCM SDK.
 	Profile codec.Profile
 	// Sources are the sources to serve. With nil, the agent serves all sources, and a list may lack
-	// the works of an offline source. With named sources, informers sync as soon as all of them
-	// have answered. Lists and [Agent.Readyz] wait for a named source while it is offline, or while
-	// its [Source.Healthy] reports an incomplete inventory. Until [Source.InventoryComplete] is
-	// called, they also wait for a source without a Store, or with a new Store that has no works of
-	// this cluster. The CacheSyncTimeout of controller-runtime, 2 min by default, counts during that
-	// time. Informers log "event bookmark expired" meanwhile, which is harmless. An empty list is
-	// refused. If Sources no longer names a source, its works in the Store stay, and no other source
-	// can use their names, until that source deletes them. Start logs their number. To remove them,
-	// delete them at their source. If that source no longer exists, run a source with its ID and
-	// without works, and call its InventoryComplete.
+	// the works of an offline source. With named sources, informers sync as soon as all of them have
+	// answered. Lists and [Agent.Readyz] wait for a named source while it is offline, or while its
+	// [Source.Healthy] reports an incomplete inventory. Until [Source.InventoryComplete] is called,
+	// they also wait for a source without a Store, or with a new Store that has no works of this
+	// cluster. The CacheSyncTimeout of controller-runtime, 2 min by default, counts during that time.
+	// Informers log "event bookmark expired" meanwhile, which is harmless. NewAgent refuses Sources
+	// that are empty but not nil. If Sources no longer names a source, its works in the Store stay,
+	// and no other source can use their names, until that source deletes them. Start logs their
+	// number. To remove them, delete them at their source. If that source no longer exists, run a
+	// source with its ID and without works, and call its InventoryComplete.
 	Sources []string
 	// InitialSyncTimeout is the time without an event after which a source counts as complete. It
 	// applies to sources that are not in Sources, and to those that cannot mark the end of their
@@ -173,21 +173,21 @@ type AgentOptions struct {
 	// objects of unlisted works then deletes the workloads of works that have not arrived yet.
 	// 0 means never.
 	PartialSyncTimeout time.Duration
-	// Store keeps works, statuses and tombstones over restarts. If an earlier process with this
-	// Store received all works of a source, the agent does not wait for that source again. Lists
-	// and watches begin immediately with the stored works, unless Sources has new names. With nil,
-	// the agent receives its works again from the sources, but a work that is being deleted without
-	// its spec. A Store serves one agent. Its owner closes it after Start has returned.
+	// Store keeps works, statuses and tombstones over restarts. If an earlier process with this Store
+	// received all works of a source, the agent does not wait for that source again. Lists and watches
+	// begin immediately with the stored works, unless Sources has new names. With nil, the agent
+	// receives its works again from the sources. A work that is being deleted then has no spec. A
+	// Store serves one agent. Its owner closes it after Start has returned.
 	Store Store
 	// MaxSourceBytes bounds the memory for the data of one source: specs, tombstones, requests and
-	// lists that answer them. MaxBytes is the same for all sources together. They default to 512
-	// MiB and 1 GiB. The agent refuses a spec that would bring usage above 15/16 of a bound, and
-	// counts it as over_budget. The previous spec stays applied, and the work has the condition
-	// Degraded, reason SpecRefused, at its source too. The agent requests the spec when there is
-	// room. Without memory for that report, the agent drops the spec; the source sends it again and
-	// sets Delivered to False. With Sources named, the first list waits until every refused work
-	// has been accepted; see PartialSyncTimeout. Deletions of existing works are never refused, and
-	// works in the Store are always loaded. A quarter of MaxSourceBytes is for queued requests.
+	// lists that answer them. MaxBytes is the same for all sources together. They default to 512 MiB
+	// and 1 GiB. The agent refuses a spec that would bring usage above 15/16 of a bound, and counts it
+	// as over_budget. The previous spec stays applied, and the work has the condition Degraded, reason
+	// SpecRefused, at its source too. The agent requests the spec when there is room. If there is no
+	// memory for this condition, the agent drops the spec without a report. The source sends the spec
+	// again and sets Delivered to False. With Sources named, the first list waits until every refused
+	// work has been accepted; see PartialSyncTimeout. Deletions of existing works are never refused,
+	// and works in the Store are always loaded. A quarter of MaxSourceBytes is for queued requests.
 	// Sizes are estimates, and statuses do not count.
 	MaxSourceBytes, MaxBytes int64
 	// QPS, Burst, Outbox, ResyncInterval, DrainTimeout, WatchCacheBytes, WatchCacheTTL,

@@ -84,8 +84,8 @@ func (s *Source) Livez(r *http.Request) error { return s.source.Livez(r) }
 // Otherwise the error names the missing step, or the request that the broker refuses. Of two
 // processes with one SourceID only the newer process is ready, so a rolling update proceeds.
 //
-// Readyz also returns an error before Start. If a manager elects a leader, a standby replica must
-// be ready without Readyz; see Probes in METRICS.md.
+// Readyz also returns an error before Start. If a manager elects a leader, the readiness probe of a
+// standby replica must not call Readyz; see Probes in METRICS.md.
 func (s *Source) Readyz(r *http.Request) error { return s.source.Readyz(r) }
 
 // InventoryComplete declares that all works of this source are created. Before the call, the source
@@ -98,8 +98,8 @@ func (s *Source) Readyz(r *http.Request) error { return s.source.Readyz(r) }
 // Without a Store, call it in each process, after all works are created again. A Store records the
 // call, so one call is enough. If [Source.Healthy] reports that a backup was restored or that
 // another process with the same ID was connected, create the missing works and call it again. Calls
-// before that report do not count. After a call that is too early, agents delete works that are
-// created again later, with their workloads.
+// before that report do not count. If the call is too early, agents delete the works that are not
+// created yet, and their workloads.
 //
 // Without SharedGroup it may be called before Start. It returns ServiceUnavailable after Start has
 // ended, when another replica has become the leader, or while a newer process with this SourceID is

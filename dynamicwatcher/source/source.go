@@ -19,8 +19,8 @@
 // object is never reconciled concurrently.
 //
 // The options MinInterval, BatchWindow and DisableInitialReconcile apply. The controller, not
-// RateLimiter or MaxConcurrentReconciles, sets the retries and the number of workers. In a
-// controller's reconcile TriggersFrom returns nil.
+// RateLimiter or MaxConcurrentReconciles, sets the retries and the number of workers. In the
+// Reconcile of a controller, TriggersFrom returns nil.
 package source
 
 import (

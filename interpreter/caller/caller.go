@@ -164,8 +164,8 @@ func (c *Caller) rulesets(configurations Configurations, clients clientSource) [
 //   - [interpreter.ErrNotInterpreted] and a [*CallError] if the webhook answered with code 501, or
 //     if the call failed and the failure policy is Ignore;
 //   - a [*CallError] if the call failed otherwise;
-//   - an [*interpreter.RequestError] if the query has no object, or if a webhook matches and the
-//     query is otherwise invalid;
+//   - an [*interpreter.RequestError] if the query has no object; other mistakes in a query cause it
+//     only if a webhook matches;
 //   - [ErrNotReady] if the configurations are not known yet;
 //   - an error of Options.Mapper, unless it reports that the kind does not exist.
 func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interpreter.Answer, error) {

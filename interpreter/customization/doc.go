@@ -77,7 +77,7 @@
 // Expressions have the functions of CEL, optional fields, cel.bind(name, value, expression), and
 // cel-go's extensions for strings, lists, sets, math and macros with two variables
 // (map.transformMap(k, v, …)). A path has the names of nested fields, with dots between them. A key
-// with a dot or a slash has no path: write object.metadata.annotations[?'a.b/c']. An optional
+// with a dot or a slash has no path: write object.metadata.annotations[?'a.b/c']. Here an optional
 // without a value counts as an empty object.
 //
 //	list.values(path)                    the values at the path, without null and empty texts
@@ -88,20 +88,19 @@
 //	sumFields([object, …])               the sum of the numbers at each field, also in nested objects
 //	pick(object, [path, …])              an object with only these fields, if they exist
 //	merge([object, …])                   the objects merged in depth, as by a merge patch
-//	omitEmpty(object)                    the object without fields that are null, 0 or empty, also
-//	                                     in nested objects
+//	omitEmpty(object)                    the object without null, 0 and empty fields, in depth
 //	condition(object, type)              the condition of object.status; missing texts are empty
 //	reflectStatus(object, [path, …])     the listed fields of object.status, or all without a list,
 //	                                     with generation and resourceTemplateGeneration as in native
 //	observedGeneration(object, items)    the generation of object if each cluster has observed it,
 //	                                     otherwise a lower one; reads observedGeneration, generation
 //	                                     and resourceTemplateGeneration of each reported status
-//	aggregateConditions(object, items,   a condition of each type: True if True on all clusters, and
-//	  [type, …])                         for a type in the list if True on one cluster; GUIDE.md has
+//	aggregateConditions(object, items,   a condition of each type: True if True on all clusters; for
+//	  [type, …])                         the types in the list, one cluster is enough; GUIDE.md has
 //	                                     the rules for clusters that differ
-//	joinConditions(items)                one condition for equal type, status and reason, with the
-//	                                     message cluster=message of each cluster
-//	latestConditions(items, key)         the latest condition for each value of its field key
+//	joinConditions(items)                a condition for each type, status and reason; its message is
+//	                                     CLUSTER=MESSAGE for each cluster
+//	latestConditions(items, key)         the latest condition for each value of the field named key
 //	podRequirements(template)            the requirements of a pod of a pod template
 //	maxRequirements([requirements, …])   the first requirements of the list, but for each resource
 //	                                     the greatest request in the list
@@ -119,8 +118,7 @@
 //
 // A document has at most 256 KiB, an expression 16 KiB and 2,000 parts (nodes of its syntax tree),
 // and all expressions together 100,000 parts. An evaluation has at most 3 s and 4,000,000 steps. A
-// step takes about 10 ns or 10 bytes of memory. These limits are enough to aggregate four conditions
-// of 1,000 clusters. Above the limit, the error is "the expression takes more than 4,000,000 steps".
-// At most GOMAXPROCS operations are evaluated at a time. Others wait, at most until their context
-// ends. The wait does not count for the 3 s.
+// step is about 10 ns of work, or 10 bytes of memory that the expression allocates. They are enough
+// to aggregate four conditions of 1,000 clusters. At most GOMAXPROCS operations are evaluated at a
+// time. Others wait until their context ends; the wait does not count for the 3 s.
 package customization

@@ -53,9 +53,9 @@
 // becomes an object or a list if the arguments have an empty one at the same path. Otherwise it is
 // omitted. In a status all empty tables are omitted, as in Karmada.
 //
-// A number is a float64, but an integer that the script passes on stays exact. If the arguments or
-// the script contain two different integers with the same float64, a script that moves one of them
-// to another path fails.
+// A number is a float64, but an integer that the script passes on stays exact. Different large
+// integers can have the same float64. If the arguments or the script contain two such integers, a
+// script that sets one of them at another path fails.
 //
 // # Errors
 //
@@ -69,10 +69,10 @@
 // # Limits
 //
 // [Options] bound the steps, the memory and the time of one call. A script cannot catch the error
-// at a limit. A script has at most 64 KiB, a pattern 4,096 bytes. A string that the script makes, or
-// passes to a function of the library string, has at most 1,000,000 bytes. Calls are at most 256
-// deep, and arithmetic operators 200. The compiler needs up to two seconds for a script that is
-// made to slow it down.
+// at a limit. A script has at most 64 KiB, a pattern 4,096 bytes. A string that the script makes,
+// or passes to a function of the library string, has at most 1,000,000 bytes. Calls are nested at
+// most 256 deep, and arithmetic operators of an expression 200 deep. The compiler needs up to two
+// seconds for a script that is made to slow it down.
 //
 // The limits of steps and memory give the same result on each machine; Timeout does not. Functions
 // of libraries count in proportion to their work. Memory is estimated: scripts that exceeded the 64

@@ -27,8 +27,8 @@
 //     observedGeneration differs.
 //   - [PodRequests] counts the requests of a pod as the scheduler does.
 //   - The status of workloads includes their generation and the value of
-//     [TemplateGenerationAnnotation]. So an aggregated observedGeneration advances when each
-//     cluster has observed the newest object.
+//     [TemplateGenerationAnnotation]. Aggregation compares both with observedGeneration: the
+//     aggregated observedGeneration advances when each cluster has observed the newest object.
 //   - A Job is healthy if it is complete, running or suspended, and not failed.
 //   - A CronJob is healthy if its last run succeeded or is running.
 //   - A PersistentVolume is healthy if it is available or bound.

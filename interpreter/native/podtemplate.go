@@ -13,7 +13,7 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
 )
 
-// Requirements returns the requirements of each pod of a template, in a namespace.
+// Requirements returns the requirements of each pod of a template, with the namespace of the pod.
 func Requirements(spec *corev1.PodSpec, namespace string) *interpreter.ReplicaRequirements {
 	r := &interpreter.ReplicaRequirements{
 		Namespace: namespace, PriorityClassName: spec.PriorityClassName, NodeClaim: nodeClaim(spec),

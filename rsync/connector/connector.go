@@ -91,8 +91,8 @@ type Connector interface {
 	// states the engine treats the call as a terminal error. An object that does not exist is no
 	// error.
 	Get(ctx context.Context, batch Batch) ([]State, error)
-	// Probe returns nil if the cluster answers. It should be cheap. After a terminal error the
-	// engine stops probing and makes the waiting calls, which return the error.
+	// Probe returns nil if the cluster answers. It should be cheap. After a terminal error of Probe
+	// the engine stops probing and makes the waiting calls, which return their own errors.
 	Probe(ctx context.Context) error
 	// Close releases the resources of the connector.
 	Close() error

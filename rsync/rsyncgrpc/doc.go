@@ -77,9 +77,10 @@
 // and the memory of all calls together. A request may have 262,144 parts (messages and list
 // elements). Only two requests may have more than 64 KiB: Create, and Enqueue, which queues an
 // event. An Enqueue may have up to 1 MiB. Other requests of more than 64 KiB fail with TOO_LARGE.
-// Calls that create or read app contexts share another 256 MiB, and wait for it. A client gets at
-// most three quarters of it, and reads one app context at a time. A header of more than 4 KiB ends
-// the connection. A server with services from [Register] has its own limits.
+// In addition, calls that create or read app contexts share 256 MiB of memory. If it is in use,
+// they wait. A client gets at most three quarters of it, and reads one app context at a time. A
+// header of more than 4 KiB ends the connection. A server with services from [Register] has its own
+// limits.
 //
 // By default a Go heap doubles before a garbage collection. If a process must stay below twice
 // these limits, set GOMEMLIMIT or call runtime/debug.SetMemoryLimit, as examples/rsync does with

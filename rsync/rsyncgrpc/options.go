@@ -98,10 +98,10 @@ type ServerOptions struct {
 	MaxMessageBytes int
 	// MaxCallBytes limits the bytes of all calls together. Each open call counts 40 KiB. Requests
 	// count twice until their calls end, and answers count twice until they are sent. A compressed
-	// request counts only its compressed size, so import no compressor. Above MaxCallBytes the
-	// server closes the largest connection of the client with the most bytes. If a connection of
-	// this client exceeded the limit, the server usually closes that connection instead. It then
-	// closes the largest connection at most once per 100 ms.
+	// request counts only its compressed size, so import no compressor. Above MaxCallBytes the server
+	// closes the largest connection of the client with the most bytes. If the bytes that exceeded the
+	// limit came from this client, the server usually closes the connection that sent them. In this
+	// case it closes the largest connection at most once per 100 ms.
 	//
 	// A client is identified by the names in its certificate, without a certificate by its address,
 	// and for IPv6 by its /64 network. Without certificates, all clients behind one proxy are one

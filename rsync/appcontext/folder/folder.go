@@ -37,9 +37,10 @@ const (
 // Builder reports invalid manifests.
 //
 // The annotations helm.sh/hook, helm.sh/hook-weight and helm.sh/hook-delete-policy make a resource
-// a hook. Add omits a manifest if all of its hooks are missing in [appcontext.Hooks], for example
-// pre-upgrade and test. For resources without a hook, argocd.argoproj.io/sync-wave is the wave. Add
-// returns an error for an invalid annotation, and if files has no manifest.
+// a hook. Add omits a manifest whose hooks are all unsupported, for example pre-upgrade and test;
+// [appcontext.Hooks] has the supported ones. For resources without a hook,
+// argocd.argoproj.io/sync-wave is the wave. Add returns an error for an invalid annotation, and if
+// files has no manifest.
 func Add(b *appcontext.Builder, files fs.FS, app string, clusters ...appcontext.ClusterID) error {
 	found := false
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -76,10 +76,10 @@
 //   - After a lost answer the next attempt finds the commit on the server.
 //   - If a server rejects a push with several commits, the connector pushes each commit alone, so a
 //     rejected commit affects only its own cluster.
-//   - The connector fetches and stores only folders, without history. A server with
-//     uploadpack.allowFilter sends no files. Other servers also send files, which the connector
-//     discards. The cost of an Apply depends on the folders on the path to its files, not on the
-//     size of the repository.
+//   - The connector fetches and stores only the listings of folders (git's tree objects), without
+//     history. A server with uploadpack.allowFilter sends no files. Other servers also send files,
+//     which the connector discards. The cost of an Apply depends on the folders on the path to its
+//     files, not on the size of the repository.
 //   - No worktree is checked out, no program of the repository is run, no submodule or link is followed.
 //
 // # Errors
@@ -108,5 +108,6 @@
 // commits, client certificates, git's own configuration, SSH agents, repositories with SHA-256, and
 // servers that require multi_ack (Azure DevOps). HTTP proxies are those of the environment.
 //
-// Each Apply sends the folders that it changes as a whole: about 40 bytes for each object in them.
+// For each changed folder, an Apply sends the complete listing: about 40 bytes for each object in
+// the folder.
 package git

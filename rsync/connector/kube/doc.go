@@ -35,10 +35,10 @@
 // deletes the object with background propagation and creates it again. If a call ends between
 // deletion and creation, the next call creates the object. Apply deletes only an object that
 //
-//   - the API server would create again, according to a dry run,
-//   - [Options].FieldManager has applied before, and no other field manager applies,
+//   - can be created again, according to a dry run of the API server,
+//   - was applied by [Options].FieldManager and by no other field manager,
 //   - has only owners that its manifest names, and
-//   - no other app context holds, except those that the update replaces.
+//   - is held by no other app context, except those that the update replaces.
 //
 // Otherwise the error gives the reason. Namespaces and CustomResourceDefinitions are never
 // replaced.
@@ -61,9 +61,9 @@
 //
 // The connector is a [connector.Differ]. It compares the live object with the result of a
 // server-side dry run. A dry run differs from the real apply in random values, for example node
-// ports. An object in a Namespace or of a kind that does not exist yet is reported as created,
-// without a check. A replaced object has only the fields of the manifest. Values of Secrets and
-// their annotations are redacted.
+// ports. If the Namespace or the kind of an object does not exist yet, the object is reported as
+// created, without a check. A replaced object has only the fields of the manifest. Values of
+// Secrets and their annotations are redacted.
 //
 // # States
 //
@@ -90,7 +90,7 @@
 //	             deleted; a concurrent change by another client; 408, 429, 500, 503; an unreachable
 //	             webhook; a definition that is not served yet; a credential plugin that fails;
 //	             files of a configuration that cannot be read
-//	terminal     a manifest that is broken, too large, invalid or not of its kind; a field of
+//	terminal     a manifest that is broken, too large, invalid or of another object; a field of
 //	             another manager; access that is denied, also by a webhook or a quota; a kind that
 //	             cannot be patched, such as a Binding; a kind that is not served, unless
 //	             Options.AwaitKinds is set; a protected namespace; a wrong kubeconfig

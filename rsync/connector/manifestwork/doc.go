@@ -45,8 +45,8 @@
 //   - the condition Applied of the work has the current generation as its observedGeneration, which
 //     agents must set,
 //   - the condition Applied of the manifest is True,
-//   - the other conditions of the manifest, if it has them, are Complete True, Progressing False
-//     and Degraded False,
+//   - Complete is True, and Progressing and Degraded are False, as far as the manifest has these
+//     conditions,
 //   - the status of its kind is good: a Deployment, StatefulSet or DaemonSet has all replicas, a
 //     Job is complete, a CustomResourceDefinition is established. For these kinds [DefaultConfig]
 //     requests fields of the status from the agent. Right after a change, a report may still have
@@ -59,8 +59,8 @@
 //
 // A deleted object is gone when the agent has applied the work's current generation and does not
 // list the object any more, or when the work is gone. If an agent reports before it prunes, the
-// object counts as gone slightly early. While the agent cannot apply another object of the work,
-// the engine waits.
+// object counts as gone slightly early. If the agent cannot apply some other object of the work,
+// the deleted object does not count as gone, and the engine waits.
 //
 // # Differences
 //
