@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/spokewire/sdk-go/dynamicwatcher"
@@ -115,6 +116,40 @@ func TestUnknownKindsAreRejected(t *testing.T) {
 		}
 		if got := x.WatchesOf(p); len(got) != 1 || got[0] != secretA {
 			t.Errorf("after the errors %v is watched", got)
+		}
+	})
+}
+
+// TestErrorTexts compares errors with their exact texts.
+func TestErrorTexts(t *testing.T) {
+	unstarted(t, dynamicwatcher.Options{}, func(x *fixture) {
+		x.must(x.AddWatcher(p, secretA))
+		ctx, cancel := context.WithTimeout(x.t.Context(), time.Second)
+		defer cancel()
+		var empty dynamicwatcher.ObjectIdentifier
+		plural := id(schema.GroupVersionKind{Version: "v1", Kind: "configmaps"}, "ns", "a")
+		for _, test := range []struct {
+			name string
+			err  error
+			want string
+		}{
+			{"an empty watcher", x.AddOrUpdateWatcher(empty, secretA),
+				"watcher: invalid Version of GroupVersion=, Kind=, Namespace=, Name=: required"},
+			{"an empty object", x.AddOrUpdateWatcher(p, secretA, empty),
+				"watched[1]: invalid Version of GroupVersion=, Kind=, Namespace=, Name=: required"},
+			{"a resource in place of a kind", x.AddOrUpdateWatcher(p, plural),
+				"/v1, Kind=configmaps: the server does not have this kind: use a kind, such as ConfigMap, " +
+					"not its resource, such as configmaps, or set Options.MissingKind to Wait for a CRD"},
+			{"a wait without a start", x.WaitForSync(ctx, p),
+				"the watcher is not running: call Start: watch " + secretA.String() + ": context deadline exceeded"},
+		} {
+			if test.err == nil || test.err.Error() != test.want {
+				t.Errorf("%s:\ngot  %v\nwant %s", test.name, test.err, test.want)
+			}
+		}
+		if err := x.WaitForSync(ctx, p); !errors.Is(err, dynamicwatcher.ErrNotStarted) ||
+			!errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("WaitForSync before Start returned %v", err)
 		}
 	})
 }

@@ -130,7 +130,8 @@ func defaultConfig() (*rest.Config, error) {
 	files := clientcmd.NewDefaultClientConfigLoadingRules()
 	config, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(files, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("Options.Config is nil and the process is not in a cluster: load kubeconfig: %w", err)
+		return nil, fmt.Errorf("Options.Config is nil and the process is not in a cluster: "+
+			"set Config, or Mapper with Dynamic or Metadata: load kubeconfig: %w", err)
 	}
 	return config, nil
 }

@@ -142,14 +142,14 @@ func (w *Watcher) RemoveWatcher(watcher ObjectIdentifier) error {
 
 func (w *Watcher) change(watcher ObjectIdentifier, replace bool, seen string, watched ...ObjectIdentifier) error {
 	if err := validateWatcher(watcher); err != nil {
-		return err
+		return fmt.Errorf("watcher: %w", err)
 	}
 	if w.isStopped() {
 		return errStopped
 	}
-	for _, o := range watched {
+	for i, o := range watched {
 		if err := o.Validate(); err != nil {
-			return err
+			return fmt.Errorf("watched[%d]: %w", i, err)
 		}
 	}
 	normal, err := w.normalize(watched...)
@@ -257,6 +257,9 @@ func (w *Watcher) normalize(ids ...ObjectIdentifier) ([]ObjectIdentifier, error)
 func (w *Watcher) scope(o ObjectIdentifier, gvr ScopedGVR, lookup error) (ObjectIdentifier, error) {
 	switch {
 	case errors.Is(lookup, ErrNoVersionedResource) && w.options.MissingKind == Wait:
+	case errors.Is(lookup, ErrNoVersionedResource):
+		return o, fmt.Errorf("%w: use a kind, such as ConfigMap, not its resource, such as configmaps, "+
+			"or set Options.MissingKind to Wait for a CRD", lookup)
 	case lookup != nil:
 		return o, lookup
 	case !gvr.Namespaced:
@@ -353,7 +356,12 @@ func (w *Watcher) WaitForSync(ctx context.Context, watcher ObjectIdentifier) err
 	}
 	for _, o := range objects {
 		if err := w.await(ctx, o); err != nil {
-			return err
+			select {
+			case <-w.started:
+				return err
+			default:
+				return fmt.Errorf("%w: %w", errUnstarted, err)
+			}
 		}
 	}
 	return nil

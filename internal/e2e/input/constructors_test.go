@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"k8s.io/client-go/dynamic"
+
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/reconciler"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
@@ -37,6 +39,8 @@ func TestConstructors(t *testing.T) {
 		return failed(rsync.New(memstore.New(memstore.Options{}), fake.New(), o))
 	}
 	missing := filepath.Join(t.TempDir(), "missing")
+	t.Setenv("KUBECONFIG", missing)
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -75,6 +79,11 @@ func TestConstructors(t *testing.T) {
 			"dynamicwatcher.New: invalid input: Options.Reconciler: <nil>: must be set"},
 		{"watcher without a reconciler", failed(dynamicwatcher.New(&dynamicwatcher.Options{})),
 			"dynamicwatcher.New: invalid input: Options.Reconciler: <nil>: must be set"},
+		{"watcher without a configuration", failed(dynamicwatcher.New(&dynamicwatcher.Options{
+			Reconciler: dynamicwatcher.ReconcilerFunc(nil), Dynamic: &dynamic.DynamicClient{}})),
+			"dynamicwatcher.New: Options.Config is nil and the process is not in a cluster: " +
+				"set Config, or Mapper with Dynamic or Metadata: load kubeconfig: invalid configuration: no " +
+				"configuration has been provided, try setting KUBERNETES_MASTER environment variable"},
 		{"tracker without options", failed(appliedwork.NewTracker(appliedwork.Options{})),
 			"invalid input: Options.Client is required"},
 		{"reconciler without options", failed(reconciler.New(reconciler.Options{})),
