@@ -45,7 +45,8 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	AddWatcher(watcher, watched ObjectIdentifier) error
 	// AddWatcherAt is AddWatcher for a watcher that has read the object at a resource version. The
 	// watcher is reconciled immediately only if the object was changed or deleted since, or if an
-	// existing watch lags behind this version. A new watch begins at this version or later.
+	// existing watch lags behind this version. A new watch begins at this version or later. A version
+	// that is not a number counts as unknown.
 	AddWatcherAt(watcher, watched ObjectIdentifier, resourceVersion string) error
 	// RemoveWatcher removes a watcher and its query batch. API watches without other watchers end.
 	// A queued reconcile of the watcher is dropped, but a running reconcile may still be retried or
@@ -71,9 +72,10 @@ type DynamicWatcher interface { //nolint:interfacebloat // the source document a
 	// order of identifiers.
 	WatchersOf(watched ObjectIdentifier) []ObjectIdentifier
 	WatchesOf(watcher ObjectIdentifier) []ObjectIdentifier
-	// WaitForSync waits until each watch of a watcher has delivered the existing objects, or its
-	// kind does not exist. The error is the server's StatusError if it refuses a watch,
-	// ErrNotStarted after the end of Start, or that of ctx. Before Start it waits for Start.
+	// WaitForSync waits until each watch of a watcher has delivered the existing objects, or its kind
+	// does not exist. The error is the server's StatusError if it refuses a watch, ErrNotStarted after
+	// the end of Start or if ctx ends before Start, or that of ctx. Before Start it waits for Start.
+	// For an unknown watcher it is nil.
 	WaitForSync(ctx context.Context, watcher ObjectIdentifier) error
 
 	Querier

@@ -126,7 +126,8 @@ func (e *Engine) createTxn(ctx context.Context, n *creation, ops []store.Op, mor
 	case err == nil && n.created(result.Current[0]):
 		return nil // an earlier attempt succeeded, and its answer was lost
 	case err == nil && result.Current[0].Exists():
-		err = fmt.Errorf("app context %q exists: %w", n.id, ErrConflict)
+		err = fmt.Errorf("app context %q exists: use a new ID for each version, or call Delete first: %w", n.id,
+			ErrConflict)
 	case err == nil && len(more) > 0:
 		err = errChanged
 	case err == nil:

@@ -104,7 +104,11 @@ func (e *Engine) diffContext(ctx context.Context, event EventType, id string, be
 	if err != nil {
 		return nil, err
 	}
-	if _, valid := e.options.Transitions.Of(begins, img.record.State); !valid {
+	row, valid := e.options.Transitions.Of(begins, img.record.State)
+	switch {
+	case !valid && begins == UpdateDelete:
+		return nil, fmt.Errorf(notReplaceable+": %w", id, img.record.State, row.From, ErrInvalidState)
+	case !valid:
 		return nil, fmt.Errorf("app context %q is %s and cannot begin %s: %w", id, img.record.State, begins,
 			ErrInvalidState)
 	}

@@ -35,8 +35,11 @@ type Engine struct {
 // New returns an engine, which does nothing before Start. It returns ErrInvalidInput for invalid
 // options.
 func New(s store.Store, connectors connector.Connectors, options Options) (*Engine, error) {
-	if s == nil || connectors == nil {
-		return nil, invalid("rsync.New needs a store and connectors")
+	if s == nil {
+		return nil, invalid("rsync.New needs a store")
+	}
+	if connectors == nil {
+		return nil, invalid("rsync.New needs connectors")
 	}
 	if err := options.validate(); err != nil {
 		return nil, err
@@ -123,6 +126,12 @@ func (e *Engine) setSession(s *session, failure error) {
 			close(e.ready)
 		}
 	}
+}
+
+func (e *Engine) isStarted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.started
 }
 
 func (e *Engine) current() *session {

@@ -79,7 +79,7 @@ func (e *Engine) Rollback(ctx context.Context, from, to string, options ...CallO
 
 func checkID(id string) error {
 	if id == "" || len(id) > appcontext.MaxName || strings.ContainsRune(id, '/') {
-		return invalid("ID %q: must be 1 to 253 bytes without a slash", id)
+		return invalid("ID %q: must be 1 to 253 bytes of letters, digits and . _ - : @ +", id)
 	}
 	return nil
 }

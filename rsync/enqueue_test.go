@@ -4,17 +4,69 @@
 package rsync_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
+
+// TestErrorTexts compares errors with their exact texts.
+func TestErrorTexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil, rsync.Options{})
+		ctx := t.Context()
+		s.create("v1", "web@c1 x=1")
+		s.create("v2", "web@c1 x=2")
+		s.done(s.engine.Instantiate(ctx, "v1"))
+		ignore := func(_ any, err error) error { return err }
+		_, update := s.engine.Wait(ctx, s.ref(s.engine.Update(ctx, "v2", "v1")))
+
+		idle, err := rsync.New(memstore.New(memstore.Options{}), s.clusters, rsync.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := idle.Create(ctx, parse(t, "v1", "web@c1 x=1")); err != nil {
+			t.Fatal(err)
+		}
+		short, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		_, wait := idle.Wait(short, s.ref(idle.Instantiate(ctx, "v1")))
+		if !errors.Is(wait, context.DeadlineExceeded) {
+			t.Errorf("Wait returned %v", wait)
+		}
+		for _, test := range []struct {
+			name string
+			err  error
+			want string
+		}{
+			{"an empty ID", ignore(s.engine.Instantiate(ctx, "")),
+				`invalid input: ID "": must be 1 to 253 bytes of letters, digits and . _ - : @ +`},
+			{"an ID that exists", s.engine.Create(ctx, parse(t, "v1", "web@c1 x=3")),
+				`app context "v1" exists: use a new ID for each version, or call Delete first: ` +
+					"the app context already exists, or was changed at the same time"},
+			{"a difference in the wrong direction", ignore(s.engine.Diff(ctx, rsync.Update, "v1", "v2")),
+				`the update is from app context "v2", which is Created: must be one of [Instantiated ` +
+					"InstantiateFailed UpdateFailed]: the state of the app context does not allow this"},
+			{"an update in the wrong direction", update,
+				`Update of app context v1 (event 2): Error, InvalidState: the update is from app context "v2", ` +
+					"which is Created: must be one of [Instantiated InstantiateFailed UpdateFailed]"},
+			{"a wait without a start", wait, "this engine is not started: context deadline exceeded: " +
+				`Instantiate of app context "v1" (event 1) is Pending`},
+		} {
+			if test.err == nil || test.err.Error() != test.want {
+				t.Errorf("%s:\ngot  %v\nwant %s", test.name, test.err, test.want)
+			}
+		}
+	})
+}
 
 // TestInvalidInput: each invalid call returns its error and writes nothing.
 func TestInvalidInput(t *testing.T) {

@@ -89,6 +89,9 @@ func (r *run) refuse(ctx context.Context, e *Element, reason Reason, format stri
 	return r.commitBetween(ctx, transaction{ops: r.elementOps(e)})
 }
 
+// notReplaceable has the ID and the state of a context, and the states that an Update may replace.
+const notReplaceable = "the update is from app context %q, which is %s: must be one of %v"
+
 // begin writes that an event is in progress, if it is valid for the state.
 func (r *run) begin(ctx context.Context, e *Element) error {
 	row, valid := r.engine.options.Transitions.Of(e.Event, r.img.record.State)
@@ -110,9 +113,8 @@ func (r *run) begin(ctx context.Context, e *Element) error {
 		if !kv.Exists() {
 			return r.refuse(ctx, e, ReasonNotFound, "app context %q does not exist", e.UCID)
 		}
-		if _, valid := r.engine.options.Transitions.Of(UpdateDelete, from.State); !valid {
-			return r.refuse(ctx, e, ReasonInvalidState, "app context %q, from which the update is, is %s", e.UCID,
-				from.State)
+		if row, valid := r.engine.options.Transitions.Of(UpdateDelete, from.State); !valid {
+			return r.refuse(ctx, e, ReasonInvalidState, notReplaceable, e.UCID, from.State, row.From)
 		}
 		compares = append(compares, store.Unchanged(kv))
 		links, err := r.replaces(ctx, e.UCID, &from, next)

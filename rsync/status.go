@@ -236,6 +236,9 @@ func (e *Engine) Wait(ctx context.Context, ref EventRef) (*Status, error) {
 		defer cancel()
 		status, _ := e.Status(late, current.AppContextID) // nil with an error: then the reasons are not known
 		unfinished := status.unfinished(current, err)
+		if unfinished.Status == Pending && !e.isStarted() {
+			unfinished.Err = fmt.Errorf("this engine is not started: %w", err)
+		}
 		if rollout, _ := e.RolloutStatus(late, current); rollout != nil {
 			unfinished.Rollout = rollout.Waiting
 		}

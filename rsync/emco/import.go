@@ -49,7 +49,7 @@ func rootOf(id string) string { return "/context/" + id + "/" }
 
 func checkID(id string) error {
 	if id == "" || len(id) > appcontext.MaxName || strings.ContainsRune(id, '/') {
-		return fmt.Errorf("%w: ID %q: must be 1 to 253 bytes without a slash", rsync.ErrInvalidInput, id)
+		return fmt.Errorf("%w: ID %q: must be 1 to 253 bytes of letters, digits and . _ - : @ +", rsync.ErrInvalidInput, id)
 	}
 	return nil
 }

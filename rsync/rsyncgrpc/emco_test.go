@@ -294,7 +294,7 @@ func TestEMCOImport(t *testing.T) {
 		}
 	}
 	for id, want := range map[string]string{
-		"9": `app context "9"`, "half": "/context/half/app/instruction/order/", "a/b": "without a slash",
+		"9": `app context "9"`, "half": "/context/half/app/instruction/order/", "a/b": "of letters, digits and . _ - : @ +",
 	} {
 		if ok, message := p.call("/installapp/InstallApp", "InstallAppRequest", "InstallAppResponse", "app_context",
 			id); ok || !strings.Contains(message, want) {
