@@ -4,7 +4,9 @@
 package appliedwork
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,17 +49,21 @@ func Identify(obj *unstructured.Unstructured) (Key, error) {
 	key := Key{Group: gvk.Group, Kind: gvk.Kind, Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	switch {
 	case gvk.Kind == "":
-		return key, fmt.Errorf("%w: %s has no kind", ErrInvalidObject, key)
+		return key, lacks(key, "kind")
 	case gvk.Version == "":
-		return key, fmt.Errorf("%w: %s has no apiVersion", ErrInvalidObject, key)
+		return key, lacks(key, "apiVersion")
 	case obj.IsList():
 		return key, fmt.Errorf("%w: a %s is not an object: give each of its items", ErrInvalidObject, gvk.Kind)
 	case key.Name == "" && obj.GetGenerateName() != "":
 		return key, fmt.Errorf("%w: %s %q", ErrGenerateName, key, obj.GetGenerateName())
 	case key.Name == "":
-		return key, fmt.Errorf("%w: %s has no metadata.name", ErrInvalidObject, key)
+		return key, lacks(key, "metadata.name")
 	}
 	return key, nil
+}
+
+func lacks(key Key, field string) error {
+	return fmt.Errorf("%w: %s has no %s", ErrInvalidObject, cmp.Or(strings.TrimSpace(key.String()), "it"), field)
 }
 
 // KeyOf returns the identity of the object of an inventory entry. Kind is empty if the entry has

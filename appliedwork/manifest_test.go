@@ -50,6 +50,26 @@ func TestInvalidObjectsAreExplained(t *testing.T) {
 			t.Errorf("%s: %v, want %q in it", test.name, err, test.want)
 		}
 	}
+	for _, test := range []struct{ object, want string }{
+		{`{}`, "invalid object: it has no kind"},
+		{`{"metadata":{"namespace":"shop","name":"web"}}`, "invalid object: shop/web has no kind"},
+		{`{"kind":"ConfigMap","metadata":{"name":"web"}}`, "invalid object: ConfigMap web has no apiVersion"},
+		{`{"apiVersion":"v1","kind":"ConfigMap"}`, "invalid object: ConfigMap has no metadata.name"},
+	} {
+		if _, err := appliedwork.Identify(object("%s", test.object)); err == nil || err.Error() != test.want {
+			t.Errorf("%s: %v, want %s", test.object, err, test.want)
+		}
+	}
+}
+
+// TestEnsureWithoutName compares the error for an empty name with its exact text.
+func TestEnsureWithoutName(t *testing.T) {
+	tracker, _ := newTracker(t, newFakeAPI(), nil)
+	_, err := tracker.Ensure(t.Context(), "", v1alpha1.AppliedWorkSpec{WorkName: "w"})
+	if !errors.Is(err, appliedwork.ErrInvalidInput) ||
+		err.Error() != "invalid input: the name of the AppliedWork is empty: use NameFor" {
+		t.Error(err)
+	}
 }
 
 // TestObjectFromClusterIsUnchanged checks that an object that was read from the cluster and is

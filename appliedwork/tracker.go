@@ -53,6 +53,9 @@ func NewTracker(opts Options) (*Tracker, error) {
 func (t *Tracker) Ensure(
 	ctx context.Context, name string, spec v1alpha1.AppliedWorkSpec,
 ) (*v1alpha1.AppliedWork, error) {
+	if name == "" {
+		return nil, fmt.Errorf("%w: the name of the AppliedWork is empty: use NameFor", ErrInvalidInput)
+	}
 	work := &v1alpha1.AppliedWork{Spec: spec}
 	work.SetGroupVersionKind(v1alpha1.GroupVersionKind)
 	work.Name = name
