@@ -55,7 +55,7 @@ func (q *Query) Request(p Protocol, uid types.UID) (*Request, error) {
 	case !q.Operation.Known():
 		return bad("Query.Operation", fmt.Sprintf("is %q: unknown operation", q.Operation), nil)
 	case q.Object == nil || q.Object.GetKind() == "" || q.Object.GetAPIVersion() == "":
-		return bad("Query.Object", "is nil, or has no kind or apiVersion", nil)
+		return bad("object", "is nil, or has no kind or apiVersion", nil)
 	case q.Operation == v1alpha1.InterpreterOperationRetain && q.Observed == nil:
 		return bad("Query.Observed", "is nil: Retain requires the object on the cluster", nil)
 	case q.Operation == v1alpha1.InterpreterOperationReviseReplica && q.Replicas < 0:
@@ -67,7 +67,7 @@ func (q *Query) Request(p Protocol, uid types.UID) (*Request, error) {
 	r.Name, r.Namespace = q.Object.GetName(), q.Object.GetNamespace()
 	var err error
 	if r.Object.Raw, err = json.Marshal(q.Object); err != nil {
-		return bad("Query.Object", "cannot be encoded", err)
+		return bad("object", "cannot be encoded", err)
 	}
 	switch q.Operation {
 	case v1alpha1.InterpreterOperationRetain:

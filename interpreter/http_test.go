@@ -73,7 +73,8 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 				"the handler panicked: see the log of the webhook", "u1", true},
 
 			{"kind of another type", http.MethodPost, j, strings.ReplaceAll(good, "Workload", "Secret"), 400,
-				"request.object is a example.com/v1 Secret: the handler accepts the kind Workload", "u1", true},
+				"request.object is a example.com/v1 Secret: the handler accepts the kind Workload: " +
+					"set HandlerFor.Kinds for others", "u1", true},
 			{"object that does not fit", http.MethodPost, j,
 				health(p, strings.Replace(workload, `"replicas":1`, `"replicas":"1"`, 1)), 400,
 				"request.object does not fit *interpreter_test.Workload: json: cannot unmarshal string into Go struct field " +

@@ -150,6 +150,9 @@ func probe(w http.ResponseWriter, ok bool) {
 // returns an error if the path is invalid or taken, the handler is invalid, or the server has started
 // ([ErrServerStarted]). Start returns the same error.
 func Register(s *Server, path string, h Handler) error {
+	if s == nil {
+		return fmt.Errorf("register %q: the server is nil", path)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.started {

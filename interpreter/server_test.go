@@ -189,6 +189,9 @@ func TestInvalidServerOptions(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
+	if err := interpreter.Register(nil, "/w", workloads); err == nil || err.Error() != `register "/w": the server is nil` {
+		t.Error(err)
+	}
 	if err := s.Start(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), `register "/healthz": already registered`) {
 		t.Errorf("Start does not return the error of Register: %v", err)

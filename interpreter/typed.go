@@ -152,7 +152,8 @@ func (h *HandlerFor[T]) checkKind(kind metav1.GroupVersionKind, field string, ra
 		}
 	case t == reflect.TypeFor[*unstructured.Unstructured]():
 	case t.Elem().Name() != gvk.Kind:
-		return wrong("is a %s: the handler accepts the kind %s", describe(gvk), t.Elem().Name())
+		return wrong("is a %s: the handler accepts the kind %s: set HandlerFor.Kinds for others", describe(gvk),
+			t.Elem().Name())
 	}
 	apiVersion, _ := jsontext.Text(jsontext.Member(raw, "apiVersion"))
 	ownKind, _ := jsontext.Text(jsontext.Member(raw, "kind"))

@@ -6,6 +6,7 @@ package caller
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -116,7 +117,11 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 		case sent.Load():
 			return attempt{reason: ReasonInterrupted, err: withoutURL(err)}
 		}
-		return attempt{reason: ReasonUnreachable, err: withoutURL(err), again: true}
+		err = withoutURL(err)
+		if errors.As(err, new(x509.UnknownAuthorityError)) {
+			err = fmt.Errorf("%w: set clientConfig.caBundle, or Options.RootCAs", err)
+		}
+		return attempt{reason: ReasonUnreachable, err: err, again: true}
 	}
 	defer func() { _ = response.Body.Close() }() // the body was read as far as needed
 	if code := response.StatusCode; code < 200 || code > 299 {
@@ -124,7 +129,7 @@ func (c *Caller) attempt(ctx context.Context, w *webhook, body []byte) attempt {
 		_, _ = io.CopyN(io.Discard, response.Body, 4<<10) // keeps the connection usable
 		after, asked := retryAfter(response.Header)
 		again := code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable && asked
-		err := fmt.Errorf("HTTP %d %s", code, http.StatusText(code))
+		err := fmt.Errorf("HTTP %d %s from https://%s%s", code, http.StatusText(code), w.target.Host, w.target.EscapedPath())
 		return attempt{code: code, reason: ReasonStatus, err: err, again: again, after: after}
 	}
 	limit := c.options.MaxBytes

@@ -62,11 +62,12 @@ func TestReasonOfEachFailure(t *testing.T) {
 		want    string
 	}{
 		{"status", status(500, `{"kind":"Status","message":"out of order"}`), caller.ReasonStatus, 500,
-			"HTTP 500 Internal Server Error"},
-		{"text", status(404, "nothing here\n"), caller.ReasonStatus, 404, "HTTP 404 Not Found"},
-		{"another document", status(502, `{"secret":"hunter2"}`), caller.ReasonStatus, 502, "HTTP 502 Bad Gateway"},
+			"HTTP 500 Internal Server Error from URL"},
+		{"text", status(404, "nothing here\n"), caller.ReasonStatus, 404, "HTTP 404 Not Found from URL"},
+		{"another document", status(502, `{"secret":"hunter2"}`), caller.ReasonStatus, 502,
+			"HTTP 502 Bad Gateway from URL"},
 		{"redirect", http.RedirectHandler("https://elsewhere.example.com/", http.StatusTemporaryRedirect),
-			caller.ReasonStatus, 307, "HTTP 307 Temporary Redirect"},
+			caller.ReasonStatus, 307, "HTTP 307 Temporary Redirect from URL"},
 		{"cut off", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
 			caller.ReasonInterrupted, 0, "EOF"},
 		{"slow", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { wait(r) }), caller.ReasonTimeout, 0,
@@ -79,9 +80,9 @@ func TestReasonOfEachFailure(t *testing.T) {
 			configuration.Webhooks[0].TimeoutSeconds = new(int32(1))
 			c := configured(t, caller.Options{}, explore(configuration))
 			_, err := c.Health(t.Context(), object())
-			failed := reason(t, err)
-			if failed.Reason != test.reason || failed.Code != test.code || failed.Err.Error() != test.want {
-				t.Errorf("%s (%d): %v\nwant %s (%d): %s", failed.Reason, failed.Code, failed.Err, test.reason, test.code, test.want)
+			failed, want := reason(t, err), strings.Replace(test.want, "URL", server.URL, 1)
+			if failed.Reason != test.reason || failed.Code != test.code || failed.Err.Error() != want {
+				t.Errorf("%s (%d): %v\nwant %s (%d): %s", failed.Reason, failed.Code, failed.Err, test.reason, test.code, want)
 			}
 			// With the failure policy Ignore, another interpreter may answer.
 			configuration.Webhooks[0].FailurePolicy = new(admissionregistrationv1.Ignore)
@@ -237,7 +238,9 @@ func TestOnlyCABundleIsTrusted(t *testing.T) {
 	c := configured(t, caller.Options{Retries: -1}, inter(interpreting("c", at(server.URL, []byte(other.PEM)))))
 	_, err := c.Health(t.Context(), object())
 	var verification *tls.CertificateVerificationError
-	if failed := reason(t, err); failed.Reason != caller.ReasonUnreachable || !errors.As(err, &verification) {
+	if failed := reason(t, err); failed.Reason != caller.ReasonUnreachable || !errors.As(err, &verification) ||
+		failed.Err.Error() != "tls: failed to verify certificate: x509: certificate signed by unknown authority: "+
+			"set clientConfig.caBundle, or Options.RootCAs" {
 		t.Errorf("%v", err)
 	}
 }

@@ -178,7 +178,8 @@ func (c *Caller) Interpret(ctx context.Context, q interpreter.Query) (interprete
 		return interpreter.Answer{}, err
 	}
 	if w == nil {
-		return interpreter.Answer{}, interpreter.ErrNotInterpreted
+		return interpreter.Answer{}, fmt.Errorf("%w: no webhook has a rule for %s of %s %s", interpreter.ErrNotInterpreted,
+			q.Operation, q.Object.GetAPIVersion(), q.Object.GetKind())
 	}
 	done := c.metrics.begin(w, q.Operation)
 	answer, err := c.call(ctx, w, &q)

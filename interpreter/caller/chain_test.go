@@ -21,6 +21,11 @@ import (
 func TestChainCallsInterpretersInOrder(t *testing.T) {
 	never := configured(t, caller.Options{}, caller.Configurations{})
 	_, err := caller.Chain(never).Health(t.Context(), object())
+	if !errors.Is(err, interpreter.ErrNotInterpreted) ||
+		err.Error() != "not interpreted: no webhook has a rule for InterpretHealth of example.com/v1 Workload" {
+		t.Error(err)
+	}
+	_, err = caller.Chain().Health(t.Context(), object())
 	if !errors.Is(err, interpreter.ErrNotInterpreted) || err.Error() != "not interpreted: InterpretHealth of Workload" {
 		t.Error(err)
 	}
@@ -32,7 +37,7 @@ func TestChainCallsInterpretersInOrder(t *testing.T) {
 	}
 	_, err = fails.Interpret(t.Context(), interpreter.Query{Operation: v1alpha1.InterpreterOperationInterpretHealth})
 	var wrong *interpreter.RequestError
-	if !errors.As(err, &wrong) || err.Error() != "Query.Object is nil, or has no kind or apiVersion" {
+	if !errors.As(err, &wrong) || err.Error() != "object is nil, or has no kind or apiVersion" {
 		t.Errorf("without an object: %v", err)
 	}
 }

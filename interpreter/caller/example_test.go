@@ -68,7 +68,7 @@ func ExampleChain() {
 	// Output:
 	// Pool 4 <nil>
 	// Deployment 1 <nil>
-	// ConfigMap 0 not interpreted: InterpretReplica of ConfigMap is not native
+	// ConfigMap 0 not interpreted: no webhook has a rule for InterpretReplica of v1 ConfigMap; InterpretReplica of ConfigMap is not native
 }
 
 // After Start, a caller with a client follows the configurations of a cluster. Without a client,

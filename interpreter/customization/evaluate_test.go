@@ -207,7 +207,7 @@ func TestInvalidRequestIsNoErrorOfCustomization(t *testing.T) {
 		{interpreter.Query{Operation: v1alpha1.InterpreterOperationRetain, Object: object}, "Query.Observed is nil"},
 		{interpreter.Query{Operation: v1alpha1.InterpreterOperationReviseReplica, Object: object, Replicas: -1},
 			"Query.Replicas is negative"},
-		{interpreter.Query{Operation: v1alpha1.InterpreterOperationInterpretHealth}, "Query.Object is nil"},
+		{interpreter.Query{Operation: v1alpha1.InterpreterOperationInterpretHealth}, "object is nil"},
 	} {
 		_, err := i.Interpret(t.Context(), tt.q)
 		var request *interpreter.RequestError
