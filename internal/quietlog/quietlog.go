@@ -29,6 +29,7 @@ type Log struct {
 	message string
 	subject string
 	clock   clock.PassiveClock
+	info    bool // the level is Info
 
 	mu    sync.Mutex
 	kinds map[kind]*state
@@ -47,6 +48,13 @@ type state struct {
 // "topic".
 func New(message, subject string, c clock.PassiveClock) *Log {
 	return &Log{message: message, subject: subject, clock: c, kinds: map[kind]*state{}}
+}
+
+// NewInfo is [New] for errors that an operator expects. Their level is Info.
+func NewInfo(message, subject string, c clock.PassiveClock) *Log {
+	l := New(message, subject, c)
+	l.info = true
+	return l
 }
 
 // Error logs an error, or counts it for the next line of its kind. There must be few different
@@ -108,5 +116,10 @@ func (l *Log) line(logger klog.Logger, err error, k kind, more int) {
 	if more > 0 {
 		kv = append(kv, "notLogged", more)
 	}
-	logger.WithCallDepth(2).Error(err, l.message, kv...) // the caller of Error
+	logger = logger.WithCallDepth(2) // the caller of Error
+	if l.info {
+		logger.Info(l.message, append(kv, "err", err)...)
+		return
+	}
+	logger.Error(err, l.message, kv...)
 }

@@ -120,6 +120,17 @@ func TestManyTopics(t *testing.T) {
 	}
 }
 
+// TestInfo checks that the level can be Info.
+func TestInfo(t *testing.T) {
+	s := newScript(t)
+	s.log = quietlog.NewInfo("Requested", "topic", s.clock)
+	s.fail("a", "data", "/t")
+	if got := s.out.String(); !strings.HasPrefix(got, "I") || !strings.Contains(got, "quietlog_test.go") ||
+		!strings.HasSuffix(got, `"Requested" reason="data" topic="/t" err="a"`+"\n") {
+		t.Errorf("logged as %s", got)
+	}
+}
+
 // TestCaller checks that the logged position is the caller of Error.
 func TestCaller(t *testing.T) {
 	s := newScript(t)
