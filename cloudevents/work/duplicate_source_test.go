@@ -280,7 +280,8 @@ func TestDeletionOfUnknownWorksIsLogged(t *testing.T) {
 		first.kill()
 		s.settleProcesses()
 		const want = "Requested the deletion of an unknown work"
-		if text := logs(); strings.Count(text, want) != 1 || !strings.Contains(text, "another source has the same ID") {
+		if text := logs(); strings.Count(text, want) != 1 || !strings.Contains(text, "another source has the same ID") ||
+			!strings.Contains(text, `INFO `+want) {
 			t.Errorf("logged:\n%s", text)
 		}
 	})

@@ -155,7 +155,9 @@ func TestAgentKeepsItsMetadata(t *testing.T) {
 			"create": second(a.works().Create(t.Context(), newWork("x", "1"), metav1.CreateOptions{})),
 			"delete": a.works().Delete(t.Context(), "app", metav1.DeleteOptions{}),
 		} {
-			if !apierrors.IsMethodNotSupported(err) {
+			const of = ` is not supported on resources of kind "manifestworks.work.open-cluster-management.io": `
+			if !apierrors.IsMethodNotSupported(err) ||
+				err.Error() != verb+of+"works are created and deleted at their source" {
 				t.Errorf("%s on the agent: %v", verb, err)
 			}
 		}

@@ -33,7 +33,7 @@ type backend struct {
 func (b *backend) Supports(verb string, _ clientset.Subresource) error {
 	switch verb {
 	case "create", "delete", "deletecollection":
-		return apierrors.NewMethodNotSupported(clientset.Resource, verb)
+		return clientset.NotSupported(clientset.Resource, verb, "works are created and deleted at their source")
 	}
 	return nil
 }
@@ -79,11 +79,11 @@ func (b *backend) WaitSynced(ctx context.Context) error {
 func (b *backend) Refresh(context.Context) (bool, error) { return false, nil }
 
 func (b *backend) Create(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, error) {
-	return nil, apierrors.NewMethodNotSupported(clientset.Resource, "create")
+	return nil, b.Supports("create", "")
 }
 
 func (b *backend) Remove(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, bool, error) {
-	return nil, false, apierrors.NewMethodNotSupported(clientset.Resource, "delete")
+	return nil, false, b.Supports("delete", "")
 }
 
 // Admit refuses changes of the spec, which belongs to the source. In metadata, an agent may change

@@ -107,7 +107,7 @@ func validateSpec(spec *workv1.ManifestWorkSpec) (field.ErrorList, error) {
 	path := field.NewPath("spec", "workload", "manifests")
 	for i := range spec.Workload.Manifests {
 		// A real server never receives this: its client fails to encode the object.
-		if raw := spec.Workload.Manifests[i].Raw; len(raw) > 0 && !json.Valid(raw) {
+		if raw := spec.Workload.Manifests[i].Raw; raw != nil && !json.Valid(raw) {
 			errs = append(errs, field.Invalid(path.Index(i), field.OmitValueType{}, "must be a JSON object"))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -59,6 +60,13 @@ func (c *clientset) WorkV1() worktyped.WorkV1Interface { return &c.v1 }
 // if the verb allows it.
 func (c *workV1) ManifestWorks(namespace string) worktyped.ManifestWorkInterface {
 	return &works{backend: c.backend, namespace: namespace}
+}
+
+// NotSupported returns the API server's error for a verb, with the remedy.
+func NotSupported(resource schema.GroupResource, verb, remedy string) error {
+	err := apierrors.NewMethodNotSupported(resource, verb)
+	err.ErrStatus.Message += ": " + remedy
+	return err
 }
 
 // refuse is a server that supports no resource. The generated clients convert its answer to a

@@ -65,6 +65,13 @@ func TestInvalidCallsAreRejected(t *testing.T) {
 			_, err := c.Create(t.Context(), w, metav1.CreateOptions{})
 			return err
 		}, metav1.StatusReasonInvalid, "spec.workload.manifests[0]: Invalid value: must be a JSON object"},
+		{"create with an empty manifest", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
+			w := named("x")
+			w.Spec.Workload.Manifests[0].Raw = []byte{}
+			_, err := c.Create(t.Context(), w, metav1.CreateOptions{})
+			return err
+		}, metav1.StatusReasonInvalid, `ManifestWork.work.open-cluster-management.io "x" is invalid: ` +
+			"spec.workload.manifests[0]: Invalid value: must be a JSON object"},
 		{"create with a manifest without kind", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			w := named("x")
 			w.Spec.Workload.Manifests[0].Raw = []byte(`{"apiVersion":"v1"}`)
@@ -101,7 +108,8 @@ func TestInvalidCallsAreRejected(t *testing.T) {
 		{"update of the status", func(c worktyped.ManifestWorkInterface, w *workv1.ManifestWork) error {
 			_, err := c.UpdateStatus(t.Context(), w, metav1.UpdateOptions{})
 			return err
-		}, metav1.StatusReasonMethodNotAllowed, "manifestworks/status"},
+		}, metav1.StatusReasonMethodNotAllowed, "update is not supported on resources of kind " +
+			`"manifestworks/status.work.open-cluster-management.io": agents write statuses`},
 		{"patch of the status", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.Patch(t.Context(), "app", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}, "status")
 			return err

@@ -69,7 +69,7 @@ func New(transport cloudevents.Transport, options Options) (*Source, error) {
 			logger:   klog.Background(),
 		},
 		cache:        c,
-		unknownWorks: quietlog.New("Requested the deletion of an unknown work", "cluster", options.Clock),
+		unknownWorks: quietlog.NewInfo("Requested the deletion of an unknown work", "cluster", options.Clock),
 		works:        map[workID]*sourceWork{},
 		clusters:     map[string]*sourceCluster{},
 		unknown:      peer.Account{Budget: budget, Allowed: options.MaxBytes / 4}, // some 30,000 clusters

@@ -32,7 +32,7 @@ type sourceBackend struct {
 
 func (s *sourceBackend) Supports(verb string, sub clientset.Subresource) error {
 	if sub == clientset.StatusPart {
-		return apierrors.NewMethodNotSupported(clientset.StatusResource, verb)
+		return clientset.NotSupported(clientset.StatusResource, verb, "agents write statuses")
 	}
 	return nil
 }
