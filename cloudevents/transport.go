@@ -76,10 +76,11 @@ type Conn interface {
 	// Publish writes a message to the broker and returns; many messages may be in flight. If the
 	// broker's window is full, it waits for room, or for ctx. If it returns nil, done is called
 	// exactly once, from any goroutine and possibly before Publish returns. done must not block. Its
-	// argument is nil when the broker has acknowledged the message, and [ErrConnectionLost] when the
-	// connection ended first. Close returns after such calls. Otherwise it is the broker's reason to
-	// refuse the message: a [*TooLargeError], a [*TemporaryError], or any other error. After any other
-	// error, the client publishes the message again on the next connection.
+	// argument is nil when the broker has acknowledged the message, [ErrConnectionLost] when the
+	// connection ended first, and otherwise the broker's reason to refuse the message: a
+	// [*TooLargeError], a [*TemporaryError], or any other error. Close returns after all calls with
+	// ErrConnectionLost. After any other error, the client publishes the message again on the next
+	// connection.
 	//
 	// If it returns an error, done is not called. The error is ctx's if ctx has ended, and wraps
 	// [ErrConnectionLost] if the connection has. Any other error concerns this message alone, such

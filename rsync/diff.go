@@ -39,8 +39,8 @@ type Diff struct {
 type ClusterDiff struct {
 	Cluster appcontext.ClusterID `json:"cluster"`
 	App     string               `json:"app"`
-	// AppContextID is the context of the app. An Update has the deletions in the contexts that it
-	// replaces too.
+	// AppContextID is the context of the app. The Diff of an Update also has entries of the contexts
+	// that it replaces, with the objects that it deletes there.
 	AppContextID string `json:"appContextID"`
 	// Reason is empty if the cluster answered. Otherwise it is ReasonUnreachable,
 	// ReasonRefusedForNow or ReasonRefused, the changes are unknown, and Message has the cause. A

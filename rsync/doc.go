@@ -60,9 +60,9 @@
 // After a failed Update there are three ways out: an Update from either context to any other
 // context, a Rollback, or a Terminate of both contexts. Each of them leaves no object behind. An
 // Update after a failed one applies all resources. After several failed Updates in a row, more
-// contexts may still have objects. The Update queues an UpdateDelete in each of them, 16 at most. A
-// Terminate of only the new context deletes the objects that only it holds. Objects that the
-// earlier context also holds get its manifests again.
+// contexts may still have objects. The next Update queues an UpdateDelete in each of them, in 16
+// contexts at most. A Terminate of only the new context deletes the objects that only it holds.
+// Objects that the earlier context also holds get its manifests again.
 //
 // An event that the state does not allow ends with the status Error and the reason InvalidState.
 // The state does not change, and the next event begins. [TransitionsDefault] is the table of

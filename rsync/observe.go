@@ -42,11 +42,11 @@ type Observation struct {
 	// Compared is whether all objects were compared with their manifests.
 	Compared bool `json:"compared,omitempty"`
 	// Drifted is the number of objects that differ from their manifests. Drift has the first 20 of
-	// them, with 8 KiB of their fields. Before has the value on the cluster, and After the value in
-	// the manifest. An object that does not exist is a ChangeKindCreate. No Heal applies a
-	// ChangeKindRefused, because the cluster would reject the manifest: Message has the reason. With
-	// connector/kube, a field that another field manager owns is a ChangeKindRefused unless
-	// kube.Options.Force is set.
+	// them, with 8 KiB of their fields. In each [connector.FieldChange], Before is the value on the
+	// cluster and After the value in the manifest. An object that does not exist is a
+	// ChangeKindCreate. No Heal applies a ChangeKindRefused, because the cluster would reject the
+	// manifest: Message has the reason. With connector/kube, a field that another field manager owns
+	// is a ChangeKindRefused unless kube.Options.Force is set.
 	Drifted int                `json:"drifted,omitempty"`
 	Drift   []connector.Change `json:"drift,omitempty"`
 	// Heals counts the Heals for the drift. Drift that appears more than an hour after the last

@@ -19,7 +19,7 @@ import (
 // clusters in no group run last, in the order of the context. A cluster succeeds when all apps of
 // the event on it succeed, and fails when one of them fails.
 type Rollout struct {
-	// Groups are optional. Each cluster has an app of the context, and is in one group at most.
+	// Groups are optional. Each cluster must have an app of the context, and be in one group at most.
 	Groups []RolloutGroup `json:"groups,omitempty"`
 	// MaxConcurrency limits the clusters of a group that are in progress. It is a number from 1,
 	// for example "5", or a percentage of the group, for example "10%". A percentage is rounded

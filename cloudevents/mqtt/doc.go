@@ -18,8 +18,9 @@
 //
 // Everything is published and subscribed with QoS 1. Many published messages are in flight at once,
 // up to the broker's Receive Maximum. If the callback Receive is slow, reading pauses at 4 MiB of
-// unhandled messages. Receive may publish and wait for the acknowledgement, which must then be
-// read: the pause ends when a call of Receive has taken 100 ms while an acknowledgement is missing.
+// unhandled messages. Receive may publish and wait for the acknowledgement. Because a pause would
+// keep the transport from reading it, the pause ends when a call of Receive has taken 100 ms and an
+// acknowledgement is missing.
 //
 // Without Options.SessionExpiry the broker discards the session when the connection ends. With it,
 // the broker keeps messages for a disconnected client within its own queue limits. It also keeps

@@ -57,8 +57,9 @@
 //     time of each agent's last message.
 //   - Late, repeated or reordered events never replace newer state. Each work has a version that
 //     orders all its events, across deletion and re-creation. A late "gone" of an old work removes
-//     no new work and ends no newer deletion. An event that is more than a day ahead of the clock,
-//     by its version, sequence or time, is refused and counted.
+//     no new work and ends no newer deletion. Versions and sequences follow the clock of the
+//     sender. An event that is more than a day ahead of the clock, by its version, sequence or
+//     time, is refused and counted.
 //   - A list is complete, or it is an error. If an agent names its Sources, its first list waits
 //     until each source has marked the end of its answer. A source without a Store does so after
 //     [Source.InventoryComplete]. Sources of the profile ManifestBundle, and sources that support

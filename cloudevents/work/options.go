@@ -162,11 +162,12 @@ type AgentOptions struct {
 	Sources []string
 	// InitialSyncTimeout is the time without an event after which a source counts as complete. It
 	// applies to sources that are not in Sources, and to those that cannot mark the end of their
-	// answer: sources built on the OCM SDK, and sources that support only OCM's enhancement. A
-	// missing part of an answer is requested again first. The other named sources have no timeout:
-	// lists, the initial events of watches and the Get of a missing work wait for all their works.
-	// Only the call's context ends that wait; the error names the missing sources. Defaults to 2 s.
-	// With a negative value nothing waits, and lists are partial: see PartialSyncTimeout.
+	// answer: sources built on the OCM SDK, and sources that support only OCM's enhancement. If a part
+	// of their answer is missing, the agent requests it again before that. The other named sources
+	// have no timeout: lists, the initial events of watches and the Get of a missing work wait for all
+	// their works. Only the call's context ends that wait; the error names the missing sources.
+	// Defaults to 2 s. With a negative value nothing waits, and lists are partial: see
+	// PartialSyncTimeout.
 	InitialSyncTimeout time.Duration
 	// PartialSyncTimeout lets the initial sync end this long after the first connection, even if
 	// works are missing: it prefers availability over complete lists. A controller that prunes

@@ -10,7 +10,7 @@ import (
 
 // AppContext is a set of apps, each with ordered resources on some clusters.
 type AppContext struct {
-	// ID names the context: 1 to 253 bytes of letters, digits, '.', '_' and '-'.
+	// ID names the context: 1 to 253 bytes of letters, digits and . _ - : @ +.
 	ID   string `json:"id"`
 	Meta Meta   `json:"meta"`
 	// Apps run in parallel, except for their dependencies. The engine begins them in this order.

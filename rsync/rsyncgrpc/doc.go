@@ -86,9 +86,9 @@
 // these limits, set GOMEMLIMIT or call runtime/debug.SetMemoryLimit, as examples/rsync does with
 // 192 MiB.
 //
-// The answers of Diff and Detached have no limit. They share another 128 MiB. One such call of each
-// client can be in progress at a time, and two such calls in total. If a client does not read a
-// message for [Options].WatchLag, the call fails.
+// The answers of Diff and Detached may have any size. The calls share another 128 MiB. One such
+// call of each client can be in progress at a time, and two such calls in total. If a client does
+// not read a message for [Options].WatchLag, the call fails.
 //
 // The server buffers [Options].WatchBuffer changes of a Watch. If the buffer stays full for
 // [Options].WatchLag, the Watch ends with the reason SLOW, and [Client] resumes it from the history

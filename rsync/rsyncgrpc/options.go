@@ -100,8 +100,8 @@ type ServerOptions struct {
 	// count twice until their calls end, and answers count twice until they are sent. A compressed
 	// request counts only its compressed size, so import no compressor. Above MaxCallBytes the server
 	// closes the largest connection of the client with the most bytes. If the bytes that exceeded the
-	// limit came from this client, the server usually closes the connection that sent them. In this
-	// case it closes the largest connection at most once per 100 ms.
+	// limit came from this client, the server closes the connection that sent them; only once per 100
+	// ms it closes the largest connection instead.
 	//
 	// A client is identified by the names in its certificate, without a certificate by its address,
 	// and for IPv6 by its /64 network. Without certificates, all clients behind one proxy are one

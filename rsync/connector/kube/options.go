@@ -116,10 +116,10 @@ type Options struct {
 	MaxWatches int
 	// Interpreter decides whether an object is ready, if it supports the kind. A Pod, Job, Deployment,
 	// StatefulSet, DaemonSet, ReplicaSet, Service, PersistentVolumeClaim and CustomResourceDefinition
-	// must also satisfy the rule of its kind. For all other kinds, the answer healthy decides: the
-	// object has not failed, even if its status reports a failure. An unhealthy object has failed only
-	// if it would have failed without an Interpreter. If an object has a status.observedGeneration, it
-	// is ready only if this number equals its metadata.generation.
+	// must also satisfy the rule of its kind. An object of any other kind that the Interpreter reports
+	// as healthy has not failed, even if its status reports a failure. An unhealthy object has failed
+	// only if it would have failed without an Interpreter. If an object has a
+	// status.observedGeneration, it is ready only if this number equals its metadata.generation.
 	//
 	// After an error, or without an answer, the object is not ready. Its message omits the text of
 	// the error, which may quote the object. The log has the text, at most once a minute for each
