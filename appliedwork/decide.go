@@ -69,9 +69,9 @@ type Owners struct {
 //	has removed the reference                                Release
 //	it has no reference to us                                Retain   it was never ours, or was replaced
 //	it has one, and the policy is to orphan                  Release
-//	it has one, and another owner: an owner reference, or an
-//	entry of another AppliedWork that is not terminating and
-//	has not released the object                              Release  only our reference goes
+//	it has one, and another owner: a second owner reference,
+//	or an entry of another AppliedWork, which is not
+//	terminating and has not released the object              Release  only our reference goes
 //	it has one, and is being deleted                         Wait
 //	it has one                                               Delete   even if its UID has changed
 //

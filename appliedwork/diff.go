@@ -12,8 +12,8 @@ import (
 
 // Plan is the difference between the recorded and the desired objects.
 type Plan struct {
-	// Keep are the recorded and desired objects, in the order of desired, with the desired
-	// identifier and the recorded UID.
+	// Keep are the objects that are both recorded and desired, in the order of desired, with the
+	// desired identifier and the recorded UID.
 	Keep []v1alpha1.AppliedResourceMeta
 	// Add are the objects that are desired and not recorded.
 	Add []v1alpha1.ResourceIdentifier

@@ -54,8 +54,8 @@
 //   - The objects of [Options].Protected are never deleted. The default is the cluster's own
 //     namespaces and the CRD of AppliedWork.
 //   - A refused apply leaves no entry. If some fields conflict with another field manager, the
-//     other fields are still applied to an object that the AppliedWork owns. An existing object
-//     that it does not own is not adopted.
+//     other fields are still applied to an object that the AppliedWork owns. With such a conflict,
+//     an object that it does not own yet is not adopted.
 //   - A change of the apiVersion or of the order of manifests deletes nothing.
 //   - An object of a kind that is not served counts as gone only after [Options].UnservedGrace,
 //     and only if its CRD does not exist.

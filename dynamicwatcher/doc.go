@@ -53,8 +53,8 @@
 //
 //   - No change is lost. After a lost connection or a restart of the API server, the watch resumes
 //     at the last resource version. Watchers are reconciled only if the object has changed
-//     meanwhile ([Options].Reconnect). A reconcile in between may have read an object that is gone
-//     now: then watchers of absent objects or selectors are reconciled too.
+//     meanwhile ([Options].Reconnect). Watchers of absent objects and of selectors are also
+//     reconciled if a reconcile during the interruption may have read an object that is gone now.
 //   - A watcher is reconciled once when it begins to watch an object that exists, also if other
 //     watchers watch the object already. [Options].DisableInitialReconcile disables that.
 //   - Only Start, WaitForSync, queries and the lookup of a kind wait for the API server. A slow

@@ -76,10 +76,9 @@
 //     after the change. An element with another key is another element.
 //  2. Equal elements are the same element. Several equal elements keep their order, if the change
 //     adds or removes none of them.
-//  3. Elements that rules 1 and 2 do not match are new if they are in the list after the change,
-//     and removed if they are in the list before it. This holds if only one of the lists has such
-//     elements, or if their keys differ. A new element has no unknown fields. A removed element
-//     loses its unknown fields.
+//  3. Rules 1 and 2 may leave elements unmatched. If only one of the two lists has such elements,
+//     or if their keys differ, those after the change are new and those before it are removed. A
+//     new element has no unknown fields. A removed element loses its unknown fields.
 //  4. Otherwise the lists do not show whether an element is changed or replaced, even if only one
 //     element differs. If the element had unknown fields, the request fails with the code 500 and
 //     the path of the element. [HandlerFor].DropUncertain removes the fields instead. This rule

@@ -50,8 +50,8 @@ type HandlerFor[T metav1.Object] struct {
 	Components func(ctx context.Context, object T) ([]Component, error)
 	// Revise sets the number of replicas.
 	Revise func(ctx context.Context, object T, replicas int32) error
-	// Retain copies the fields that controllers of the cluster have set from the observed object to
-	// the desired one.
+	// Retain copies fields from the observed object to the desired one: those that controllers of the
+	// cluster have set.
 	Retain func(ctx context.Context, desired, observed T) error
 	// Aggregate sets the status of the object to a combination of the statuses of the clusters.
 	Aggregate func(ctx context.Context, object T, statuses []AggregatedStatusItem) error

@@ -77,8 +77,8 @@
 // Expressions have the functions of CEL, optional fields, cel.bind(name, value, expression), and
 // cel-go's extensions for strings, lists, sets, math and macros with two variables
 // (map.transformMap(k, v, …)). A path has the names of nested fields, with dots between them. A key
-// with a dot or a slash has no path: write object.metadata.annotations[?'a.b/c']. Here an optional
-// without a value counts as an empty object.
+// with a dot or a slash has no path: write object.metadata.annotations[?'a.b/c']. An argument that
+// is an optional without a value counts as an empty object.
 //
 //	list.values(path)                    the values at the path, without null and empty texts
 //	list.sum()                           the sum of numbers, 0 for an empty list
@@ -102,8 +102,8 @@
 //	                                     CLUSTER=MESSAGE for each cluster
 //	latestConditions(items, key)         the latest condition for each value of the field named key
 //	podRequirements(template)            the requirements of a pod of a pod template
-//	maxRequirements([requirements, …])   the first requirements of the list, but for each resource
-//	                                     the greatest request in the list
+//	maxRequirements([requirements, …])   the first of the list, with the greatest request of all of
+//	                                     them for each resource
 //	podDependencies(object, template)    the ConfigMaps, Secrets, claims and account of the pods
 //	references(object, apiVersion, kind, dependencies in the namespace of the object; empty names are
 //	  [name, …])                         omitted
@@ -118,7 +118,7 @@
 //
 // A document has at most 256 KiB, an expression 16 KiB and 2,000 parts (nodes of its syntax tree),
 // and all expressions together 100,000 parts. An evaluation has at most 3 s and 4,000,000 steps. A
-// step is about 10 ns of work, or 10 bytes of memory that the expression allocates. They are enough
-// to aggregate four conditions of 1,000 clusters. At most GOMAXPROCS operations are evaluated at a
-// time. Others wait until their context ends; the wait does not count for the 3 s.
+// step is about 10 ns of work, or 10 bytes of memory that the expression allocates. 4,000,000 steps
+// are enough to aggregate four conditions of 1,000 clusters. At most GOMAXPROCS operations are
+// evaluated at a time. Others wait until their context ends; the wait does not count for the 3 s.
 package customization

@@ -53,9 +53,9 @@
 // becomes an object or a list if the arguments have an empty one at the same path. Otherwise it is
 // omitted. In a status all empty tables are omitted, as in Karmada.
 //
-// A number is a float64, but an integer that the script passes on stays exact. Different large
-// integers can have the same float64. If the arguments or the script contain two such integers, a
-// script that sets one of them at another path fails.
+// A number is a float64, but an integer that the script passes on stays exact. A script fails if it
+// copies a large integer to another path and the arguments or the script contain a different
+// integer with the same float64.
 //
 // # Errors
 //

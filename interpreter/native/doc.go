@@ -27,8 +27,8 @@
 //     observedGeneration differs.
 //   - [PodRequests] counts the requests of a pod as the scheduler does.
 //   - The status of workloads includes their generation and the value of
-//     [TemplateGenerationAnnotation]. Aggregation compares both with observedGeneration: the
-//     aggregated observedGeneration advances when each cluster has observed the newest object.
+//     [TemplateGenerationAnnotation]. The aggregated observedGeneration advances when each cluster
+//     has received the newest object and its observedGeneration has reached the generation there.
 //   - A Job is healthy if it is complete, running or suspended, and not failed.
 //   - A CronJob is healthy if its last run succeeded or is running.
 //   - A PersistentVolume is healthy if it is available or bound.
@@ -48,7 +48,7 @@
 //	Unused
 //	ReplicaFailure, DisruptionTarget,              True if True on one cluster,
 //	DisruptionAllowed, ScalingLimited,             False if all reports are False
-//	resizes and changes of pods and volumes
+//	those of resizing and modifying pods, volumes
 //	Complete, SuccessCriteriaMet                   True if True on all clusters
 //	FailureTarget                                  True if the Job fails on one cluster
 //	Failed                                         True if the Job has failed on one cluster

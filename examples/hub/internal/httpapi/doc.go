@@ -28,10 +28,10 @@
 // Degraded when all is applied, and an agent reports a work as degraded. ?wait returns when the
 // application is neither Rolling nor Failed, at the latest after that time.
 //
-// A rollback restores an earlier document, or earlier values that templates have read. The clusters
-// of an application follow the placements, before and after: a rollback skips a revision that
-// differs only in its clusters. If such a revision is requested by its number, the response has a
-// "note".
+// A rollback restores an earlier document, or earlier values that templates have read. It does not
+// change the clusters of an application, which follow the current placements. So a rollback skips a
+// revision that differs only in its clusters. If such a revision is requested by its number, the
+// response has a "note".
 //
 // The status of clusters is the last report of their agents. An agent with works sends a message at
 // least once a minute; heard is the time of the last one, to the minute. An agent without messages

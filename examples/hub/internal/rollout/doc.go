@@ -13,11 +13,11 @@
 // # The next step
 //
 // The next step depends only on the states of the contexts, see next, so it is the same after a
-// crash. A revision is live while its objects may be on clusters: from its first event until
-// another revision was updated from it. After any failure or stop, an update from each live
-// revision to the wanted one leaves no objects behind. For this an update applies all resources,
-// not only the changed ones: the connector writes only those that a cluster does not have. It may
-// also start in more states than the engine allows by default, see Transitions.
+// crash. A revision is live while its objects may be on clusters: from its first event until an
+// update that replaces it is complete. After any failure or stop, an update from each live revision
+// to the wanted one leaves no objects behind. For this an update applies all resources, not only
+// the changed ones: the connector writes only those that a cluster does not have. It may also start
+// in more states than the engine allows by default, see Transitions.
 //
 // While a cluster is offline, the revisions that it has not removed stay live, with their data in
 // the store, until it returns or is forgotten. The engine deletes the objects that an update
