@@ -143,6 +143,47 @@ func TestUnsentStatusStaysDegraded(t *testing.T) {
 	})
 }
 
+// TestUnsentStatusInStoreOfEarlierBuild: a status that fits ends the condition of a status that did
+// not, also if an earlier build stored it.
+func TestUnsentStatusInStoreOfEarlierBuild(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		options := work.AgentOptions{Store: store}
+		h, a := s.source(work.SourceOptions{}), s.agent(options)
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		s.bus.SetMaxPacketSize(4000)
+		a.report("app", strings.Repeat("x", 5000))
+		s.settle()
+		a.kill()
+		var changes []work.Change
+		err := store.Load(t.Context(), func(key string, value []byte) error {
+			if bytes.Contains(value, []byte(`"unsent":`)) {
+				value = bytes.Replace(value, []byte(`"unsent":`), []byte(`"shrunk":true,"problem":`), 1)
+				changes = append(changes, work.Change{Key: key, Value: value})
+			}
+			return nil
+		})
+		if err != nil || len(changes) != 1 {
+			t.Fatalf("changed %d records: %v", len(changes), err)
+		}
+		if err := store.Apply(t.Context(), changes); err != nil {
+			t.Fatal(err)
+		}
+		a = s.agent(options)
+		s.settle()
+		if got := conditionOf(h.get("cluster1", "app"), workv1.WorkDegraded); got != "True TooLarge" {
+			t.Errorf("after the restart the hub sees %q", got)
+		}
+		a.report("app", "ok")
+		s.settle()
+		if got := h.get("cluster1", "app"); conditionOf(got, workv1.WorkDegraded) != "" || applied(got) != "ok" {
+			t.Errorf("after a small status the hub sees %v", got.Status.Conditions)
+		}
+	})
+}
+
 // TestGoneFitsAfterLargestStatus: the largest status that the broker accepts leaves room for the
 // report that the work was removed. Otherwise the work would stay at the source forever.
 func TestGoneFitsAfterLargestStatus(t *testing.T) {

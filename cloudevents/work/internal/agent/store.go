@@ -26,6 +26,8 @@ import (
 type storedAgentWork struct {
 	agentRecord
 	Object *workv1.ManifestWork `json:"object,omitempty"`
+	// Shrunk is set in records of builds before the field Unsent: Problem is about the status.
+	Shrunk bool `json:"shrunk,omitempty"`
 }
 
 // agentRecord is the part of an [agentWork] that the Store keeps.
@@ -92,7 +94,7 @@ func (w *agentWork) Content() any {
 	if !w.isRecordedLocked() {
 		return nil
 	}
-	return &storedAgentWork{w.agentRecord, w.Object}
+	return &storedAgentWork{agentRecord: w.agentRecord, Object: w.Object}
 }
 
 // Saved puts the work into the outbox if it waited for its record to be durable.
@@ -155,6 +157,9 @@ func (r *records) loadRecordLocked(key string, value []byte) error {
 	var stored storedAgentWork
 	if err := json.Unmarshal(value, &stored); err != nil {
 		return err
+	}
+	if stored.Shrunk {
+		stored.Problem, stored.Unsent = nil, stored.Problem
 	}
 	r.restoreLocked(r.sourceLocked(source), id, &stored)
 	return nil
