@@ -114,8 +114,10 @@ func (f *fleet) clients() int { return len(f.agents) + 1 }
 // works.
 func (f *fleet) connect(ctx context.Context) error {
 	f.start(f.source, f.informer.RunWithContext)
-	if err := reach(ctx, f.source, f.informer.HasSyncedChecker().Done()); err != nil {
-		return err
+	for _, ready := range []<-chan struct{}{f.source.Ready(), f.informer.HasSyncedChecker().Done()} {
+		if err := reach(ctx, f.source, ready); err != nil {
+			return err
+		}
 	}
 	// The hub has no works. Without this call, each agent would wait for works.
 	if err := f.source.InventoryComplete(ctx); err != nil {
@@ -151,10 +153,10 @@ func (f *fleet) start(p peer, watch func(context.Context)) {
 	f.running.Go(func() { watch(f.ctx) })
 }
 
-// reach waits until the watch of a peer has synced.
-func reach(ctx context.Context, p peer, synced <-chan struct{}) error {
+// reach waits for a channel of a peer.
+func reach(ctx context.Context, p peer, ready <-chan struct{}) error {
 	select {
-	case <-synced:
+	case <-ready:
 		return nil
 	case <-ctx.Done():
 	}
