@@ -36,7 +36,8 @@ const usage = `Usage: go run ./examples/quickstart [flags]
 
 A hub sends works to two clusters in memory, updates and deletes them; their agents apply them.
 
-  --broker URL  send the works over an MQTT broker: mqtt://, mqtts://, ws:// or wss://
+  --broker URL  send the works over an MQTT broker: mqtt://, mqtts://, ws:// or wss://.
+                Run one quickstart at a time on a broker: the clusters have the same names
   --help        show this help
 `
 
