@@ -23,18 +23,15 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
-	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 func main() { command.Main(run) }
@@ -121,30 +118,6 @@ func together(ctx context.Context, parts ...part) error {
 		group.Go(func() error { return p(ctx) })
 	}
 	return group.Wait()
-}
-
-const (
-	installAgain  = 500 * time.Millisecond
-	installAtMost = 30 * time.Second
-)
-
-// install installs the CRD on the cluster. While the API server is unreachable it retries, until
-// ctx ends.
-func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) error {
-	for attempt := 0; ; attempt++ {
-		err := cluster.Install(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil || !spoke.Away(err):
-			return err
-		case attempt == 0:
-			fmt.Fprintf(stdout, "not yet   %v; the agent retries until the API server answers\n", err)
-		}
-		if wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(installAgain, installAtMost, attempt)) != nil {
-			return nil
-		}
-	}
 }
 
 // printTo returns a function that prints a line for an event, unless nothing has changed. It may be
