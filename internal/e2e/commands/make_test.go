@@ -141,7 +141,7 @@ var vuln = row{try: func(t *testing.T, command string) {
 	}{
 		{empty, "No vulnerabilities found.", false},
 		{finding, "store.SizeError.Error calls fmt.Sprintf", true},
-		{empty + "/none", "cannot be read, so nothing was looked at", true},
+		{empty + "/none", "cannot be read, so nothing was checked", true},
 	} {
 		args := append(words(command), "TOOL="+tools, "VULNDB=file://"+tt.database)
 		out, status := attemptWith(t, []string{"TREE=" + tree}, args...)
