@@ -109,6 +109,6 @@
 // until its context ends, and returns when all its goroutines have ended: each type with a Start is
 // a Runnable of controller-runtime. The zero value of an option is useful, except for options that
 // name a client or an identity. Metrics go to the Registerer in the options, logs to klog's logger
-// in the context. Neither contains payloads or credentials. The packages transporttest, storetest, connectortest and interpretertest test your
-// own transports, stores, connectors and webhooks.
+// in the context. Neither contains payloads or credentials. The packages transporttest, storetest,
+// connectortest and interpretertest test your own transports, stores, connectors and webhooks.
 package sdk

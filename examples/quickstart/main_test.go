@@ -113,12 +113,12 @@ func TestUnreachableBroker(t *testing.T) {
 	lost := mosquitto.Start(t, mosquitto.Options{})
 	for url, mark := range map[string]string{"mqtt://127.0.0.1:1": "never", lost.URL(): "good evening"} {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errors.New("the time is up"))
-		defer cancel()
 		var stderr output
 		stdout := output{mark: mark, then: lost.Stop}
 		if status := run(ctx, []string{"--broker", url}, &stdout, &stderr); status != 1 {
 			t.Errorf("%s: exit status %d, want 1", url, status)
 		}
+		cancel()
 		expect(t, stderr.text.String(), "^quickstart: work greeting is not applied on cluster1: the time is up$")
 	}
 }
