@@ -5,55 +5,48 @@ package statusdata
 
 import (
 	"reflect"
-	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
 // member is a member of an object. at returns the pointer to its value. The type of the pointer
-// selects how the value is read and written.
+// selects how the value is read.
 type member[T any] struct {
 	name string
 	at   func(*T) any
 }
 
-// object has the members of an object in the order of the API, and sorted by name for RFC 8785.
-type object[T any] struct{ members, sorted []member[T] }
-
-func objectOf[T any](members []member[T]) object[T] {
-	byName := func(a, b member[T]) int { return strings.Compare(a.name, b.name) }
-	return object[T]{members, slices.SortedFunc(slices.Values(members), byName)}
-}
+// object has the members of an object.
+type object[T any] []member[T]
 
 // The objects of a status. A bundle has the list of manifests in place of resourceStatus.
 var (
-	status = objectOf([]member[workv1.ManifestWorkStatus]{
+	status = object[workv1.ManifestWorkStatus]{
 		{"conditions", func(s *workv1.ManifestWorkStatus) any { return &s.Conditions }},
 		{"resourceStatus", func(s *workv1.ManifestWorkStatus) any { return &s.ResourceStatus }},
-	})
-	bundle = objectOf([]member[workv1.ManifestWorkStatus]{
+	}
+	bundle = object[workv1.ManifestWorkStatus]{
 		{"conditions", func(s *workv1.ManifestWorkStatus) any { return &s.Conditions }},
 		{"resourceStatus", func(s *workv1.ManifestWorkStatus) any { return &s.ResourceStatus.Manifests }},
-	})
-	resources = objectOf([]member[workv1.ManifestResourceStatus]{
+	}
+	resources = object[workv1.ManifestResourceStatus]{
 		{"manifestConditions", func(s *workv1.ManifestResourceStatus) any { return &s.Manifests }},
-	})
-	condition = objectOf([]member[metav1.Condition]{
+	}
+	condition = object[metav1.Condition]{
 		{"type", func(c *metav1.Condition) any { return &c.Type }},
 		{"status", func(c *metav1.Condition) any { return (*string)(&c.Status) }},
 		{"observedGeneration", func(c *metav1.Condition) any { return &c.ObservedGeneration }},
 		{"lastTransitionTime", func(c *metav1.Condition) any { return &c.LastTransitionTime }},
 		{"reason", func(c *metav1.Condition) any { return &c.Reason }},
 		{"message", func(c *metav1.Condition) any { return &c.Message }},
-	})
-	manifest = objectOf([]member[workv1.ManifestCondition]{
+	}
+	manifest = object[workv1.ManifestCondition]{
 		{"resourceMeta", func(m *workv1.ManifestCondition) any { return &m.ResourceMeta }},
 		{"statusFeedback", func(m *workv1.ManifestCondition) any { return &m.StatusFeedbacks }},
 		{"conditions", func(m *workv1.ManifestCondition) any { return &m.Conditions }},
-	})
-	resource = objectOf([]member[workv1.ManifestResourceMeta]{
+	}
+	resource = object[workv1.ManifestResourceMeta]{
 		{"ordinal", func(r *workv1.ManifestResourceMeta) any { return &r.Ordinal }},
 		{"group", func(r *workv1.ManifestResourceMeta) any { return &r.Group }},
 		{"version", func(r *workv1.ManifestResourceMeta) any { return &r.Version }},
@@ -61,21 +54,21 @@ var (
 		{"resource", func(r *workv1.ManifestResourceMeta) any { return &r.Resource }},
 		{"name", func(r *workv1.ManifestResourceMeta) any { return &r.Name }},
 		{"namespace", func(r *workv1.ManifestResourceMeta) any { return &r.Namespace }},
-	})
-	feedback = objectOf([]member[workv1.StatusFeedbackResult]{
+	}
+	feedback = object[workv1.StatusFeedbackResult]{
 		{"values", func(f *workv1.StatusFeedbackResult) any { return &f.Values }},
-	})
-	value = objectOf([]member[workv1.FeedbackValue]{
+	}
+	value = object[workv1.FeedbackValue]{
 		{"name", func(v *workv1.FeedbackValue) any { return &v.Name }},
 		{"fieldValue", func(v *workv1.FeedbackValue) any { return &v.Value }},
-	})
-	fieldValue = objectOf([]member[workv1.FieldValue]{
+	}
+	fieldValue = object[workv1.FieldValue]{
 		{"type", func(v *workv1.FieldValue) any { return (*string)(&v.Type) }},
 		{"integer", func(v *workv1.FieldValue) any { return &v.Integer }},
 		{"string", func(v *workv1.FieldValue) any { return &v.String }},
 		{"boolean", func(v *workv1.FieldValue) any { return &v.Boolean }},
 		{"jsonRaw", func(v *workv1.FieldValue) any { return &v.JsonRaw }},
-	})
+	}
 )
 
 // known reports whether the objects above have all fields of the API. Fields of a later API must be
@@ -85,4 +78,4 @@ func known() bool {
 		complete(feedback) && complete(value) && complete(fieldValue)
 }
 
-func complete[T any](o object[T]) bool { return reflect.TypeFor[T]().NumField() == len(o.members) }
+func complete[T any](o object[T]) bool { return reflect.TypeFor[T]().NumField() == len(o) }

@@ -110,13 +110,13 @@ func readList[T any](p *statusParser, block *[]T, of object[T]) []T {
 func readObject[T any](p *statusParser, to *T, of object[T]) {
 	seen := 0 // a bit for each member
 	for p.Open('{'); p.Member(); {
-		i := slices.IndexFunc(of.members, func(m member[T]) bool { return m.name == string(p.Key) })
+		i := slices.IndexFunc(of, func(m member[T]) bool { return m.name == string(p.Key) })
 		if i < 0 || seen&(1<<i) != 0 {
 			p.odd()
 			return
 		}
 		seen |= 1 << i
-		p.member(of.members[i].at(to))
+		p.member(of[i].at(to))
 	}
 }
 

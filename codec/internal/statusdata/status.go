@@ -49,7 +49,7 @@ func Marshal(s *workv1.ManifestWorkStatus) ([]byte, error) {
 		return marshalLater(s)
 	}
 	w := statusWriter{data: make([]byte, 0, statusSize(s))}
-	writeObject(&w, s, status)
+	w.status(s)
 	return w.data, nil
 }
 
@@ -63,7 +63,7 @@ func Canonical(s *workv1.ManifestWorkStatus) ([]byte, error) {
 		return jsontext.Canonical(data)
 	}
 	w := statusWriter{data: make([]byte, 0, statusSize(s)), canonical: true}
-	writeObject(&w, s, status)
+	w.status(s)
 	return w.data, nil
 }
 

@@ -44,12 +44,11 @@ func conditionsSize(list []metav1.Condition) int {
 }
 
 // name begins a member; the first of an object has the brace before it.
-func (w *statusWriter) name(name string) *statusWriter {
+func (w *statusWriter) name(name string) {
 	if w.data[len(w.data)-1] != '{' {
 		w.data = append(w.data, ',')
 	}
 	w.data = append(append(append(w.data, '"'), name...), '"', ':')
-	return w
 }
 
 func (w *statusWriter) text(name, value string) {
@@ -67,72 +66,71 @@ func (w *statusWriter) integer(name string, n int64) {
 	w.data = strconv.AppendInt(w.data, n, 10)
 }
 
-func writeList[T any](w *statusWriter, name string, list []T, of object[T]) {
+func (w *statusWriter) open()  { w.data = append(w.data, '{') }
+func (w *statusWriter) close() { w.data = append(w.data, '}') }
+
+// list begins a member that is a list; entry begins its i-th object.
+func (w *statusWriter) list(name string) {
 	w.name(name)
 	w.data = append(w.data, '[')
-	for i := range list {
-		if i > 0 {
-			w.data = append(w.data, ',')
-		}
-		writeObject(w, &list[i], of)
-	}
-	w.data = append(w.data, ']')
 }
 
-func writeObject[T any](w *statusWriter, from *T, of object[T]) {
-	members := of.members
+func (w *statusWriter) entry(i int) {
+	if i > 0 {
+		w.data = append(w.data, ',')
+	}
+	w.open()
+}
+
+func (w *statusWriter) listEnd() { w.data = append(w.data, ']') }
+
+func (w *statusWriter) status(s *workv1.ManifestWorkStatus) {
+	w.open()
+	w.conditions(s.Conditions)
+	w.name("resourceStatus")
+	w.open()
+	w.list("manifestConditions")
+	for i := range s.ResourceStatus.Manifests {
+		w.entry(i)
+		w.manifest(&s.ResourceStatus.Manifests[i])
+		w.close()
+	}
+	w.listEnd()
+	w.close()
+	w.close()
+}
+
+func (w *statusWriter) conditions(conditions []metav1.Condition) {
+	w.list("conditions")
+	for i := range conditions {
+		w.entry(i)
+		w.condition(&conditions[i])
+		w.close()
+	}
+	w.listEnd()
+}
+
+func (w *statusWriter) condition(c *metav1.Condition) {
 	if w.canonical {
-		members = of.sorted
+		w.time("lastTransitionTime", c.LastTransitionTime)
+		w.text("message", c.Message)
+		w.generation(c)
+		w.text("reason", c.Reason)
+		w.text("status", string(c.Status))
+		w.text("type", c.Type)
+		return
 	}
-	w.data = append(w.data, '{')
-	for i := range members {
-		w.member(members[i].name, members[i].at(from))
-	}
-	w.data = append(w.data, '}')
+	w.text("type", c.Type)
+	w.text("status", string(c.Status))
+	w.generation(c)
+	w.time("lastTransitionTime", c.LastTransitionTime)
+	w.text("reason", c.Reason)
+	w.text("message", c.Message)
 }
 
-// member writes a member. It omits a generation of 0, missing values, and an empty feedback.
-func (w *statusWriter) member(name string, at any) {
-	switch from := at.(type) {
-	case *string:
-		w.text(name, *from)
-	case *int32:
-		w.integer(name, int64(*from))
-	case *int64:
-		if *from != 0 {
-			w.integer(name, *from)
-		}
-	case *metav1.Time:
-		w.time(name, *from)
-	case **string:
-		if *from != nil {
-			w.text(name, **from)
-		}
-	case **int64:
-		if *from != nil {
-			w.integer(name, **from)
-		}
-	case **bool:
-		if *from != nil {
-			w.name(name)
-			w.data = strconv.AppendBool(w.data, **from)
-		}
-	case *[]metav1.Condition:
-		writeList(w, name, *from, condition)
-	case *[]workv1.ManifestCondition:
-		writeList(w, name, *from, manifest)
-	case *[]workv1.FeedbackValue:
-		if len(*from) > 0 {
-			writeList(w, name, *from, value)
-		}
-	case *workv1.ManifestResourceStatus:
-		writeObject(w.name(name), from, resources)
-	case *workv1.ManifestResourceMeta:
-		writeObject(w.name(name), from, resource)
-	case *workv1.StatusFeedbackResult:
-		writeObject(w.name(name), from, feedback)
-	case *workv1.FieldValue:
-		writeObject(w.name(name), from, fieldValue)
+func (w *statusWriter) generation(c *metav1.Condition) {
+	if c.ObservedGeneration != 0 {
+		w.integer("observedGeneration", c.ObservedGeneration)
 	}
 }
 
@@ -145,4 +143,97 @@ func (w *statusWriter) time(name string, t metav1.Time) {
 	}
 	w.data = append(w.data, '"')
 	w.data = append(t.UTC().AppendFormat(w.data, time.RFC3339), '"')
+}
+
+func (w *statusWriter) manifest(m *workv1.ManifestCondition) {
+	if w.canonical {
+		w.conditions(m.Conditions)
+	}
+	w.name("resourceMeta")
+	w.open()
+	w.resource(&m.ResourceMeta)
+	w.close()
+	w.name("statusFeedback")
+	w.open()
+	if values := m.StatusFeedbacks.Values; len(values) > 0 {
+		w.list("values")
+		for i := range values {
+			w.entry(i)
+			w.feedback(&values[i])
+			w.close()
+		}
+		w.listEnd()
+	}
+	w.close()
+	if !w.canonical {
+		w.conditions(m.Conditions)
+	}
+}
+
+func (w *statusWriter) resource(r *workv1.ManifestResourceMeta) {
+	if w.canonical {
+		w.text("group", r.Group)
+		w.text("kind", r.Kind)
+		w.text("name", r.Name)
+		w.text("namespace", r.Namespace)
+		w.integer("ordinal", int64(r.Ordinal))
+		w.text("resource", r.Resource)
+		w.text("version", r.Version)
+		return
+	}
+	w.integer("ordinal", int64(r.Ordinal))
+	w.text("group", r.Group)
+	w.text("version", r.Version)
+	w.text("kind", r.Kind)
+	w.text("resource", r.Resource)
+	w.text("name", r.Name)
+	w.text("namespace", r.Namespace)
+}
+
+func (w *statusWriter) feedback(v *workv1.FeedbackValue) {
+	if !w.canonical {
+		w.text("name", v.Name)
+	}
+	w.name("fieldValue")
+	w.open()
+	w.value(&v.Value)
+	w.close()
+	if w.canonical {
+		w.text("name", v.Name)
+	}
+}
+
+func (w *statusWriter) value(v *workv1.FieldValue) {
+	if w.canonical {
+		w.boolean(v)
+		w.optionalInteger(v)
+		w.optionalText("jsonRaw", v.JsonRaw)
+		w.optionalText("string", v.String)
+		w.text("type", string(v.Type))
+		return
+	}
+	w.text("type", string(v.Type))
+	w.optionalInteger(v)
+	w.optionalText("string", v.String)
+	w.boolean(v)
+	w.optionalText("jsonRaw", v.JsonRaw)
+}
+
+func (w *statusWriter) optionalInteger(v *workv1.FieldValue) {
+	if v.Integer != nil {
+		w.integer("integer", *v.Integer)
+	}
+}
+
+func (w *statusWriter) boolean(v *workv1.FieldValue) {
+	if v.Boolean != nil {
+		w.name("boolean")
+		w.data = strconv.AppendBool(w.data, *v.Boolean)
+	}
+}
+
+func (w *statusWriter) optionalText(name string, value *string) {
+	if value != nil {
+		w.text(name, *value)
+	}
 }
