@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -130,13 +129,7 @@ func (r *records) ownMeta() journal.Meta {
 func (r *records) load(ctx context.Context) error {
 	r.cache.Lock()
 	defer r.cache.Unlock()
-	err := r.options.Store.Load(ctx, func(key string, value []byte) error {
-		if err := r.loadRecordLocked(key, value); err != nil {
-			return fmt.Errorf("record %q: %w", key, err)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := journal.Load(ctx, r.options.Store, r.loadRecordLocked); err != nil {
 		return err
 	}
 	slices.SortFunc(r.tombstones, func(a, b tombstone) int { return a.removed.Compare(b.removed) })

@@ -5,6 +5,7 @@ package journal
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +45,16 @@ func ParseKey(prefix, key string) (owner, id string, ok bool) {
 
 // ErrUnknownRecord is returned for a key that this version does not write.
 var ErrUnknownRecord = errors.New("unknown key: a later version or another program wrote the record")
+
+// Load calls f with all records of a store. Its error names the record that f refused.
+func Load(ctx context.Context, s Store, f func(key string, value []byte) error) error {
+	return s.Load(ctx, func(key string, value []byte) error {
+		if err := f(key, value); err != nil {
+			return fmt.Errorf("record %q: %w", key, err)
+		}
+		return nil
+	})
+}
 
 // Encode returns the JSON of a record without HTML escapes, so manifests remain unchanged.
 func Encode(content any) ([]byte, error) {

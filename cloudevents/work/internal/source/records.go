@@ -6,7 +6,6 @@ package source
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -195,13 +194,7 @@ func (r *records) ownMeta() journal.Meta {
 func (r *records) load(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.options.Store.Load(ctx, func(key string, value []byte) error {
-		if err := r.loadRecordLocked(key, value); err != nil {
-			return fmt.Errorf("record %q: %w", key, err)
-		}
-		return nil
-	})
-	if err != nil {
+	if err := journal.Load(ctx, r.options.Store, r.loadRecordLocked); err != nil {
 		return err
 	}
 	var tombstones []*sourceWork
