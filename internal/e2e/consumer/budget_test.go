@@ -21,9 +21,9 @@ var update = flag.Bool("update", false, "write testdata/budgets.txt")
 
 const (
 	budgetFile   = "budgets.txt"
-	budgetHeader = `# What go get of one package does to the controller in testdata/controller: what it adds to and raises in go.mod, how many
-# packages of other modules a program then has that uses the package, and how large it is, without symbols. What each package
-# does is said once, first.
+	budgetHeader = `# Effects of go get of one package on the controller in testdata/controller: the requirements that it adds to go.mod or raises,
+# the number of packages of other modules in a program that uses the package, and the size of that program without symbols.
+# Effects of every package are listed once, first.
 `
 	everyPackage = "every package"
 	// A new version of Go makes binaries larger or smaller. The limit must only detect a new
