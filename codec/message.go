@@ -59,8 +59,8 @@ type WorkRef struct {
 	// that know only the enhancement.
 	UID types.UID
 	// Name is the work's name. Decode sets it to ResourceID if the event does not carry it. It is
-	// required in a [Spec] with a UID, except in a deletion: a source can delete a listed work
-	// whose name is unknown.
+	// required in a [Spec] with a UID, except in a deletion: a source can delete a listed work without
+	// knowing its name.
 	Name string
 }
 

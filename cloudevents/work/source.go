@@ -150,7 +150,7 @@ func (s *Source) Forget(ctx context.Context, cluster string) error {
 	return s.source.Forget(ctx, cluster)
 }
 
-// Abandon ends the deletion of one work whose agent will never report it gone, for example because
+// Abandon ends the deletion of one work if its agent will never report it gone, for example because
 // the cluster never had an agent. [Source.Forget] does the same for all works of a cluster. The
 // work is removed unless finalizers of other controllers hold it. If an agent lists the work later,
 // the source deletes it there once the inventory is complete.

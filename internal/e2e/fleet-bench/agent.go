@@ -23,7 +23,7 @@ import (
 const initialSync = time.Minute
 
 // agent is the agent of a cluster, with a work controller that reports success without applying. It
-// watches its works without an informer, whose cache would cost more memory than the agent.
+// watches its works without an informer: its cache would cost more memory than the agent.
 type agent struct {
 	cluster string
 	agent   *work.Agent

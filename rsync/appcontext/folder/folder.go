@@ -37,8 +37,8 @@ const (
 // Builder reports invalid manifests.
 //
 // The annotations helm.sh/hook, helm.sh/hook-weight and helm.sh/hook-delete-policy make a resource
-// a hook. Add omits a manifest whose hooks are all unsupported, for example pre-upgrade and test;
-// [appcontext.Hooks] has the supported ones. For resources without a hook,
+// a hook. Add omits a manifest if all of its hooks are unsupported, for example pre-upgrade and
+// test; [appcontext.Hooks] has the supported ones. For resources without a hook,
 // argocd.argoproj.io/sync-wave is the wave. Add returns an error for an invalid annotation, and if
 // files has no manifest.
 func Add(b *appcontext.Builder, files fs.FS, app string, clusters ...appcontext.ClusterID) error {

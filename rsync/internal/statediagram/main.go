@@ -59,11 +59,11 @@ func diagram() string {
 	return b.String()
 }
 
-// reasons say why TransitionsDefault differs, for the events whose rows do.
+// reasons has the reason of each event with another row in TransitionsDefault.
 var reasons = map[rsync.EventType]string{
 	rsync.Update: "After a failed update each of its contexts has objects on clusters. An update can therefore lead " +
-		"to any of " +
-		"them: the same one again, the earlier one or a third one, including a terminated one. It applies all " +
+		"to " +
+		"any context: the same one again, the earlier one or a third one, including a terminated one. It applies all " +
 		"resources, and replaces all contexts that failed.",
 	rsync.UpdateDelete: "An update can lead from a failed context, and replaces failed contexts. " +
 		"A failed UpdateDelete is repeated.",

@@ -101,7 +101,7 @@ func (ls *lists) receiveLocked(m *codec.SpecResync) error {
 	return ls.completeLocked(l, m)
 }
 
-// completeLocked answers a list of which all chunks have arrived. m is the last chunk.
+// completeLocked answers a list after all its chunks have arrived. m is the last chunk.
 func (ls *lists) completeLocked(l *agentList, m *codec.SpecResync) error {
 	c := ls.cluster
 	if !c.mayCompare() {

@@ -152,8 +152,8 @@ const (
 
 // mayRaiseLocked reports whether the version of a work may now be raised above the version that its
 // agent reports, and counts the raise. A deleted work must be clear of rivals first: a newer
-// process may have created it again. Raises of a live work are limited: a rival whose presences the
-// broker drops may raise it too.
+// process may have created it again. Raises of a live work are limited: a rival may raise it too,
+// if the broker drops the presences of the rival.
 func (w *sourceWork) mayRaiseLocked() bool {
 	if w.phase.IsDeleting() {
 		return w.cluster.suspects.clearsLocked(w.id)
