@@ -96,6 +96,28 @@ func TestStatusesOfUpdate(t *testing.T) {
 	})
 }
 
+// TestStatusesOfUpdateFromStopped: after an update, the statuses of resources belong to the new
+// context, even if the UpdateDelete of the earlier context has not begun, here because of a stop.
+func TestStatusesOfUpdateFromStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newScene(t, nil)
+		s.importContext("7", "web@c1 a=1")
+		s.importContext("8", "web@c1 a=2")
+		s.put(write{"/context/8/statusappctxid/", `"7"`})
+		s.done(s.engine.Instantiate(t.Context(), "7"))
+		if err := s.engine.Stop(t.Context(), "7"); err != nil {
+			t.Fatal(err)
+		}
+		s.ref(s.engine.Update(t.Context(), "7", "8"))
+		settle()
+		s.newBridge(s.keys) // it writes the status of 7 again
+		settle()
+		if got := s.value("/context/7/app/web/cluster/edge+c1/resource/a+ConfigMap/reference/"); got != `"8"` {
+			t.Errorf("the status of the resource is from context %s", got)
+		}
+	})
+}
+
 // counting counts transactions and reads.
 type counting struct {
 	store.Store

@@ -165,7 +165,7 @@ func (d *diff) cluster(s *rsync.Status, c *rsync.ClusterStatus) {
 	for _, name := range d.view.resources(own) {
 		status, ref := shared+"resource/"+name+"/status/", shared+"resource/"+name+"/reference/"
 		by, taken := d.view.has(ref)
-		if word == "" || taken && by != reference && replaced(s.State) {
+		if word == "" || taken && by != reference && replaced(s) {
 			continue // another context has it now
 		}
 		handled = true
@@ -179,9 +179,15 @@ func (d *diff) cluster(s *rsync.Status, c *rsync.ClusterStatus) {
 	}
 }
 
-// replaced reports whether an update has led from the context to another.
-func replaced(s rsync.State) bool {
-	return s == rsync.Updated || s == rsync.Updating || s == rsync.UpdateFailed
+// replaced reports whether an update has led from the context to another. Until its UpdateDelete
+// begins, and if a stop has skipped it, only the queue shows this.
+func replaced(s *rsync.Status) bool {
+	for _, e := range slices.Backward(s.Queue) {
+		if e.Event != rsync.Read && e.Event != rsync.Heal {
+			return e.Event == rsync.UpdateDelete
+		}
+	}
+	return s.State == rsync.Updated
 }
 
 // levels adds the levels above the status of a resource in the context that has the statuses.
