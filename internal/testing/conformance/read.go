@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
@@ -147,12 +146,7 @@ func forgotten(r *reads, then, token string) {
 		metav1.ListOptions{ResourceVersion: then, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 	try("from then is not", metav1.ListOptions{ResourceVersion: then})
 	r.stalePage(token)
-	old, err := r.works().Watch(r.ctx, metav1.ListOptions{ResourceVersion: then})
-	if err != nil {
-		r.err("watch from then", err)
-		old = watch.NewEmptyWatch()
-	}
-	r.events("watch from then", old, 2)
+	r.events("watch from then", r.watch(r.ctx, "watch from then", metav1.ListOptions{ResourceVersion: then}), 2)
 	initial := metav1.ListOptions{
 		ResourceVersion: then, SendInitialEvents: ptr.To(true), AllowWatchBookmarks: true, FieldSelector: "metadata.name=w1",
 		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 )
@@ -55,6 +56,8 @@ type Recorder struct {
 	count map[string]int
 	last  map[types.UID]string // resourceVersion
 	names map[string]string    // names of namespaces in the transcript
+	// watches end with the script.
+	watches []watch.Interface
 }
 
 // Run runs a script and returns its transcript. Each line begins with a label that is unique in it.
@@ -65,6 +68,9 @@ func Run(ctx context.Context, t Target, s Script) []string {
 	}
 	r.ns = r.namespace("ns")
 	s.Run(r)
+	for _, w := range r.watches {
+		w.Stop()
+	}
 	return r.lines
 }
 
@@ -82,6 +88,18 @@ type reads struct {
 }
 
 func (r *reads) works() worktyped.ManifestWorkInterface { return r.set.ManifestWorks(r.ns) }
+
+// watch begins a watch that ends with the script. If there is an error, watch records it and
+// returns a watch without events.
+func (r *reads) watch(ctx context.Context, label string, o metav1.ListOptions) watch.Interface {
+	w, err := r.works().Watch(ctx, o)
+	if err != nil {
+		r.err(label, err)
+		return watch.NewEmptyWatch()
+	}
+	r.watches = append(r.watches, w)
+	return w
+}
 
 func throughHub(f func(*reads)) func(*Recorder)   { return func(r *Recorder) { f(&reads{r, r.Hub}) } }
 func throughSpoke(f func(*reads)) func(*Recorder) { return func(r *Recorder) { f(&reads{r, r.Spoke}) } }

@@ -30,6 +30,7 @@ type Rivalry struct {
 // Rivalries has all rivalries.
 var Rivalries = []Rivalry{
 	{Name: "one of many creates wins", Run: oneCreateWins, Rounds: 200},
+	{Name: "every apply succeeds", Run: everyApplySucceeds, Rounds: 50},
 	{Name: "no update is lost", Run: noLostUpdate, Rounds: 50},
 	{Name: "no deletion is lost to a patch", Run: noLostDeletion, Rounds: 20_000},
 	{Name: "what was written is read", Run: readYourWrites, Rounds: 500},
@@ -82,6 +83,32 @@ func oneCreateWins(ctx context.Context, works worktyped.ManifestWorkInterface, r
 		}
 		if won != 1 {
 			return fmt.Errorf("%s: %d creates won", name, won)
+		}
+	}
+	return nil
+}
+
+// everyApplySucceeds checks concurrent applies of one name by different managers. One of them creates
+// the object, and the object has the fields of all.
+func everyApplySucceeds(ctx context.Context, works worktyped.ManifestWorkInterface, rounds int) error {
+	for i := range rounds {
+		name := fmt.Sprint("w", i)
+		err := crowd(rivals, func(me int) error {
+			manager := fmt.Sprint("m", me)
+			data := fmt.Sprintf(`{"apiVersion":"work.open-cluster-management.io/v1","kind":"ManifestWork",`+
+				`"metadata":{"name":%q,"labels":{%q:""}},"spec":{"workload":{}}}`, name, manager)
+			_, err := works.Patch(ctx, name, types.ApplyPatchType, []byte(data), metav1.PatchOptions{FieldManager: manager})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		w, err := works.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(w.Labels) != rivals {
+			return fmt.Errorf("%s: %d of %d labels", name, len(w.Labels), rivals)
 		}
 	}
 	return nil

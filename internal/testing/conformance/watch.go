@@ -80,12 +80,7 @@ func watches(r *reads) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
 	begin := func(label string, o metav1.ListOptions) watch.Interface {
-		w, err := r.works().Watch(ctx, o)
-		if err != nil {
-			r.err(label, err)
-			return watch.NewEmptyWatch()
-		}
-		return w
+		return r.watch(ctx, label, o)
 	}
 	label := func(value string) {
 		_, err := r.hub().Patch(r.ctx, "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"x":"`+value+`"}}}`),
@@ -147,12 +142,7 @@ func endings(r *reads) {
 	defer cancel()
 	begin := func(label string, o metav1.ListOptions) watch.Interface {
 		o.FieldSelector = "metadata.name=none"
-		w, err := r.works().Watch(ctx, o)
-		if err != nil {
-			r.err(label, err)
-			return watch.NewEmptyWatch()
-		}
-		return w
+		return r.watch(ctx, label, o)
 	}
 	short := begin("timeout", metav1.ListOptions{TimeoutSeconds: ptr.To[int64](1)})
 	r.events("timeout", short, 1)

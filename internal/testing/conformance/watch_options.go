@@ -30,6 +30,7 @@ func watchOptions(r *reads) {
 			r.err(label, err)
 			return nil
 		}
+		r.watches = append(r.watches, w)
 		return w
 	}
 	begin := func(label string, want int, o metav1.ListOptions) {

@@ -41,7 +41,7 @@ func (w *works) apply(
 	}
 	creates := sub == whole && w.backend.Supports("create", whole) == nil
 	c := &configuration{data: data, options: opts, sub: sub, fields: fields, creates: creates}
-	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, patched: true, applied: true}
+	o := changeOptions{sub: sub, dryRun: len(opts.DryRun) > 0, patched: true, applied: true, managed: true}
 	for range maxCommits {
 		out, err := w.mutate(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
 			return w.configure(c, current, name)
@@ -89,29 +89,45 @@ func (w *works) configure(
 	if err := w.stays(merged.GetNamespace(), merged.GetName(), name); err != nil {
 		return nil, nil, err
 	}
-	member := "spec"
-	if c.sub == StatusPart {
-		member = "status"
+	return adopt(merged, current, c.sub, c.creates || namesSpec)
+}
+
+// adopt converts the next state of an object, with the errors by the schema. completes is false if
+// the spec stays as it is. The part that the subresource does not have stays too.
+func adopt(
+	obj *unstructured.Unstructured, current *workv1.ManifestWork, sub Subresource, completes bool,
+) (*workv1.ManifestWork, field.ErrorList, error) {
+	member, other := "spec", crd.Status
+	if sub == StatusPart {
+		member, other = other, member
 	}
+	delete(obj.Object, other)
+	foreign := obj.GetAPIVersion() != ownType.APIVersion || obj.GetKind() != ownType.Kind
 	// An agent shows specs as received, even if invalid: it neither completes nor refuses them.
-	kept := member == "spec" && !c.creates && !namesSpec
+	kept := member == "spec" && !completes
 	var invalid field.ErrorList
-	if value, ok := merged.Object[member]; ok && !kept {
-		if invalid = crd.Validate(member, value); len(invalid) > 0 {
-			delete(merged.Object, member)
+	if value, ok := obj.Object[member]; ok && !kept {
+		if foreign {
+			invalid = crd.ForeignValue(member, value)
+			kept = member == "spec" // such an object is refused
+		} else {
+			invalid = crd.Validate(member, value)
 		}
 	}
-	next, err := crd.Typed(merged, current)
+	if kept || len(invalid) > 0 {
+		delete(obj.Object, member)
+	}
+	next, err := crd.Typed(obj, current)
 	if err != nil {
 		return nil, nil, apierrors.NewInternalError(err)
 	}
 	if current == nil {
 		return next, invalid, nil
 	}
-	if kept || len(invalid) > 0 {
+	if _, ok := obj.Object["spec"]; !ok && (sub == StatusPart || kept || len(invalid) > 0) {
 		next.Spec = current.Spec
 	}
-	if len(invalid) > 0 {
+	if sub == whole || len(invalid) > 0 {
 		next.Status = current.Status
 	}
 	if sameManaged(current, next) {

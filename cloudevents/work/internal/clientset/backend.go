@@ -18,6 +18,8 @@ import (
 type Backend interface { //nolint:interfacebloat // the steps of the verbs of an API server
 	// Object returns the current snapshot, or nil.
 	Object(namespace, name string) *workv1.ManifestWork
+	// Stopped reports whether Start has returned.
+	Stopped() bool
 	// WaitSynced waits until the initial sync of the backend is complete.
 	WaitSynced(ctx context.Context) error
 	// Refresh has the backend read the writes of others. It reports whether there may be new ones.
@@ -69,6 +71,13 @@ func (r Reader[R]) Object(namespace, name string) *workv1.ManifestWork {
 		return w.Slot().Object
 	}
 	return nil
+}
+
+// Stopped implements Backend.
+func (r Reader[R]) Stopped() bool {
+	r.Store.RLock()
+	defer r.Store.RUnlock()
+	return r.Store.Closed()
 }
 
 // Reached implements Backend.

@@ -143,11 +143,11 @@ func TestInvalidCallsAreRejected(t *testing.T) {
 		{"delete of another incarnation", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			return c.Delete(t.Context(), "app",
 				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(types.UID("other"))}})
-		}, metav1.StatusReasonConflict, "UID in precondition: other"},
+		}, metav1.StatusReasonConflict, "the UID in the precondition (other)"},
 		{"delete of another version", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			return c.Delete(t.Context(), "app",
 				metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: ptr.To("1")}})
-		}, metav1.StatusReasonConflict, "ResourceVersion in precondition: 1"},
+		}, metav1.StatusReasonConflict, "the ResourceVersion in the precondition (1)"},
 		{"list with a bad selector", func(c worktyped.ManifestWorkInterface, _ *workv1.ManifestWork) error {
 			_, err := c.List(t.Context(), metav1.ListOptions{LabelSelector: "a in"})
 			return err

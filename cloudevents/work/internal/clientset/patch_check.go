@@ -179,12 +179,7 @@ func (w *works) checkPatched(current, next *workv1.ManifestWork, o changeOptions
 	path := field.NewPath("metadata")
 	errs := validation.ValidateObjectMetaUpdate(&next.ObjectMeta, &current.ObjectMeta, path)
 	errs = append(errs, validation.ValidateObjectMeta(&next.ObjectMeta, true, validation.NameIsDNSSubdomain, path)...)
-	if next.Kind != ownType.Kind {
-		errs = append(errs, field.Invalid(field.NewPath("kind"), next.Kind, "must be "+ownType.Kind))
-	}
-	if next.APIVersion != ownType.APIVersion {
-		errs = append(errs, field.Invalid(field.NewPath("apiVersion"), next.APIVersion, "must be "+ownType.APIVersion))
-	}
+	errs = append(errs, typeErrors(next.TypeMeta)...)
 	return newInvalid(schema.GroupKind{Group: group.Group, Kind: next.Kind}, next.Name, append(errs, invalid...))
 }
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -29,13 +30,27 @@ import (
 // resourceVersion, show the objects of that version. The error is Expired if the version is too
 // old: its continue token then selects the rest of the current objects.
 func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.ManifestWorkList, error) {
-	filter, err := w.filter(ctx, opts, false)
+	objects, meta, err := w.page(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
+	list := &workv1.ManifestWorkList{ListMeta: meta, Items: make([]workv1.ManifestWork, len(objects))}
+	for i, obj := range objects {
+		obj.DeepCopyInto(&list.Items[i])
+	}
+	return list, nil
+}
+
+// page returns the snapshots of a list, and its metadata.
+func (w *works) page(ctx context.Context, opts metav1.ListOptions) ([]*workv1.ManifestWork, metav1.ListMeta, error) {
+	var meta metav1.ListMeta
+	filter, err := w.filter(ctx, opts, false)
+	if err != nil {
+		return nil, meta, err
+	}
 	at, from, err := w.listFrom(opts)
 	if err != nil {
-		return nil, err
+		return nil, meta, err
 	}
 	q := &cache.Query{
 		Filter: *filter, At: at, AfterNamespace: from.Namespace, AfterName: from.Name, Limit: int(opts.Limit),
@@ -45,25 +60,20 @@ func (w *works) List(ctx context.Context, opts metav1.ListOptions) (*workv1.Mani
 	}
 	page, err := w.backend.List(ctx, q)
 	if apierrors.IsResourceExpired(err) && opts.Continue != "" {
-		return nil, pageExpired(from)
+		return nil, meta, pageExpired(from)
 	}
 	if err != nil {
-		return nil, err
+		return nil, meta, err
 	}
-	list := &workv1.ManifestWorkList{ListMeta: metav1.ListMeta{ResourceVersion: strconv.FormatUint(page.Version, 10)}}
-	objects := page.Objects
+	meta.ResourceVersion = strconv.FormatUint(page.Version, 10)
 	if page.More {
 		if opts.LabelSelector == "" && opts.FieldSelector == "" {
-			list.RemainingItemCount = ptr.To(int64(page.Left))
+			meta.RemainingItemCount = ptr.To(int64(page.Left))
 		}
-		last := objects[len(objects)-1]
-		list.Continue = continueToken{list.ResourceVersion, last.Namespace, last.Name}.String()
+		last := page.Objects[len(page.Objects)-1]
+		meta.Continue = continueToken{meta.ResourceVersion, last.Namespace, last.Name}.String()
 	}
-	list.Items = make([]workv1.ManifestWork, len(objects))
-	for i, obj := range objects {
-		obj.DeepCopyInto(&list.Items[i])
-	}
-	return list, nil
+	return page.Objects, meta, nil
 }
 
 // listFrom returns the version of a list, 0 for the current one, and the position of the object
@@ -74,11 +84,11 @@ func (w *works) listFrom(opts metav1.ListOptions) (at uint64, from continueToken
 		return 0, from, badVersion(opts.ResourceVersion, err)
 	}
 	if opts.Continue != "" {
-		if version != 0 {
-			return 0, from, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
-		}
 		if from, err = parseContinue(opts.Continue); err != nil {
 			return 0, from, err
+		}
+		if version != 0 {
+			return 0, from, apierrors.NewBadRequest("specifying resource version is not allowed when using continue")
 		}
 		at, err = parseVersion(from.Version)
 		if err != nil {
@@ -115,7 +125,8 @@ func parseVersion(version string) (uint64, error) {
 }
 
 func badVersion(version string, err error) error {
-	return apierrors.NewBadRequest(fmt.Sprintf("invalid resource version %q: %v", version, err))
+	return apierrors.NewBadRequest(fmt.Sprintf(
+		"invalid resource version: resourceVersion: Invalid value: %q: %v", version, err))
 }
 
 // continueToken is the position of the next page of a list. Its version is that of the first page,
@@ -140,8 +151,11 @@ func parseContinue(s string) (continueToken, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &t)
 	}
+	if err == nil && t.Name == "" {
+		err = errors.New("server does not recognize this encoded version")
+	}
 	if err != nil {
-		return t, apierrors.NewBadRequest("continue key is not valid: must be the unchanged key of the previous list")
+		return t, apierrors.NewBadRequest(fmt.Sprintf("invalid continue token: continue key is not valid: %v", err))
 	}
 	return t, nil
 }

@@ -32,6 +32,11 @@ var _ worktyped.ManifestWorkInterface = &works{}
 // Get returns a copy of the object, or NotFound. If the object does not exist, Get first waits for
 // the initial sync: an agent may not have received the object yet.
 func (w *works) Get(ctx context.Context, name string, opts metav1.GetOptions) (*workv1.ManifestWork, error) {
+	obj, err := w.get(ctx, name, opts)
+	return obj.DeepCopy(), err
+}
+
+func (w *works) get(ctx context.Context, name string, opts metav1.GetOptions) (*workv1.ManifestWork, error) {
 	if err := w.named(ctx, "get", name); err != nil {
 		return nil, err
 	}
@@ -44,11 +49,7 @@ func (w *works) Get(ctx context.Context, name string, opts metav1.GetOptions) (*
 			return nil, err
 		}
 	}
-	obj, err := w.find(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return obj.DeepCopy(), nil
+	return w.find(ctx, name)
 }
 
 // find returns the current snapshot, or NotFound if there is none after the initial sync.
@@ -165,15 +166,23 @@ type changeOptions struct {
 	dryRun  bool
 	manager string // field manager; empty for the name of the process
 	patched bool   // the change is a patch of any type
-	applied bool   // the change sets managedFields
+	applied bool   // the change is a server-side apply
+	managed bool   // the change sets managedFields
 }
 
 // change returns the next state of an object. The schema errors are returned separately: as on the
 // API server, an outdated version is reported first.
 type change func(current *workv1.ManifestWork) (next *workv1.ManifestWork, invalid field.ErrorList, err error)
 
-// mutate makes a change of the current snapshot. It starts again if another writer was faster.
+// mutate is commit, and returns a copy.
 func (w *works) mutate(ctx context.Context, name string, o changeOptions, change change) (*workv1.ManifestWork, error) {
+	out, err := w.commit(ctx, name, o, change)
+	return out.DeepCopy(), err
+}
+
+// commit makes a change of the current snapshot and returns the new one. It starts again if another
+// writer was faster.
+func (w *works) commit(ctx context.Context, name string, o changeOptions, change change) (*workv1.ManifestWork, error) {
 	refresher := NewRefresher(w.backend.Refresh, o.dryRun)
 	for range maxCommits {
 		if err := ctx.Err(); err != nil {
@@ -211,17 +220,17 @@ func (w *works) mutate(ctx context.Context, name string, o changeOptions, change
 					return nil, err
 				}
 			}
-			return current.DeepCopy(), nil
+			return current, nil
 		}
 		if o.dryRun {
-			return next.DeepCopy(), nil
+			return next, nil
 		}
 		out, ok, err := w.backend.Commit(ctx, current, next)
 		if err != nil {
 			return nil, err
 		}
 		if ok {
-			return out.DeepCopy(), nil
+			return out, nil
 		}
 	}
 	return nil, conflict(name)
@@ -236,7 +245,7 @@ func (w *works) admit(current, next *workv1.ManifestWork, o changeOptions, inval
 		return err
 	}
 	switch {
-	case o.applied:
+	case o.managed:
 		next.ManagedFields = managed
 	case len(current.ManagedFields) > 0:
 		next.ManagedFields = managed
@@ -282,36 +291,42 @@ func conflict(name string) error {
 
 // Delete begins the deletion of an object.
 func (w *works) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	_, err := w.remove(ctx, name, opts)
+	return err
+}
+
+// remove begins the deletion of an object and returns its last state.
+func (w *works) remove(ctx context.Context, name string, opts metav1.DeleteOptions) (*workv1.ManifestWork, error) {
 	if err := w.begin(ctx, "delete", whole); err != nil {
-		return err
+		return nil, err
 	}
 	if err := checkDeleteOptions(&opts); err != nil {
-		return err
+		return nil, err
 	}
 	if err := w.named(ctx, "delete", name); err != nil {
-		return err
+		return nil, err
 	}
 	refresher := NewRefresher(w.backend.Refresh, len(opts.DryRun) > 0)
 	for range maxCommits {
 		current := w.backend.Object(w.namespace, name)
 		if current == nil || current.DeletionTimestamp != nil {
 			if again, err := refresher.Again(ctx); err != nil {
-				return err
+				return nil, err
 			} else if again {
 				continue
 			}
 		}
 		if current == nil {
-			return apierrors.NewNotFound(Resource, name)
+			return nil, apierrors.NewNotFound(Resource, name)
 		}
 		if err := deletable(current, opts.Preconditions); err != nil {
-			return err
+			return nil, err
 		}
-		if _, ok, err := w.backend.Remove(ctx, current, len(opts.DryRun) > 0); ok || err != nil {
-			return err
+		if last, ok, err := w.backend.Remove(ctx, current, len(opts.DryRun) > 0); ok || err != nil {
+			return last, err
 		}
 	}
-	return conflict(name)
+	return nil, conflict(name)
 }
 
 func deletable(current *workv1.ManifestWork, p *metav1.Preconditions) error {
@@ -320,10 +335,13 @@ func deletable(current *workv1.ManifestWork, p *metav1.Preconditions) error {
 	}
 	of := schema.GroupResource{Group: Kind.Group, Resource: Kind.Kind} // as the API server has it here
 	if p.UID != nil && *p.UID != current.UID {
-		return preconditionFailed(of, current, "UID", *p.UID, current.UID)
+		return apierrors.NewConflict(of, current.Name, fmt.Errorf("the UID in the precondition (%s) does not match "+
+			"the UID in record (%s). The object might have been deleted and then recreated", *p.UID, current.UID))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != current.ResourceVersion {
-		return preconditionFailed(of, current, "ResourceVersion", *p.ResourceVersion, current.ResourceVersion)
+		return apierrors.NewConflict(of, current.Name, fmt.Errorf("the ResourceVersion in the precondition (%s) does not "+
+			"match the ResourceVersion in record (%s). The object might have been modified",
+			*p.ResourceVersion, current.ResourceVersion))
 	}
 	return nil
 }

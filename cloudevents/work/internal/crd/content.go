@@ -42,6 +42,11 @@ func Foreign(member string, data []byte) field.ErrorList {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &value); err != nil {
 		return nil // the decoder returns the error
 	}
+	return ForeignValue(member, value)
+}
+
+// ForeignValue is [Foreign] for a decoded member.
+func ForeignValue(member string, value any) field.ErrorList {
 	if member == Status {
 		return Validate(member, value)
 	}
@@ -79,7 +84,8 @@ func Unstructured(obj *workv1.ManifestWork) (*unstructured.Unstructured, error) 
 	}
 	u := &unstructured.Unstructured{Object: out}
 	u.SetGroupVersionKind(gvk)
-	return u, shape(out)
+	shapeContent(out) // the metadata has its form already
+	return u, nil
 }
 
 // managesWorkload reports whether a manager owns the workload, which is then kept even if empty.
@@ -105,9 +111,12 @@ func withoutEmpty(obj map[string]any, member, child string) {
 	}
 }
 
-// Typed converts an object back. Manifests that equal those of the current object keep their bytes:
-// another encoding is no change.
+// Typed converts an object back, in the form that the API server stores. Manifests that equal those
+// of the current object keep their bytes: another encoding is no change.
 func Typed(u *unstructured.Unstructured, current *workv1.ManifestWork) (*workv1.ManifestWork, error) {
+	if _, err := shape(u.Object); err != nil {
+		return nil, fmt.Errorf("not a ManifestWork: %w", err)
+	}
 	data, err := json.Marshal(u.Object)
 	if err != nil {
 		return nil, err
@@ -121,7 +130,7 @@ func Typed(u *unstructured.Unstructured, current *workv1.ManifestWork) (*workv1.
 	}
 	manifests, old := out.Spec.Workload.Manifests, current.Spec.Workload.Manifests
 	for i := range min(len(manifests), len(old)) {
-		if bytes.Equal(manifests[i].Raw, reencoded(old[i].Raw)) {
+		if bytes.Equal(manifests[i].Raw, old[i].Raw) || bytes.Equal(manifests[i].Raw, reencoded(old[i].Raw)) {
 			manifests[i].Raw = old[i].Raw
 		}
 	}

@@ -40,7 +40,7 @@ var fieldManagers = sync.OnceValues(func() (managers, error) {
 		for _, member := range reset {
 			set.Insert(fieldpath.MakePathOrDie(member))
 		}
-		return managedfields.NewDefaultCRDFieldManager(typeConverter, objects{}, objects{}, objects{}, gvk,
+		return managedfields.NewDefaultCRDFieldManager(typeConverter, Objects{}, Objects{}, Objects{}, gvk,
 			gvk.GroupVersion(), sub,
 			fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{
 				fieldpath.APIVersion(gvk.GroupVersion().String()): set,

@@ -136,6 +136,10 @@ func Malformed(member string, data []byte) *field.Error {
 	if kjson.UnmarshalCaseSensitivePreserveInts(data, &value) != nil {
 		return nil
 	}
+	return unreadable(member, value)
+}
+
+func unreadable(member string, value any) *field.Error {
 	var first *field.Error
 	part := property(Schema(), member)
 	visit(field.NewPath(member), value, part, func(path *field.Path, x any, s *spec.Schema) bool {
