@@ -59,6 +59,20 @@ var rules = []rule{
 		"sigs.k8s.io/json", "github.com/cespare/xxhash/v2", "golang.org/x/time/rate",
 		"k8s.io/kube-openapi/...", "sigs.k8s.io/structured-merge-diff/v6/...", "sigs.k8s.io/yaml",
 	}},
+	{packages: "cloudevents/work/internal/restapi", may: []string{
+		"cloudevents/work/internal/clientset", "cloudevents/work/internal/crd", apimachinery, ocmClient, ocmWork,
+		"k8s.io/api/apidiscovery/v2", "k8s.io/apiserver/...", "k8s.io/component-base/version",
+		"k8s.io/kube-openapi/...", "github.com/google/gnostic-models/openapiv2", "github.com/munnerz/goautoneg",
+		"google.golang.org/protobuf/proto", "k8s.io/streaming/...",
+	}},
+	{packages: "cloudevents/work/restconfig", leaf: true, may: []string{
+		"cloudevents/work", "cloudevents/work/internal/restapi", apimachinery, ocmClient, ocmWork, clientGo + "rest",
+		clientGo + "tools/cache", clientGo + "util/watchlist",
+	}},
+	{packages: "cloudevents/work/apiserver", leaf: true, may: []string{
+		"cloudevents", "cloudevents/work/internal/restapi", apimachinery, ocmClient, ocmWork, "k8s.io/apiserver/...",
+		"github.com/spf13/pflag",
+	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},
 	{packages: "cloudevents/work/storetest", may: []string{"cloudevents/work", "github.com/google/go-cmp/cmp"}},
 
@@ -214,11 +228,15 @@ var testHelpers = []string{
 // or not. Lower a number when the test reports fewer. Raise a number only if a new dependency is
 // worth its weight for every user.
 var budgets = map[string]int{
-	"codec":                 70,
-	"cloudevents":           9,
-	"cloudevents/memory":    71,
-	"cloudevents/mqtt":      82,
-	"cloudevents/work":      288, // 5 of them are the API server's schema validator
+	"codec":              70,
+	"cloudevents":        9,
+	"cloudevents/memory": 71,
+	"cloudevents/mqtt":   82,
+	"cloudevents/work":   288, // 5 of them are the API server's schema validator
+
+	"cloudevents/work/restconfig": 685,  // the handlers of the API server, without its storage
+	"cloudevents/work/apiserver":  1100, // the generic API server, with OpenTelemetry, gRPC and CEL
+
 	"appliedwork":           112, // most of them are from client-go's dynamic client
 	"appliedwork/health":    114, // 2 more than appliedwork: kstatus and k8s.io/api/core/v1
 	"appliedwork/v1alpha1":  68,
@@ -275,6 +293,7 @@ var nestedModules = []string{
 	"internal/e2e/consumer/testdata/controller", "internal/e2e/consumer/testdata/newer",
 	"internal/e2e/consumer/testdata/older",
 	"internal/kube", "internal/kube/etcd",
+	"internal/ocm",
 	"internal/peers",
 	"internal/tools", "internal/tools/lint",
 }
@@ -284,7 +303,7 @@ var rooms = map[string][][]string{
 	"cloudevents/work/internal": {
 		{"cache", "crd", "journal", "protocol"},
 		{"clientset"},
-		{"peer"},
+		{"peer", "restapi"},
 		{"source", "agent"},
 		{"simulation"}, // only tests
 	},
