@@ -3,6 +3,8 @@
 
 package work_test
 
+import "maps"
+
 // Reasons of the differences. API.md lists them too.
 const (
 	newer      = "the metadata is checked by the functions of apimachinery 0.37, the oracle's by those of 0.36"
@@ -102,6 +104,19 @@ var differences = map[string]difference{
 	"spoke writes/merge of the spec":              {noSpec, specs},
 	"spoke writes/json of the spec":               {noSpec, specs},
 	"spoke writes/apply of the spec":              {noSpec, specs},
+}
+
+// differencesOverHTTP are the differences that remain for a client that sends JSON.
+func differencesOverHTTP() map[string]difference {
+	out := maps.Clone(differences)
+	delete(out, "create/4 MiB")
+	delete(out, "status from the hub/application/strategic-merge-patch+json")
+	delete(out, "spoke status bodies/json, manifests of no resourceStatus")
+	out["shapes/merge, empty manifestConfigs"] = difference{`ns/app uid=1 version=new generation=1 created=true ` +
+		`generateName="gen-" owners=[{"apiVersion":"v1","kind":"K","name":"x","uid":"3"}] spec=` + simpleSpec, goValues}
+	out["null patches/merge of an empty workload, 2"] = difference{`ns/n12 uid=1 version=new generation=2 created=true`,
+		goValues}
+	return out
 }
 
 const (

@@ -12,10 +12,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/restconfig"
 	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
 
@@ -28,12 +32,41 @@ type difference struct {
 // TestConformance runs scripts and compares their output with transcripts from a real API server.
 // Every line must be equal or listed in differences, and every listed difference must exist.
 func TestConformance(t *testing.T) {
+	testConformance(t, differences, func(_ *testing.T, c workclientset.Interface, _ func() (*rest.Config, error)) works {
+		return c.WorkV1()
+	})
+}
+
+// TestConformanceOverHTTP is TestConformance for the generated clientset with a configuration from
+// package restconfig.
+func TestConformanceOverHTTP(t *testing.T) {
+	handlers := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = nil // they compare times of different scenes
+	defer func() { utilruntime.ErrorHandlers = handlers }()
+	testConformance(t, differencesOverHTTP(), func(t *testing.T, _ workclientset.Interface, of func() (*rest.Config, error)) works {
+		config, err := of()
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.WarningHandler = rest.NoWarnings{}
+		return workclientset.NewForConfigOrDie(config).WorkV1()
+	})
+}
+
+type works = worktyped.WorkV1Interface
+
+// through returns the works of a source or an agent, by its clientset or its configuration.
+type through func(*testing.T, workclientset.Interface, func() (*rest.Config, error)) works
+
+func testConformance(t *testing.T, differences map[string]difference, through through) {
+	t.Helper()
 	golden := conformance.Golden()
 	seen := map[string]bool{}
 	for _, script := range conformance.All {
 		t.Run(script.Name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
-				compare(t, script.Name, golden[script.Name], conformance.Run(s.t.Context(), s.target(script), script), seen)
+				got := conformance.Run(s.t.Context(), s.target(script, through), script)
+				compare(t, script.Name, golden[script.Name], got, differences, seen)
 			})
 		})
 	}
@@ -45,17 +78,21 @@ func TestConformance(t *testing.T) {
 }
 
 // target returns a source with an agent for each namespace.
-func (s *scene) target(script conformance.Script) conformance.Target {
+func (s *scene) target(script conformance.Script, through through) conformance.Target {
 	s.t.Helper()
 	h := s.source(work.SourceOptions{})
-	agents := &agentsOf{spokes: map[string]*spoke{}}
+	agents := &agentsOf{spokes: map[string]*spoke{}, works: map[string]works{}}
 	s.settle()
 	h.complete()
 	return conformance.Target{
-		Hub: h.Clientset().WorkV1(), Spoke: agents,
+		Hub:   through(s.t, h.Clientset(), func() (*rest.Config, error) { return restconfig.FromSource(h.Source) }),
+		Spoke: agents,
 		Namespace: func() string {
 			cluster := fmt.Sprintf("cluster%d", len(agents.spokes)+1)
-			agents.spokes[cluster] = s.agent(work.AgentOptions{ClusterName: cluster, Sources: []string{"hub"}})
+			agent := s.agent(work.AgentOptions{ClusterName: cluster, Sources: []string{"hub"}})
+			agents.spokes[cluster] = agent
+			agents.works[cluster] = through(s.t, agent.Clientset(),
+				func() (*rest.Config, error) { return restconfig.FromAgent(agent.Agent) })
 			s.settle()
 			return cluster
 		},
@@ -99,13 +136,14 @@ func age(t *testing.T, works worktyped.ManifestWorkInterface, name string) {
 type agentsOf struct {
 	worktyped.WorkV1Interface
 	spokes map[string]*spoke
+	works  map[string]works
 }
 
 func (a *agentsOf) ManifestWorks(namespace string) worktyped.ManifestWorkInterface {
-	if one, ok := a.spokes[namespace]; ok {
-		return one.works()
+	if one, ok := a.works[namespace]; ok {
+		return one.ManifestWorks(namespace)
 	}
-	return a.spokes["cluster1"].Clientset().WorkV1().ManifestWorks(namespace)
+	return a.works["cluster1"].ManifestWorks(namespace)
 }
 
 // clean acts as a controller without objects to clean up. It removes the finalizer of works that
@@ -121,7 +159,9 @@ func (a *agentsOf) clean() {
 	}
 }
 
-func compare(t *testing.T, script string, want, got []string, seen map[string]bool) {
+func compare(
+	t *testing.T, script string, want, got []string, differences map[string]difference, seen map[string]bool,
+) {
 	t.Helper()
 	lines := map[string]string{}
 	for _, line := range got {

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package restconfig connects any Kubernetes client to the works of a source or an agent in the
+// same process. [FromSource] and [FromAgent] return a rest.Config. Its transport is the source or
+// the agent itself: requests use no socket, no TLS and no rate limit.
+//
+//	source, err := work.NewSource(transport, work.SourceOptions{SourceID: "rollouts"})
+//	config, err := restconfig.FromSource(source)
+//	c, err := client.New(config, client.Options{Scheme: scheme})
+//	err = c.Create(ctx, manifestWork)
+//
+// The configuration is for clients that cannot use the generated clientset: the client, cache,
+// cluster and manager of controller-runtime, and the dynamic, metadata and discovery clients of
+// client-go. Programs that use only the generated clientset should call Source.Clientset instead,
+// which needs no encoding and adds no dependencies.
+//
+// The scheme of a client needs the types of open-cluster-management.io/api/work/v1.
+//
+// # Served API
+//
+// Clients find the resource manifestworks and its status in the version
+// work.open-cluster-management.io/v1, as on a Kubernetes API server with the CRD. All patch types,
+// selectors, pages, watches with bookmarks, tables, metadata-only objects, field validation, dry
+// runs, server-side apply, discovery and OpenAPI work. The page API.md of package work lists the
+// verbs of sources and agents, and all differences from an API server.
+//
+// Other resources do not exist: for example, Events and Leases belong to another cluster. Each
+// caller has all rights, because it is a part of the program that owns the source.
+//
+// # Managers
+//
+// A hub controller usually reads objects of its own cluster, and works of a source. There are two
+// ways to give both to a manager.
+//
+// With two clusters, the manager is for the hub's own cluster, and a cluster.Cluster with the
+// configuration of the source is added to the manager; see the example Manager. The manager starts
+// the cache of works and waits for it, as for its own cache. A controller watches works with
+// source.Kind and the cache of the second cluster. Events of owned works need the RESTMapper of the
+// owner's cluster, which is the one of the manager.
+//
+// With one client, the transport of the manager's configuration sends requests for works to the
+// source and all other requests to the cluster, and its RESTMapper knows both; see the example
+// OneClient. Then GetClient, GetCache, For and Owns of the manager accept works, and an existing
+// controller changes only the creation of its manager.
+//
+// In both cases, leader election uses the Leases of the hub's cluster. Add the source to the
+// manager with Add: the manager then starts the source after its election. Writes before that are
+// queued, so reconcilers need not wait for the source.
+//
+// Nothing on a source deletes the works of a deleted owner: there is no garbage collector. A
+// controller adds a finalizer to the owner and deletes the works itself, as in the example Manager.
+//
+// Start an agent before the manager, as in the example AgentManager. Lists of works wait for the
+// agent's initial sync, and a manager starts its runnables only after its caches are complete. A
+// manager that starts the agent itself would wait forever.
+//
+// # Caches
+//
+// A cache keeps a decoded copy of each work, with its manifests. With the option [NewInformer], it
+// shares the bytes of manifests with the source, and needs as much memory as an informer of the typed
+// clientset: a fifth for works of 2 KB.
+//
+// # Tests
+//
+// In a test suite, use the transport of package cloudevents/memory for works. The hub's own cluster
+// can be one of envtest, which then needs no CRD of ManifestWork; see the example Envtest.
+//
+// # Lifecycle
+//
+// A configuration needs no cleanup. Clients can be used before the source or the agent is started,
+// like its clientset. When the source ends, watches end, and clients receive ServiceUnavailable. A
+// new source, for example after a restart with the same store, needs a new configuration. Informers
+// recover if their transport then calls the new configuration's transport.
+package restconfig
