@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package apiserver serves the works of a source or an agent as an aggregated API of a Kubernetes
+// cluster. kubectl, the garbage collector and all other clients of the cluster then use ManifestWorks
+// like any other resource, without a CRD.
+//
+//	options := apiserver.NewOptions()
+//	options.AddFlags(pflag.CommandLine) // --secure-port, --tls-cert-file, --kubeconfig, --read-only, …
+//	pflag.Parse()
+//	server, err := apiserver.New(source, options)
+//	…
+//	err = server.Start(ctx) // until ctx ends
+//
+// The program examples/work-apiserver is a complete server. Its folder has the manifests for a
+// cluster: an APIService, which makes the API server of the cluster forward requests for works to
+// this server, and RBAC. Use package restconfig instead for clients in the process of the source.
+//
+// # What the server does
+//
+// The server is the generic server of k8s.io/apiserver, without etcd:
+//   - Authentication: the front proxy of the cluster, client certificates of the cluster, and tokens
+//     by TokenReview. Requests without credentials are anonymous, and RBAC refuses them.
+//   - Authorization: SubjectAccessReview for each request, cached for some seconds. The namespace of
+//     a work is its cluster, so a Role in a namespace gives rights for the works of one cluster.
+//   - Admission: works are created only in existing namespaces, and pass the webhooks and policies of
+//     the cluster that select them.
+//   - Audit, priority and fairness, metrics at /metrics, and the probes /livez and /readyz.
+//   - Certificates and CAs are read again when their files change.
+//
+// Requests are executed by the source or the agent, with the rules of its clientset: writes return
+// when they are stored, an agent does not create works, and a source does not write statuses.
+// Discovery shows only the verbs that the backend supports. With [Options].ReadOnly it shows get,
+// list and watch; all other requests are refused with MethodNotSupported.
+//
+// # Start and end
+//
+// Start the source with the server, and end it after the server: requests need it until then. While
+// the source is not ready, /readyz fails and a Service sends no requests. When it has ended, requests
+// for works return ServiceUnavailable with a Retry-After header.
+//
+// After the end of the context of [Server.Start], the server completes its requests, which takes at
+// most a minute, and ends its watches: clients continue them elsewhere.
+//
+// # Where the CRD of ManifestWork is installed
+//
+// An APIService for the group and version of a CRD replaces the CRD: the works in etcd stay, but no
+// client sees them. README.md of examples/work-apiserver describes the move.
+package apiserver

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/metrics"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
+)
+
+// retryAfter is the number of seconds after which a client should repeat a request to a server
+// with an ended backend. A restart of the process or another replica may answer by then.
+const retryAfter = 5
+
+// install adds the works of a backend to a generic server.
+func install(b Backend, o restapi.Options, to *genericapiserver.GenericAPIServer) error {
+	works, err := restapi.New(b.Clientset(), o)
+	if err != nil {
+		return err
+	}
+	group, version := restapi.Discovery(b.Clientset(), o)
+	to.DiscoveryGroupManager.AddGroup(group)
+	to.AggregatedDiscoveryGroupManager.AddGroupVersion(group.Name, version)
+	mux, path := to.Handler.NonGoRestfulMux, genericapiserver.APIGroupPrefix+"/"+group.Name
+	handler := whileRunning(b, measured(works))
+	mux.Handle(path, handler)
+	mux.HandlePrefix(path+"/", handler)
+	mux.Handle("/openapi/v2", works)
+	mux.Handle("/openapi/v3", works)
+	mux.HandlePrefix("/openapi/v3/", works)
+	return nil
+}
+
+// measured adds a handler's requests for resources to the metrics of the API server.
+func measured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, ok := request.RequestInfoFrom(r.Context())
+		if !ok || !info.IsResourceRequest {
+			next.ServeHTTP(w, r)
+			return
+		}
+		metrics.InstrumentHandlerFunc(strings.ToUpper(info.Verb), info.APIGroup, info.APIVersion, info.Resource,
+			info.Subresource, metrics.CleanScope(info), metrics.APIServerComponent, false, "", next.ServeHTTP)(w, r)
+	})
+}
+
+// whileRunning refuses requests when the backend has ended.
+func whileRunning(b Backend, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cause := b.Livez(r)
+		if cause == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		unavailable(w, r, cause, retryAfter)
+	})
+}
+
+// unavailable asks the client to repeat its request after some seconds.
+func unavailable(w http.ResponseWriter, r *http.Request, cause error, seconds int32) {
+	err := apierrors.NewServiceUnavailable(cause.Error())
+	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: seconds}
+	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Group: workv1.GroupName, Version: "v1"}, w, r)
+}
+
+// errUntrusted is the reason of responses to requests of the front proxy that come too early.
+var errUntrusted = errors.New("the server has not read the CA of the front proxy yet")
+
+// buildHandlerChain returns the filters of k8s.io/apiserver. In addition, it refuses requests of the
+// front proxy until the server has read the proxy's CA from the cluster, shortly after its start.
+// The filters would treat their users as anonymous, and forbid the requests.
+func buildHandlerChain(h http.Handler, c *genericapiserver.Config) http.Handler {
+	next, proxy := genericapiserver.DefaultBuildHandlerChain(h, c), c.Authentication.RequestHeaderConfig
+	if proxy == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		forwarded := func(user string) bool { return r.Header.Get(user) != "" }
+		if slices.ContainsFunc(proxy.UsernameHeaders.Value(), forwarded) &&
+			len(proxy.CAContentProvider.CurrentCABundleContent()) == 0 {
+			unavailable(w, r, errUntrusted, 1)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

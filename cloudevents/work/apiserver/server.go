@@ -1,0 +1,129 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
+)
+
+// name is the name of the server in logs and of its health checks.
+const name = "manifestworks"
+
+// Backend is a source or an agent: a *work.Source or a *work.Agent.
+type Backend interface {
+	// Clientset returns the clientset of the works.
+	Clientset() workclientset.Interface
+	// Livez and Readyz are the checks for probes.
+	Livez(*http.Request) error
+	Readyz(*http.Request) error
+}
+
+// Server is an aggregated API server for the works of a source or an agent.
+type Server struct {
+	generic *genericapiserver.GenericAPIServer
+	started atomic.Bool
+}
+
+// New returns a server for the works of a backend. It reads certificates, and the configuration of
+// the front proxy from the cluster, so it returns an error while the cluster does not answer. It
+// opens the port, unless Options.Recommended.SecureServing has a Listener. Each set of options is
+// for one server.
+//
+// The server serves a backend that its owner starts and ends. While the backend is not ready,
+// /readyz fails. After its end, requests for works return ServiceUnavailable.
+func New(b Backend, o *Options) (*Server, error) {
+	if b == nil {
+		return nil, errors.New("apiserver.New: the backend must not be nil")
+	}
+	if err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("apiserver.New: %w", err)
+	}
+	config, err := o.config()
+	if err != nil {
+		return nil, fmt.Errorf("apiserver.New: %w", err)
+	}
+	config.AddReadyzChecks(healthz.NamedCheck(name, b.Readyz))
+	config.AddHealthChecks(healthz.NamedCheck(name+"-running", b.Livez))
+	generic, err := config.Complete().New(name, genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, fmt.Errorf("apiserver.New: %w", err)
+	}
+	if err := install(b, restapi.Options{
+		Authorizer: generic.Authorizer, Admission: config.AdmissionControl, ReadOnly: o.ReadOnly,
+	}, generic); err != nil {
+		return nil, fmt.Errorf("apiserver.New: %w", err)
+	}
+	return &Server{generic: generic}, nil
+}
+
+// config returns the configuration of the generic server.
+func (o *Options) config() (*genericapiserver.RecommendedConfig, error) {
+	serving := o.Recommended.SecureServing
+	if err := serving.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
+		return nil, fmt.Errorf("generate a certificate: %w", err)
+	}
+	if api := o.Recommended.CoreAPI; api != nil {
+		if a := o.Recommended.Authentication; a != nil {
+			a.RemoteKubeConfigFile = cmp.Or(a.RemoteKubeConfigFile, api.CoreAPIKubeconfigPath)
+		}
+		if a := o.Recommended.Authorization; a != nil {
+			a.RemoteKubeConfigFile = cmp.Or(a.RemoteKubeConfigFile, api.CoreAPIKubeconfigPath)
+		}
+	}
+	config := genericapiserver.NewRecommendedConfig(codecs)
+	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
+	config.BuildHandlerChainFunc = buildHandlerChain
+	config.ShutdownDelayDuration = o.ShutdownDelay
+	config.ShutdownWatchTerminationGracePeriod = o.WatchGracePeriod
+	config.SkipOpenAPIInstallation = true // the handler of the works serves the documents
+	if err := o.Recommended.ApplyTo(config); err != nil {
+		return nil, err
+	}
+	if config.LoopbackClientConfig == nil {
+		return nil, errors.New("the server needs a secure port")
+	}
+	return config, nil
+}
+
+// Start serves until ctx ends. Then /readyz fails, the server waits for Options.ShutdownDelay, ends
+// watches, waits for other requests and returns nil. End the backend after that: until then,
+// requests need it. Start returns an error if it cannot serve. A second call returns
+// [cloudevents.ErrStarted].
+func (s *Server) Start(ctx context.Context) error {
+	if s.started.Swap(true) {
+		return cloudevents.ErrStarted
+	}
+	if err := s.generic.PrepareRun().RunWithContext(ctx); err != nil {
+		return fmt.Errorf("serve the API of works: %w", err)
+	}
+	return nil
+}
+
+// codecs encode the errors and the discovery documents of the generic server.
+var codecs = func() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	v1 := schema.GroupVersion{Version: "v1"}
+	metav1.AddToGroupVersion(scheme, v1)
+	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{},
+		&metav1.APIGroup{}, &metav1.APIResourceList{})
+	return serializer.NewCodecFactory(scheme)
+}()

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
+)
+
+func TestUsage(t *testing.T) {
+	commandtest.Usage(t, usage, "broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
+		"store", "inventory-complete")
+	for _, name := range []string{"secure-port", "tls-cert-file", "kubeconfig", "read-only", "audit-log-path", "v"} {
+		if !strings.Contains(help(), "--"+name+" ") {
+			t.Errorf("--%s is missing", name)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	commandtest.Refuses(t, parse, map[string]string{
+		"--store x":                                       "--broker is required",
+		"--broker mqtt://b x":                             `unknown argument "x"`,
+		"--broker mqtt://b --store=":                      "--store must not be empty",
+		"--broker mqtt://b --source=a/b":                  "--source",
+		"--broker mqtt://b --secure-port=-1":              "--secure-port",
+		"--broker mqtt://b --unknown":                     "unknown flag: --unknown",
+		"--broker mqtt://b --shutdown-delay-duration=-1s": "ShutdownDelay: -1s",
+	})
+	o, err := parse([]string{"--broker", "mqtt://b", "--read-only", "--shutdown-delay-duration", "5s",
+		"--secure-port", "6444", "--inventory-complete"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.server.ReadOnly || o.server.ShutdownDelay != 5*time.Second || !o.complete || o.source != "hub" ||
+		o.server.Recommended.SecureServing.BindPort != 6444 {
+		t.Errorf("parse returns %+v, %+v", o, o.server)
+	}
+}

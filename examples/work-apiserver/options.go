@@ -1,0 +1,104 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
+
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work/apiserver"
+	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+)
+
+// usage is the first part of the output of --help.
+const usage = `Usage: go run ./examples/work-apiserver --broker URL [flags]
+
+Serves ManifestWorks as an aggregated API of a Kubernetes cluster, and sends them to the agents of
+other clusters over an MQTT broker.
+
+  --broker URL         the broker: mqtt://, mqtts://, ws:// or wss:// (required)
+  --broker-ca FILE     the CAs of the broker's certificate (default: the system's)
+  --broker-cert FILE   the server's certificate for the broker, with --broker-key
+  --broker-key FILE    the key of the certificate
+  --username NAME      the user at the broker
+  --password-file FILE a file with the user's password
+  --source ID          the source ID (default hub). It must stay the same, and differ between
+                       sources of one broker
+  --store DIR          the folder of the works (default work-data). The server needs the same folder
+                       after a restart
+  --inventory-complete declare that the store has all works of the source: unknown works on clusters
+                       are deleted from then on. The store records it. A server with an empty store
+                       and this flag deletes all works
+  --help               show this help
+
+README.md in the folder describes the installation in a cluster and the rights of users.
+
+Exit status: 0 after Ctrl-C, 1 after an error, 2 for a wrong command line.
+
+The flags of the API server:
+
+`
+
+// options has the values of the command line.
+type options struct {
+	broker        mqtt.Options
+	source, store string
+	complete      bool
+	server        *apiserver.Options
+}
+
+// newFlags returns the flags of the API server, and the options that all flags set.
+func newFlags() (*pflag.FlagSet, *options) {
+	o, flags := &options{server: apiserver.NewOptions()}, pflag.NewFlagSet("work-apiserver", pflag.ContinueOnError)
+	flags.Usage = func() {}
+	o.server.AddFlags(flags)
+	verbosity := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(verbosity)
+	flags.AddGoFlag(verbosity.Lookup("v"))
+	return flags, o
+}
+
+// help returns the output of --help.
+func help() string {
+	flags, _ := newFlags()
+	return usage + flags.FlagUsagesWrapped(100)
+}
+
+// parse reads arguments, without the program's name. It returns [flag.ErrHelp] for --help.
+func parse(args []string) (*options, error) {
+	flags, o := newFlags()
+	for name, value := range map[string]*string{
+		"broker": &o.broker.BrokerURL, "broker-ca": &o.broker.CAFile, "broker-cert": &o.broker.CertFile,
+		"broker-key": &o.broker.KeyFile,
+		"username":   &o.broker.Username, "password-file": &o.broker.PasswordFile,
+	} {
+		flags.StringVar(value, name, "", "")
+	}
+	flags.StringVar(&o.source, "source", "hub", "")
+	flags.StringVar(&o.store, "store", "work-data", "")
+	flags.BoolVar(&o.complete, "inventory-complete", false, "")
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, pflag.ErrHelp):
+		return nil, flag.ErrHelp
+	case err != nil:
+		return nil, err
+	case flags.NArg() > 0:
+		return nil, fmt.Errorf("unknown argument %q", flags.Arg(0))
+	case o.broker.BrokerURL == "":
+		return nil, errors.New("--broker is required")
+	case o.store == "":
+		return nil, errors.New("--store must not be empty")
+	}
+	return o, errors.Join(codec.ValidateName("--source", o.source), o.server.Validate())
+}
+
+// check checks the files of the options.
+func check(o *options) error { return command.CheckBroker(o.broker) }
