@@ -23,7 +23,7 @@ SERVERGC  ?= 400
 WATCHES   ?= 20
 
 # The modules of the tree. Users get only the first. Each nested module uses only its own go.mod.
-NESTED  := internal/e2e internal/kube internal/kube/etcd internal/peers internal/tools internal/tools/lint
+NESTED  := internal/e2e internal/kube internal/kube/etcd internal/ocm internal/peers internal/tools internal/tools/lint
 MODULES := . $(NESTED)
 export GOWORK = off
 
@@ -40,7 +40,7 @@ LINT = GOGC=400 GOMEMLIMIT=4000MiB $(TOOL)/golangci-lint run
 FINGERPRINT = find . -name .git -prune -o -type f -exec cksum {} + | sort -k 3
 
 .DEFAULT_GOAL := help
-.PHONY: help kube check test test-fast bench peers fuzz generate generate-diff fmt vet lint apidiff vuln cover tidy clean
+.PHONY: help kube ocm check test test-fast bench peers fuzz generate generate-diff fmt vet lint apidiff vuln cover tidy clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,9 +48,12 @@ help: ## list the targets
 kube: ## build kube-apiserver, kube-controller-manager, kubectl and etcd (once)
 	@internal/kube/build.sh
 
+ocm: ## build the work manager of Open Cluster Management (once)
+	@internal/ocm/build.sh
+
 check: generate-diff fmt vet lint test ## run everything that a change must pass
 
-test: kube ## run all tests with the race detector: the SDK, then end to end on real servers
+test: kube ocm ## run all tests with the race detector: the SDK, then end to end on real servers
 	$(GO) test -race -vet=off -timeout 25m -p $(PACKAGES) ./... # half of the tests wait; make vet vets them
 	programs=$$(mktemp -d) && trap 'rm -rf "$$programs"' EXIT && cd internal/e2e && \
 	SPOKEWIRE_E2E_PROGRAMS="$$programs" KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" GOGC=$(SERVERGC) \
