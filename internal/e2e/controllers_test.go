@@ -87,7 +87,7 @@ func runMirror(ctx context.Context, name string, works workclientset.Interface) 
 
 // TestControllersRunUnchanged runs a hub controller (controller-runtime) and a work agent
 // (informer, lister and workqueue of client-go) on the generated clientset and on ours. Only the
-// constructor differs.
+// constructor differs. The same is true for managers of controller-runtime and their configurations.
 func TestControllersRunUnchanged(t *testing.T) {
 	t.Parallel()
 	spokeCluster := kube.Shared(t)
@@ -147,4 +147,5 @@ func TestControllersRunUnchanged(t *testing.T) {
 			stopMirror()
 		})
 	}
+	t.Run("managers", func(t *testing.T) { runManagers(t, hubCluster, spokeCluster, broker) })
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand"
 	"slices"
 	"strings"
@@ -18,12 +19,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/restconfig"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
@@ -32,8 +35,8 @@ var (
 	seeds     = flag.Int64("seeds", 3, "how many seeds TestDifferential runs")
 )
 
-// TestDifferential sends the same random requests to a real API server, and to a source and an
-// agent. For each seed it first sends changes, on works that are created and deleted. Then it sends
+// TestDifferential sends the same random requests to a real API server, and to sources and agents:
+// to one pair by their clientsets, and to another pair over HTTP by package restconfig. For each seed it first sends changes, on works that are created and deleted. Then it sends
 // invalid dry runs, and last changes of the metadata that an agent does not send. The table named
 // normalisations removes the differences that API.md of work lists.
 //
@@ -51,7 +54,7 @@ func TestDifferential(t *testing.T) {
 			c := real.ManifestWorks(name)
 			d := &differential{
 				t: t, bodies: bodies{rand.New(rand.NewSource(seed))}, applied: map[string]bool{},
-				ends: [2]*end{{hub: c, agent: c}, ourEnd(t, name)},
+				ends: [3]*end{{hub: c, agent: c}, ourEnd(t, name, false), ourEnd(t, name, true)},
 			}
 			for _, e := range d.ends {
 				e.seen = map[string][]*workv1.ManifestWork{}
@@ -79,7 +82,7 @@ type noWarnings struct{}
 
 func (noWarnings) HandleWarningHeader(int, string, string) {}
 
-func ourEnd(t *testing.T, cluster string) *end {
+func ourEnd(t *testing.T, cluster string, http bool) *end {
 	t.Helper()
 	bus := memory.New()
 	source, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
@@ -95,13 +98,25 @@ func ourEnd(t *testing.T, cluster string) *end {
 		t.Fatal(err)
 	}
 	background(t, agent.Start)
-	return &end{hub: source.Clientset().WorkV1().ManifestWorks(cluster),
-		agent: agent.Clientset().WorkV1().ManifestWorks(cluster)}
+	if !http {
+		return &end{hub: source.Clientset().WorkV1().ManifestWorks(cluster),
+			agent: agent.Clientset().WorkV1().ManifestWorks(cluster)}
+	}
+	through := func(config *rest.Config, err error) works {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.WarningHandler = noWarnings{}
+		return workclientset.NewForConfigOrDie(config).WorkV1().ManifestWorks(cluster)
+	}
+	return &end{hub: through(restconfig.FromSource(source)), agent: through(restconfig.FromAgent(agent)), http: true}
 }
 
-// end is one of the two compared systems. On an API server hub and agent are the same client.
+// end is one of the compared systems. On an API server hub and agent are the same client.
 type end struct {
 	hub, agent works
+	http       bool                              // a source and an agent, over HTTP
 	seen       map[string][]*workv1.ManifestWork // states of each object, the current one last
 }
 
@@ -109,11 +124,11 @@ type end struct {
 type differential struct {
 	bodies
 	t       *testing.T
-	ends    [2]*end
+	ends    [3]*end         // the first one is the API server
 	applied map[string]bool // objects that an apply created, so both ends track their managers
 }
 
-// request is sent to both ends.
+// request is sent to all ends.
 type request struct {
 	what, name      string
 	onAgent, apply  bool
@@ -122,7 +137,7 @@ type request struct {
 	send            func(context.Context, works, *end) (*workv1.ManifestWork, error)
 }
 
-// last returns an object's last state, or an earlier one with another version on both ends.
+// last returns an object's last state, or an earlier one with another version on all ends.
 func (d *differential) last(name string, earlier bool) func(*end) *workv1.ManifestWork {
 	back := 1
 	if n := len(d.ends[0].seen[name]); earlier && n > 1 {
@@ -341,11 +356,11 @@ func (c dry) Patch(
 	return c.works.Patch(ctx, name, pt, data, o, subresources...)
 }
 
-// compare sends a request to both ends, waits until hub and agent agree again, and compares the
+// compare sends a request to all ends, waits until hub and agent agree again, and compares the
 // outcomes.
 func (d *differential) compare(r request) {
 	d.t.Helper()
-	var outs [2]outcome
+	var outs [len(d.ends)]outcome
 	if r.onAgent && d.deleting(r.name) {
 		return // the agent has released it by now
 	}
@@ -382,11 +397,16 @@ func (d *differential) compare(r request) {
 			}
 		}
 	}
-	for _, n := range normalisations {
-		n.apply(d, r, outs[0], outs[1])
-	}
-	if diff := cmp.Diff(outs[0], outs[1]); diff != "" {
-		d.t.Errorf("%s of %s (-API server +ours):\n%s", r.what, r.name, diff)
+	for i, e := range d.ends[1:] {
+		want, got := maps.Clone(outs[0]), outs[1+i]
+		for _, n := range normalisations {
+			if !e.http || !n.typed {
+				n.apply(d, r, want, got)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			d.t.Errorf("%s of %s, over HTTP %t (-API server +ours):\n%s", r.what, r.name, e.http, diff)
+		}
 	}
 }
 

@@ -66,6 +66,35 @@ var table = map[string]row{
 	"go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter": in("a tutorial"),
 	"kubectl get configmap greeting -n default -o jsonpath='{.data.text}'":                    in("a tutorial"),
 
+	"done": moveFromCRD,
+	"go run ./examples/work-apiserver --broker mqtt://localhost:1883 --kubeconfig ~/.kube/config --secure-port 6444": never(
+		"internal/e2e/apiserver starts the program with these flags"),
+	"kubectl -n work-apiserver create secret generic work-apiserver-broker --from-file " +
+		"ca.crt=broker-ca.crt --from-file tls.crt=source.crt --from-file tls.key=source.key": installation,
+	"kubectl -n work-apiserver create secret tls work-apiserver-serving --cert tls.crt --key tls.key": installation,
+	"kubectl apply -f apiservice.yaml": moveFromCRD,
+	"kubectl apply -f examples/work-apiserver/deploy/rbac.yaml -f examples/work-apiserver/deploy/users.yaml": installation,
+	"kubectl apply -f examples/work-apiserver/deploy/server.yaml":                                            installation,
+	"kubectl auth can-i create manifestworks -n cluster1 --as alice":                                         installation,
+	"kubectl create -f works.yaml":                                                                           moveFromCRD,
+	"kubectl create rolebinding alice --clusterrole edit --user alice -n cluster1":                           installation,
+	"kubectl delete apiservice v1.work.open-cluster-management.io":                                           moveFromCRD,
+	"kubectl delete crd manifestworks.work.open-cluster-management.io":                                       moveFromCRD,
+	"kubectl get manifestworks -A --no-headers -o custom-columns=:.metadata.namespace,:.metadata.name |":     moveFromCRD,
+	"kubectl get manifestworks -A -o yaml | sed '/^ resourceVersion:/d; /^ uid:/d' >works.yaml":              moveFromCRD,
+	"kubectl label apiservice v1.work.open-cluster-management.io kube-aggregator.kubernetes.io/automanaged-": moveFromCRD,
+	`kubectl patch manifestwork "$name" -n "$namespace" --type merge -p '{"metadata":{"finalizers":null}}'`:  moveFromCRD,
+	"kubectl wait --for=condition=Available apiservice/v1.work.open-cluster-management.io":                   moveFromCRD,
+	"kubectl wait --for=delete apiservice/v1.work.open-cluster-management.io":                                moveFromCRD,
+	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 " +
+		"-subj /CN=work-apiserver -addext subjectAltName=DNS:work-apiserver.work-apiserver.svc " +
+		"-addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout tls.key " +
+		"-out tls.crt": installation,
+	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 " +
+		"-subj /CN=work-apiserver-ca -keyout ca.key -out ca.crt": installation,
+	`sed "s/CA_BUNDLE/$(base64 -w0 ca.crt)/" examples/work-apiserver/deploy/apiservice.yaml >apiservice.yaml`: installation,
+	"while read -r namespace name; do": moveFromCRD,
+
 	"go run ./examples/policy-watcher":                                 in("a policy"),
 	"go run ./examples/policy-watcher --kubeconfig ~/.kube/config":     in("a policy"),
 	"kubectl apply -f - <<END":                                         in("a policy"),
@@ -150,9 +179,13 @@ var table = map[string]row{
 	"go test -v -run Totals ./internal/archtest":                                                ci,
 	"go test -C internal/e2e . -run 'AppliedWorkLarge/Unchanged' -appliedwork.objects 10000 -v": ci,
 	"go test -C internal/e2e -run 'AppliedWorkSpeed' -v .":                                      ci,
-	"go test -C internal/e2e -run Failover -v ./rsync":                                          ci,
-	"go test -C internal/e2e -run 'TestKubeProgress' -v ./rsync":                                ci,
-	"go test -C internal/e2e -run 'ManyEngines|JoinAmong|AutoCompaction' -v ./rsync":            ci,
+	"go test -C internal/e2e -run 'TestFrontSpeed' -v . -args -front.full": never(
+		"CI runs the test with fewer works"),
+	"go test -C internal/e2e -run 'TestFrontMemorySpeed' -v . -args -front.full": never(
+		"CI runs the test with fewer works"),
+	"go test -C internal/e2e -run Failover -v ./rsync":                               ci,
+	"go test -C internal/e2e -run 'TestKubeProgress' -v ./rsync":                     ci,
+	"go test -C internal/e2e -run 'ManyEngines|JoinAmong|AutoCompaction' -v ./rsync": ci,
 	"go test -C internal/e2e -run LargeContext -v ./rsync -rsync.clusters 10000": never(
 		"it takes minutes; .ci/run runs the same test with fewer clusters"),
 	"go test -C internal/e2e ./interop": ci,
