@@ -58,7 +58,8 @@ test: kube ocm ## run all tests with the race detector: the SDK, then end to end
 	programs=$$(mktemp -d) && trap 'rm -rf "$$programs"' EXIT && cd internal/e2e && \
 	SPOKEWIRE_E2E_PROGRAMS="$$programs" KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" GOGC=$(SERVERGC) \
 	$(GO) test -race -vet=off -count=1 -p $(PACKAGES) -parallel 8 -timeout 40m ./... # most tests wait; -count=1, because the cache does not see the programs that they build
-	$(GO) test -vet=off ./interpreter/customization ./interpreter/lua # the race detector exceeds their limits of time and memory
+	KUBEBUILDER_ASSETS="$$(internal/kube/build.sh --dir)" \
+	$(GO) test -vet=off ./interpreter/customization ./interpreter/lua ./cloudevents/work/restconfig # the race detector exceeds their limits of time and memory
 	cd internal/e2e && $(GO) test ./interop # without the race detector: see the package doc
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -run 'Speed$$' . # measurements
 	cd internal/e2e && KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" $(GO) test -count=1 ./hostile # other users must wait for less than a second

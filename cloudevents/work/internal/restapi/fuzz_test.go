@@ -73,13 +73,11 @@ func FuzzRequests(f *testing.F) {
 	}
 	target := &target{codes: map[int]int{}}
 	f.Fuzz(func(t *testing.T, method, path, query, kind, accept string, body []byte) {
-		if !target.send(t, method, path, query, kind, accept, body) {
-			t.Skip()
-		}
+		target.send(t, method, path, query, kind, accept, body)
 	})
 }
 
-// TestMixedRequests sends requests of which each part is that of any seed.
+// TestMixedRequests sends requests with parts of different seeds.
 func TestMixedRequests(t *testing.T) {
 	klog.SetLogger(logr.Discard())
 	target, random := &target{codes: map[int]int{}}, rand.New(rand.NewSource(1))
