@@ -4,7 +4,6 @@
 package apiserver
 
 import (
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,10 +20,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
 )
 
-// retryAfter is the number of seconds after which a client should repeat a request to a server
-// with an ended backend. A restart of the process or another replica may answer by then.
-const retryAfter = 5
-
 // install adds the works of a backend to a generic server.
 func install(b Backend, o restapi.Options, to *genericapiserver.GenericAPIServer) error {
 	works, err := restapi.New(b.Clientset(), o)
@@ -35,7 +30,7 @@ func install(b Backend, o restapi.Options, to *genericapiserver.GenericAPIServer
 	to.DiscoveryGroupManager.AddGroup(group)
 	to.AggregatedDiscoveryGroupManager.AddGroupVersion(group.Name, version)
 	mux, path := to.Handler.NonGoRestfulMux, genericapiserver.APIGroupPrefix+"/"+group.Name
-	handler := whileRunning(b, measured(works))
+	handler := measured(works)
 	mux.Handle(path, handler)
 	mux.HandlePrefix(path+"/", handler)
 	mux.Handle("/openapi/v2", works)
@@ -57,28 +52,6 @@ func measured(next http.Handler) http.Handler {
 	})
 }
 
-// whileRunning refuses requests when the backend has ended.
-func whileRunning(b Backend, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		cause := b.Livez(r)
-		if cause == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		unavailable(w, r, cause, retryAfter)
-	})
-}
-
-// unavailable asks the client to repeat its request after some seconds.
-func unavailable(w http.ResponseWriter, r *http.Request, cause error, seconds int32) {
-	err := apierrors.NewServiceUnavailable(cause.Error())
-	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: seconds}
-	responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Group: workv1.GroupName, Version: "v1"}, w, r)
-}
-
-// errUntrusted is the reason of responses to requests of the front proxy that come too early.
-var errUntrusted = errors.New("the server has not read the CA of the front proxy yet")
-
 // buildHandlerChain returns the filters of k8s.io/apiserver. In addition, it refuses requests of the
 // front proxy until the server has read the proxy's CA from the cluster, shortly after its start.
 // The filters would treat their users as anonymous, and forbid the requests.
@@ -91,7 +64,9 @@ func buildHandlerChain(h http.Handler, c *genericapiserver.Config) http.Handler 
 		forwarded := func(user string) bool { return r.Header.Get(user) != "" }
 		if slices.ContainsFunc(proxy.UsernameHeaders.Value(), forwarded) &&
 			len(proxy.CAContentProvider.CurrentCABundleContent()) == 0 {
-			unavailable(w, r, errUntrusted, 1)
+			err := apierrors.NewServiceUnavailable("the server has not read the CA of the front proxy yet")
+			err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+			responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Group: workv1.GroupName, Version: "v1"}, w, r)
 			return
 		}
 		next.ServeHTTP(w, r)
