@@ -18,7 +18,7 @@ var normalisations = []struct {
 	typed  bool // the difference exists only with the clientset
 	apply  func(d *differential, r request, want, got outcome)
 }{
-	{"errors have reasons, codes, details and causes: what the message says beside them is for people", false,
+	{"errors have reasons, codes, details and causes: their messages are for people", false,
 		func(_ *differential, _ request, want, got outcome) {
 			if want["reason"] != "" && got["reason"] != "" {
 				delete(want, "message")

@@ -28,7 +28,7 @@ import (
 
 const worksPath = "/apis/work.open-cluster-management.io/v1/namespaces/cluster1/manifestworks"
 
-// open sends a GET whose body the test reads, or does not read.
+// open sends a GET. The test may read the body of the response.
 func open(t testing.TB, config *rest.Config, path string) io.ReadCloser {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config)
