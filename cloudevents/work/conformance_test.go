@@ -43,7 +43,10 @@ func TestConformanceOverHTTP(t *testing.T) {
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = nil // they compare times of different scenes
 	defer func() { utilruntime.ErrorHandlers = handlers }()
-	testConformance(t, differencesOverHTTP(), func(t *testing.T, _ workclientset.Interface, of func() (*rest.Config, error)) works {
+	testConformance(t, differencesOverHTTP(), func(
+		t *testing.T, _ workclientset.Interface, of func() (*rest.Config, error),
+	) works {
+		t.Helper()
 		config, err := of()
 		if err != nil {
 			t.Fatal(err)

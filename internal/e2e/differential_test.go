@@ -36,8 +36,9 @@ var (
 )
 
 // TestDifferential sends the same random requests to a real API server, and to sources and agents:
-// to one pair by their clientsets, and to another pair over HTTP by package restconfig. For each seed it first sends changes, on works that are created and deleted. Then it sends
-// invalid dry runs, and last changes of the metadata that an agent does not send. The table named
+// to one pair by their clientsets, and to another pair over HTTP by package restconfig. For each
+// seed it first sends changes, on works that are created and deleted. Then it sends invalid dry
+// runs, and last changes of the metadata that an agent does not send. The table named
 // normalisations removes the differences that API.md of work lists.
 //
 //	go test -run TestDifferential . -args -seed 100 -seeds 50

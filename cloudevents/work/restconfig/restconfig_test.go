@@ -136,7 +136,8 @@ func TestClients(t *testing.T) {
 	if err := c.Update(ctx, w); !apierrors.IsConflict(err) {
 		t.Fatal(err)
 	}
-	if err := c.Status().Patch(ctx, w, client.RawPatch(types.StrategicMergePatchType, []byte(`{}`))); !apierrors.IsUnsupportedMediaType(err) {
+	strategic := client.RawPatch(types.StrategicMergePatchType, []byte(`{}`))
+	if err := c.Status().Patch(ctx, w, strategic); !apierrors.IsUnsupportedMediaType(err) {
 		t.Fatal(err)
 	}
 }

@@ -131,7 +131,8 @@ func TestPanicIsInternalError(t *testing.T) {
 		status.Reason != metav1.StatusReasonInternalError || got.Kind != "" || got.Length != int64(len(got.Body)) {
 		t.Errorf("%v %+v", err, got)
 	}
-	if got := observe(client, "GET", "http://host/late", nil); got.Body != "lost" || got.Err != io.ErrUnexpectedEOF.Error() {
+	got = observe(client, "GET", "http://host/late", nil)
+	if got.Body != "lost" || got.Err != io.ErrUnexpectedEOF.Error() {
 		t.Errorf("%+v", got)
 	}
 }

@@ -29,7 +29,8 @@ const listed = 500
 // server. It reports the 50th and the 99th percentile of the latency in microseconds.
 func BenchmarkAPI(b *testing.B) {
 	crd := filepath.Join(kube.ManifestWorkCRDs(b), "0000_00_work.open-cluster-management.io_manifestworks.crd.yaml")
-	store, err := os.MkdirTemp("/dev/shm", "work-apiserver-") //nolint:usetesting // in memory: envtest's etcd does not sync its files
+	// The store is in memory, because envtest's etcd does not sync its files.
+	store, err := os.MkdirTemp("/dev/shm", "work-apiserver-") //nolint:usetesting // as above
 	if err != nil {
 		b.Skip(err)
 	}

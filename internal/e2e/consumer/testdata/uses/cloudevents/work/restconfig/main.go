@@ -35,7 +35,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	works := client.Resource(schema.GroupVersionResource{Group: workv1.GroupName, Version: "v1", Resource: "manifestworks"}).Namespace("cluster1")
+	resource := schema.GroupVersionResource{Group: workv1.GroupName, Version: "v1", Resource: "manifestworks"}
+	works := client.Resource(resource).Namespace("cluster1")
 	w := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": workv1.GroupName + "/v1", "kind": "ManifestWork",
 		"metadata": map[string]any{"name": "greeting"},
