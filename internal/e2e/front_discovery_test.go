@@ -64,11 +64,13 @@ func fronts(t *testing.T, namespace string) (server, source front) {
 	if _, err := core.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	works, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"})
+	bus := memory.New()
+	works, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	background(t, works.Start)
+	confirmWorks(t, bus, namespace)
 	config, err := restconfig.FromSource(works)
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +97,17 @@ func fronts(t *testing.T, namespace string) (server, source front) {
 		return nil
 	})
 	return server, newFront(t, "source", config)
+}
+
+// confirmWorks starts an agent that confirms works and writes nothing. Without it, a source adds a
+// condition to each work that is 30 s old.
+func confirmWorks(t *testing.T, bus *memory.Bus, namespace string) {
+	t.Helper()
+	agent, err := work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: namespace, Sources: []string{"hub"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background(t, agent.Start)
 }
 
 // reply is a response with its body open until the end of the test.
