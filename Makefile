@@ -23,7 +23,7 @@ SERVERGC  ?= 400
 WATCHES   ?= 20
 
 # The modules of the tree. Users get only the first. Each nested module uses only its own go.mod.
-NESTED  := internal/e2e internal/kube internal/kube/etcd internal/ocm internal/peers internal/tools internal/tools/lint
+NESTED  := internal/e2e internal/kube internal/ocm internal/peers internal/tools internal/tools/lint
 MODULES := . $(NESTED)
 export GOWORK = off
 

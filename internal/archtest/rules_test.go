@@ -292,7 +292,7 @@ var nestedModules = []string{
 	"internal/e2e",
 	"internal/e2e/consumer/testdata/controller", "internal/e2e/consumer/testdata/newer",
 	"internal/e2e/consumer/testdata/older",
-	"internal/kube", "internal/kube/etcd",
+	"internal/kube",
 	"internal/ocm",
 	"internal/peers",
 	"internal/tools", "internal/tools/lint",

@@ -13,6 +13,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+e2e=$here/../e2e
 export GOWORK=off
 
 # required MODULE GO_MOD prints the version that GO_MOD requires of MODULE.
@@ -21,7 +22,7 @@ required() {
 }
 
 kube_version=$(required k8s.io/kubernetes "$here/go.mod")
-etcd_version=$(required go.etcd.io/etcd/server/v3 "$here/etcd/go.mod")
+etcd_version=$(required go.etcd.io/etcd/server/v3 "$e2e/go.mod")
 
 # The name has both versions, so a folder never has programs of different versions.
 cache=${XDG_CACHE_HOME:-${HOME:?set HOME or SPOKEWIRE_KUBE_DIR}/.cache}
@@ -78,6 +79,8 @@ name() {
   echo "${base/#server/etcd}"
 }
 
-build "$here/etcd" "-s -w" "about 1 minute" go.etcd.io/etcd/server/v3
+# The end-to-end tests import this server, so a build in their module shares almost all packages with
+# them. Kubernetes is released with an older etcd client, so the server cannot be in its module.
+build "$e2e" "-s -w" "some seconds if the end-to-end tests are compiled" go.etcd.io/etcd/server/v3
 build "$here" "$kube_flags" "about 4 minutes" k8s.io/kubernetes/cmd/{kube-apiserver,kube-controller-manager,kubectl}
 echo "kube: kube-apiserver, kube-controller-manager, kubectl $kube_version and etcd $etcd_version are in $dir"
