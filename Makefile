@@ -53,8 +53,12 @@ ocm: ## build the work manager of Open Cluster Management (once)
 
 check: generate-diff fmt vet lint test ## run everything that a change must pass
 
-test: kube ocm ## run all tests with the race detector: the SDK, then end to end on real servers
-	$(GO) test -race -vet=off -timeout 25m -p $(PACKAGES) ./... # half of the tests wait; make vet vets them
+# The programs of the end-to-end tests are built while tests of the SDK wait. At the lowest priority
+# the builds do not exceed the time limits of these tests.
+test: ## run all tests with the race detector: the SDK, then end to end on real servers
+	{ nice -n 19 $(MAKE) -s kube && nice -n 19 $(MAKE) -s ocm; } & servers=$$!; \
+	$(GO) test -race -vet=off -timeout 25m -p $(PACKAGES) ./...; status=$$?; \
+	wait $$servers && exit $$status # half of the tests wait; make vet vets them
 	programs=$$(mktemp -d) && trap 'rm -rf "$$programs"' EXIT && cd internal/e2e && \
 	SPOKEWIRE_E2E_PROGRAMS="$$programs" KUBEBUILDER_ASSETS="$$(../kube/build.sh --dir)" GOGC=$(SERVERGC) \
 	$(GO) test -race -vet=off -count=1 -p $(PACKAGES) -parallel 8 -timeout 40m ./... # most tests wait; -count=1, because the cache does not see the programs that they build

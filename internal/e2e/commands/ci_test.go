@@ -116,7 +116,7 @@ func ciVerbs(t *testing.T) []string {
 	add := func(verb string) {
 		before, recipe := rule(t, verb)
 		verbs = append(append(verbs, verb), before...)
-		for _, called := range regexp.MustCompile(`\$\(MAKE\) -s (\S+)`).FindAllStringSubmatch(recipe, -1) {
+		for _, called := range regexp.MustCompile(`\$\(MAKE\) -s (\w+)`).FindAllStringSubmatch(recipe, -1) {
 			verbs = append(verbs, called[1])
 		}
 	}
@@ -186,7 +186,7 @@ func runByMakeTest(t *testing.T, g goTest) {
 		t.Errorf("make test has no -tags %s", g.tags)
 	}
 	_, recipe := rule(t, "test")
-	if module := map[string]string{"": `(?m)^\t\$\(GO\) test -race .*\./\.\.\.`,
+	if module := map[string]string{"": `(?m)^\t(?:.*; )?\$\(GO\) test -race .*\./\.\.\.`,
 		"internal/e2e": `(?m)^\t.*cd internal/e2e && .* -race .*\./\.\.\.`}[g.folder]; module == "" ||
 		!regexp.MustCompile(module).MatchString(recipe) {
 		t.Errorf("make test does not run all tests of %q", g.folder)
