@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	workv1 "open-cluster-management.io/api/work/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
@@ -261,6 +262,12 @@ var malformed = []raw{
 			"(*unstructured.Unstructured)"},
 	{path: "GET WORKS", header: "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"},
 	{path: "GET WORKS?includeObject=Some", header: "Accept: application/json;as=Table;g=meta.k8s.io;v=v1"},
+	{path: "GET WORKS/a", header: "Accept: application/yaml"},
+	{path: "GET WORKS", header: "Accept: application/yaml"},
+	{path: "GET WORKS/a?pretty=true"},
+	{path: "GET WORKS?pretty=true"},
+	{path: "GET WORKS/a", header: "User-Agent: curl/8"},
+	{path: "GET WORKS?fieldSelector=metadata.name=missing&pretty=true"},
 	{path: "GET WORKS/missing", header: "Accept: application/yaml"},
 	{path: "GET WORKS/missing", header: "Accept: text/plain"},
 	{path: "GET WORKS?watch=true&timeoutSeconds=1", header: "Accept: application/yaml"},
@@ -417,11 +424,14 @@ func foundNothing(server, source answer) answer {
 
 // normal removes from a body what depends on the server and the time.
 func (c *rawClient) normal(body []byte) any {
+	if data, err := yaml.YAMLToJSON(body); err == nil {
+		body = data // without indentation
+	}
 	text := strings.ReplaceAll(string(body), c.namespace, "NAMESPACE")
 	text = uidText.ReplaceAllString(text, "UID")
 	text = timeText.ReplaceAllString(text, "TIME")
 	for _, member := range []string{ // the typed objects of a source have them
-		`,"spec":{"workload":{}}`, `,"status":{"resourceStatus":{}}`, `"continue":"",`,
+		`,"spec":{"workload":{}}`, `"continue":"",`,
 		", application/vnd.kubernetes.protobuf;stream=watch",
 		", application/vnd.kubernetes.protobuf", // of Tables and Statuses
 	} {

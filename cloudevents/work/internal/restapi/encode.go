@@ -12,21 +12,60 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	workv1 "open-cluster-management.io/api/work/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // EncoderForVersion implements [runtime.NegotiatedSerializer].
 func (s crdSerializer) EncoderForVersion(e runtime.Encoder, v runtime.GroupVersioner) runtime.Encoder {
-	if e.Identifier() == plainJSON {
+	switch e.Identifier() {
+	case plainJSON:
 		e = encoder{e}
+	case prettyJSON:
+		e = converter{e, func(data []byte) ([]byte, error) {
+			var out bytes.Buffer
+			err := json.Indent(&out, bytes.TrimSpace(data), "", "  ")
+			return out.Bytes(), err
+		}}
+	case plainYAML:
+		e = converter{e, yaml.JSONToYAML}
 	}
 	return s.CodecFactory.EncoderForVersion(e, v)
 }
 
-// plainJSON identifies the encoder of JSON without indentation.
-var plainJSON = func() runtime.Identifier {
-	info, _ := runtime.SerializerInfoForMediaType(codecs.CodecFactory.SupportedMediaTypes(), runtime.ContentTypeJSON)
-	return info.Serializer.Identifier()
-}()
+// The identifiers of encoders.
+var (
+	typesOf    = codecs.CodecFactory.SupportedMediaTypes()
+	ofJSON, _  = runtime.SerializerInfoForMediaType(typesOf, runtime.ContentTypeJSON)
+	ofYAML, _  = runtime.SerializerInfoForMediaType(typesOf, runtime.ContentTypeYAML)
+	plainJSON  = ofJSON.Serializer.Identifier()
+	prettyJSON = ofJSON.PrettySerializer.Identifier()
+	plainYAML  = ofYAML.Serializer.Identifier()
+)
+
+// converter writes works in another form than compact JSON.
+type converter struct {
+	runtime.Encoder
+	convert func(json []byte) ([]byte, error)
+}
+
+// Encode implements [runtime.Encoder].
+func (c converter) Encode(obj runtime.Object, w io.Writer) error {
+	switch obj.(type) {
+	case *workv1.ManifestWork, *workv1.ManifestWorkList:
+	default:
+		return c.Encoder.Encode(obj, w)
+	}
+	var compact bytes.Buffer
+	if err := (encoder{ofJSON.Serializer}).Encode(obj, &compact); err != nil {
+		return err
+	}
+	data, err := c.convert(compact.Bytes())
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return err
+}
 
 // encoder writes the JSON of works as an API server does: without an empty status, and bookmarks
 // without a spec. The bytes of manifests, the largest part of a work, are copied: encoding/json

@@ -5,6 +5,8 @@ package restapi
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	workv1 "open-cluster-management.io/api/work/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // encodings returns the JSON of the encoder and that of its delegate, without empty statuses.
@@ -140,4 +143,33 @@ func FuzzCanonical(f *testing.F) {
 			t.Errorf("%s\n%s", got, want)
 		}
 	})
+}
+
+// TestEncodeOtherForms compares YAML and indented JSON of works and lists with compact JSON.
+func TestEncodeOtherForms(t *testing.T) {
+	full := encoded(raw(`{"kind":"A","text":"<&>\u2028"}`))
+	full.Status.Conditions = []metav1.Condition{{Type: "Applied", Message: "<&>"}}
+	version := schema.GroupVersion{Group: workv1.GroupName, Version: "v1"}
+	for _, obj := range []runtime.Object{
+		full, encoded(), &workv1.ManifestWork{TypeMeta: ownType},
+		&workv1.ManifestWorkList{Items: []workv1.ManifestWork{*full, *encoded()}}, &workv1.ManifestWorkList{},
+	} {
+		want, _ := encodings(t, obj)
+		for name, e := range map[string]runtime.Encoder{"YAML": ofYAML.Serializer, "indented": ofJSON.PrettySerializer} {
+			var got bytes.Buffer
+			if err := codecs.EncoderForVersion(e, version).Encode(obj, &got); err != nil {
+				t.Fatal(err)
+			}
+			var a, b any
+			if err := errors.Join(yaml.Unmarshal(got.Bytes(), &a), json.Unmarshal([]byte(want), &b)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(b, a); diff != "" {
+				t.Errorf("%s differs from JSON (-JSON +%s):\n%s", name, name, diff)
+			}
+			if !strings.Contains(got.String(), "\n") || strings.HasPrefix(got.String(), "{") != (name == "indented") {
+				t.Errorf("%s is %s", name, got.String())
+			}
+		}
+	}
 }
