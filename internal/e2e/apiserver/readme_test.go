@@ -128,6 +128,7 @@ func TestMoveFromCRD(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	event := s.webSocketEvent("cluster1", "a")
 	w.Finalizers = []string{"example.com/cleanup"} // as agents set it
 	if _, err := client.WorkV1().ManifestWorks("cluster1").Update(t.Context(), w, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
@@ -146,6 +147,9 @@ func TestMoveFromCRD(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q: %s", want, out)
 		}
+	}
+	if got := s.webSocketEvent("cluster1", "a"); got != event {
+		t.Errorf("a websocket delivers %s, with the CRD %s", got, event)
 	}
 	s.agent("cluster1")
 	s.kubectl("wait", "--for=condition=Applied", "--timeout=90s", "-n", "cluster1", "manifestwork/a")

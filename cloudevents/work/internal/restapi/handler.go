@@ -6,6 +6,7 @@
 package restapi
 
 import (
+	"context"
 	"net/http"
 	"slices"
 
@@ -108,9 +109,14 @@ func (s *resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, r, err)
 		return
 	}
-	if wsstream.IsWebSocketRequest(r) {
-		writeError(w, r, apierrors.NewBadRequest("watches over websockets are not supported"))
-		return
+	if info.Verb == "watch" && wsstream.IsWebSocketRequest(r) {
+		if !hijackable(w) {
+			writeError(w, r, apierrors.NewBadRequest("a watch over a websocket needs a connection with HTTP/1.1"))
+			return
+		}
+		var end context.CancelFunc
+		r, end = untilShutdown(r)
+		defer end()
 	}
 	if handle == nil || s.options.ReadOnly && !slices.Contains(readVerbs, info.Verb) {
 		writeError(w, r, apierrors.NewMethodNotSupported(clientset.Resource, info.Verb))
@@ -121,6 +127,31 @@ func (s *resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(audit.WithAuditContext(ctx)) // the handlers need one, even if it records nothing
 	}
 	handle(w, r)
+}
+
+// hijackable reports whether the handler can take over the connection of a response.
+func hijackable(w http.ResponseWriter) bool {
+	if inner, ok := w.(*warned); ok {
+		w = inner.ResponseWriter
+	}
+	_, ok := w.(http.Hijacker)
+	return ok
+}
+
+// untilShutdown returns a request with a context that also ends when the server shuts down. The API
+// server's handlers end only watches without a websocket then.
+func untilShutdown(r *http.Request) (*http.Request, context.CancelFunc) {
+	ctx, end := context.WithCancel(r.Context())
+	if signals := request.ServerShutdownSignalFrom(ctx); signals != nil {
+		go func() {
+			select {
+			case <-signals.ShuttingDown():
+				end()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return r.WithContext(ctx), end
 }
 
 func (s *resources) ofWorks(verb string) http.HandlerFunc {

@@ -217,10 +217,3 @@ func TestTooLargeRequests(t *testing.T) {
 			http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge)
 	}
 }
-
-// TestWebSockets: a watch over a websocket needs a connection, which a handler in the process lacks.
-func TestWebSockets(t *testing.T) {
-	handler := handlerOf(t, sourceOn(t, memory.New()).Clientset())
-	w := send(t, handler, "GET", works+"?watch=true", "", "Connection", "Upgrade", "Upgrade", "websocket")
-	wantStatus(t, w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
-}

@@ -4,7 +4,9 @@
 package restapi
 
 import (
+	"bufio"
 	"context"
+	"net"
 	"net/http"
 	"sync"
 
@@ -78,6 +80,11 @@ func (w *warned) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		f.Flush()
 	}
+}
+
+// Hijack implements [http.Hijacker]. Warnings of a hijacked connection are dropped.
+func (w *warned) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
 // Unwrap is for [http.ResponseController].
