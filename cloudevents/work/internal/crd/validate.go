@@ -23,7 +23,8 @@ const MaxErrors = 1000
 
 // Validate returns the API server's errors for spec or status. It checks the schema's constraints,
 // embedded resources, duplicate keys of lists and, unless other errors prevent that, the CEL rules.
-// The errors are sorted by path. If there are more than [MaxErrors], it returns some of them.
+// The errors are sorted by path. The API server iterates over maps, so its order is random. If there
+// are more than [MaxErrors], Validate returns some of them.
 func Validate(member string, value any) field.ErrorList {
 	root := Schema()
 	s, path := property(root, member), field.NewPath(member)

@@ -70,7 +70,8 @@ func New(c workclientset.Interface, o Options) (http.Handler, error) {
 	addDiscovery(mux, c, o)
 	mux.NotFoundHandler(&resources{works, status, scope, statusScope, o})
 	deadline := filters.WithRequestDeadline(withWarnings(mux), nil, nil, longRunning, codecs, maxDuration)
-	alone := filters.WithRequestReceivedTimestamp(filters.WithRequestInfo(deadline, info))
+	alone := filters.WithRequestInfo(filters.WithCacheControl(deadline), info)
+	alone = filters.WithRequestReceivedTimestamp(alone)
 	return whileRunning(c, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := request.RequestInfoFrom(r.Context()); ok { // an API server has called its filters
 			mux.ServeHTTP(w, r)
