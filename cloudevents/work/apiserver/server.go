@@ -89,6 +89,9 @@ func (o *Options) config() (*genericapiserver.RecommendedConfig, error) {
 			a.RemoteKubeConfigFile = cmp.Or(a.RemoteKubeConfigFile, api.CoreAPIKubeconfigPath)
 		}
 	}
+	if err := readClientCA(o.Recommended.Authentication); err != nil {
+		return nil, err
+	}
 	config := genericapiserver.NewRecommendedConfig(codecs)
 	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	config.BuildHandlerChainFunc = buildHandlerChain
