@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -26,9 +27,8 @@ func install(b Backend, o restapi.Options, to *genericapiserver.GenericAPIServer
 	if err != nil {
 		return err
 	}
-	group, version := restapi.Discovery(b.Clientset(), o)
+	group, _ := restapi.Discovery(b.Clientset(), o)
 	to.DiscoveryGroupManager.AddGroup(group)
-	to.AggregatedDiscoveryGroupManager.AddGroupVersion(group.Name, version)
 	mux, path := to.Handler.NonGoRestfulMux, genericapiserver.APIGroupPrefix+"/"+group.Name
 	handler := measured(works)
 	mux.Handle(path, handler)
@@ -38,6 +38,16 @@ func install(b Backend, o restapi.Options, to *genericapiserver.GenericAPIServer
 	mux.HandlePrefix("/openapi/v3/", works)
 	return nil
 }
+
+// groups serves the aggregated discovery document of works. The manager of k8s.io/apiserver would log
+// each group.
+type groups struct {
+	aggregated.ResourceManager
+	document http.Handler
+}
+
+// ServeHTTP implements [aggregated.ResourceManager].
+func (g groups) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.document.ServeHTTP(w, r) }
 
 // measured adds a handler's requests for resources to the metrics of the API server.
 func measured(next http.Handler) http.Handler {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/util/compatibility"
@@ -63,6 +64,8 @@ func New(b Backend, o *Options) (*Server, error) {
 	}
 	config.AddReadyzChecks(healthz.NamedCheck(name, b.Readyz))
 	config.AddHealthChecks(healthz.NamedCheck(name+"-running", b.Livez))
+	_, document := restapi.Discovery(b.Clientset(), restapi.Options{ReadOnly: o.ReadOnly})
+	config.AggregatedDiscoveryGroupManager = groups{aggregated.NewResourceManager("apis"), document}
 	generic, err := config.Complete().New(name, genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, fmt.Errorf("apiserver.New: %w", err)

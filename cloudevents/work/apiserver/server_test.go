@@ -4,6 +4,7 @@
 package apiserver_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -19,6 +20,7 @@ import (
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
@@ -270,6 +272,21 @@ func TestAgent(t *testing.T) {
 		!strings.Contains(got.body, "works are created and deleted at their source") {
 		t.Errorf("delete at the agent: %d %s, want MethodNotAllowed", got.code, got.body)
 	}
+}
+
+// TestNewLogsNoGroups: the log has no line of k8s.io/apiserver for the group of works.
+func TestNewLogsNoGroups(t *testing.T) {
+	defer klog.CaptureState().Restore()
+	var log bytes.Buffer
+	klog.LogToStderr(false)
+	klog.SetOutput(&log)
+	o, _ := alone(t)
+	server, err := apiserver.New(newSource(t, memory.New()), o)
+	klog.Flush()
+	if err != nil || log.Len() == 0 || strings.Contains(log.String(), "GroupVersion") {
+		t.Errorf("New: %v; the log: %s", err, &log)
+	}
+	background(t, server.Start)
 }
 
 func TestStartTwice(t *testing.T) {

@@ -41,9 +41,16 @@ var (
 	readVerbs   = []string{"get", "list", "watch"}
 )
 
-// Discovery describes the resource for discovery documents, with the verbs that a handler for the
-// clientset supports.
-func Discovery(c workclientset.Interface, o Options) (metav1.APIGroup, apidiscoveryv2.APIVersionDiscovery) {
+// Discovery describes the resource, with the verbs that a handler for the clientset supports. It
+// returns the group, and a handler for the aggregated discovery document of all groups.
+func Discovery(c workclientset.Interface, o Options) (metav1.APIGroup, http.Handler) {
+	group, v1 := discoveryOf(c, o)
+	return group, serveGroups([]apidiscoveryv2.APIGroupDiscovery{{
+		ObjectMeta: metav1.ObjectMeta{Name: group.Name}, Versions: []apidiscoveryv2.APIVersionDiscovery{v1},
+	}})
+}
+
+func discoveryOf(c workclientset.Interface, o Options) (metav1.APIGroup, apidiscoveryv2.APIVersionDiscovery) {
 	v, _ := clientset.VerbsOf(c, "")
 	supported := func(verbs []string, sub clientset.Subresource) (out []string) {
 		for _, verb := range verbs {
@@ -73,7 +80,8 @@ func Discovery(c workclientset.Interface, o Options) (metav1.APIGroup, apidiscov
 
 // addDiscovery adds the paths at which clients find the resource and its schema.
 func addDiscovery(mux *mux.PathRecorderMux, c workclientset.Interface, o Options) {
-	group, v1 := Discovery(c, o)
+	group, v1 := discoveryOf(c, o)
+	_, groups := Discovery(c, o)
 	handle := func(path string, h http.Handler) {
 		mux.Handle(path, h)
 		mux.Handle(path+"/", h)
@@ -84,10 +92,7 @@ func addDiscovery(mux *mux.PathRecorderMux, c workclientset.Interface, o Options
 	handle("/api", aggregated.WrapAggregatedDiscoveryToHandler(onlyGet(serveNoCore),
 		serveGroups([]apidiscoveryv2.APIGroupDiscovery{}), nil))
 	handle("/apis", aggregated.WrapAggregatedDiscoveryToHandler(
-		serveObject(&metav1.APIGroupList{Groups: []metav1.APIGroup{group}}),
-		serveGroups([]apidiscoveryv2.APIGroupDiscovery{{
-			ObjectMeta: metav1.ObjectMeta{Name: group.Name}, Versions: []apidiscoveryv2.APIVersionDiscovery{v1},
-		}}), nil))
+		serveObject(&metav1.APIGroupList{Groups: []metav1.APIGroup{group}}), groups, nil))
 	handle(groupPath, serveObject(&group))
 	handle(versionPath, serveObject(&metav1.APIResourceList{
 		GroupVersion: group.PreferredVersion.GroupVersion, APIResources: resourcesOf(v1.Resources[0]),
