@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -33,39 +32,12 @@ import (
 // splitRun is one run of the controllers in a namespace of the hub.
 type splitRun struct {
 	namespace string
-	cluster   *rest.Config       // of the hub
-	works     *rest.Config       // nil if the cluster's configuration also serves works
-	mapper    mapperProvider     // nil for the default
-	agent     *rest.Config       // of works on the managed cluster
-	runnables []manager.Runnable // for the manager of the hub
+	cluster   *rest.Config              // of the hub
+	works     *rest.Config              // nil if the cluster's configuration also serves works
+	mapper    restconfig.MapperProvider // nil for the default
+	agent     *rest.Config              // of works on the managed cluster
+	runnables []manager.Runnable        // for the manager of the hub
 }
-
-// worksRouter sends requests for works to a source, and all other requests to a cluster.
-type worksRouter struct{ cluster, works http.RoundTripper }
-
-func (t worksRouter) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasPrefix(r.URL.Path+"/", "/apis/work.open-cluster-management.io/v1/") {
-		return t.works.RoundTrip(r)
-	}
-	return t.cluster.RoundTrip(r)
-}
-
-// withWorks returns the configuration of a cluster with the works of another configuration. It also
-// returns a provider of RESTMappers for both, since discovery of the cluster does not list the works.
-func withWorks(cluster, works *rest.Config) (*rest.Config, mapperProvider) {
-	config := rest.CopyConfig(cluster)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return worksRouter{next, works.Transport} })
-	return config, func(c *rest.Config, h *http.Client) (meta.RESTMapper, error) {
-		ofWorks, err := apiutil.NewDynamicRESTMapper(works, &http.Client{Transport: works.Transport})
-		if err != nil {
-			return nil, err
-		}
-		ofCluster, err := apiutil.NewDynamicRESTMapper(c, h)
-		return meta.FirstHitRESTMapper{MultiRESTMapper: meta.MultiRESTMapper{ofWorks, ofCluster}}, err
-	}
-}
-
-type mapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error)
 
 // runManagers runs a hub controller and a work controller in managers of controller-runtime, on an API
 // server with the CRD, and on a source and an agent: with the works as a second cluster of the
@@ -105,7 +77,10 @@ func runManagers(t *testing.T, hubCluster, spokeCluster *kube.Cluster, broker *m
 		},
 		"oneclient": func(t *testing.T) splitRun {
 			works, agent, s := overBroker(t, "oneclient")
-			both, mapper := withWorks(hubCluster.Config(), works)
+			both, mapper, err := restconfig.Join(hubCluster.Config(), works, apiutil.NewDynamicRESTMapper)
+			if err != nil {
+				t.Fatal(err)
+			}
 			return splitRun{cluster: both, mapper: mapper, agent: agent, runnables: []manager.Runnable{s, inventory(s)}}
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -48,7 +49,10 @@ func TestManagersNeedNoCRD(t *testing.T) {
 				runnables: []manager.Runnable{source, manager.RunnableFunc(source.InventoryComplete)}}
 			if name == "oneclient" {
 				run.works = nil
-				run.cluster, run.mapper = withWorks(server.Config(), works)
+				run.cluster, run.mapper, err = restconfig.Join(server.Config(), works, apiutil.NewDynamicRESTMapper)
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
 			if steps := run.do(t, server.Config()); len(steps) != 3+5*(3+3+2) {
 				t.Errorf("the run has %d lines: %q", len(steps), steps)
