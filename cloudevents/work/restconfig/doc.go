@@ -39,9 +39,10 @@
 // source.Kind and the cache of the second cluster. Events of owned works need the RESTMapper of the
 // owner's cluster, which is the one of the manager.
 //
-// With one client, requests for works go to the source and all other requests to the cluster: [Join]
-// returns the manager's configuration and RESTMapper; see the example OneClient. Then GetClient, GetCache, For and Owns of the manager accept works, and an existing
-// controller changes only the creation of its manager.
+// With one client, requests for works go to the source and all other requests to the cluster:
+// [Join] returns the manager's configuration and RESTMapper; see the example OneClient. Then
+// GetClient, GetCache, For and Owns of the manager accept works, and an existing controller changes
+// only the creation of its manager.
 //
 // In both cases, leader election uses the Leases of the hub's cluster. Add the source to the
 // manager with Add: the manager then starts the source after its election. Writes before that are

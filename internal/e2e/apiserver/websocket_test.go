@@ -25,8 +25,9 @@ func (s *scene) webSocketEvent(namespace, name string) string {
 	}
 	tls.NextProtos = []string{"http/1.1"}
 	dialer := websocket.Dialer{TLSClientConfig: tls, HandshakeTimeout: startTime}
-	url := fmt.Sprintf("wss:%s/apis/work.open-cluster-management.io/v1/namespaces/%s/manifestworks?watch=true"+
-		"&fieldSelector=metadata.name=%s", strings.TrimSuffix(strings.TrimPrefix(config.Host, "https:"), "/"), namespace, name)
+	url := fmt.Sprintf("wss:%s/apis/work.open-cluster-management.io/v1/namespaces/%s/manifestworks"+
+		"?watch=true&fieldSelector=metadata.name=%s",
+		strings.TrimSuffix(strings.TrimPrefix(config.Host, "https:"), "/"), namespace, name)
 	conn, response, err := dialer.DialContext(s.t.Context(), url, http.Header{"Origin": {config.Host}})
 	if err != nil {
 		s.t.Fatal(err, response)

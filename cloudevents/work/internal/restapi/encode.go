@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	workv1 "open-cluster-management.io/api/work/v1"
-	"sigs.k8s.io/yaml"
 )
 
 // EncoderForVersion implements [runtime.NegotiatedSerializer].
@@ -20,14 +19,8 @@ func (s crdSerializer) EncoderForVersion(e runtime.Encoder, v runtime.GroupVersi
 	switch e.Identifier() {
 	case plainJSON:
 		e = encoder{e}
-	case prettyJSON:
-		e = converter{e, func(data []byte) ([]byte, error) {
-			var out bytes.Buffer
-			err := json.Indent(&out, bytes.TrimSpace(data), "", "  ")
-			return out.Bytes(), err
-		}}
-	case plainYAML:
-		e = converter{e, yaml.JSONToYAML}
+	case prettyJSON, plainYAML:
+		e = converter{e}
 	}
 	return s.CodecFactory.EncoderForVersion(e, v)
 }
@@ -42,11 +35,8 @@ var (
 	plainYAML  = ofYAML.Serializer.Identifier()
 )
 
-// converter writes works in another form than compact JSON.
-type converter struct {
-	runtime.Encoder
-	convert func(json []byte) ([]byte, error)
-}
+// converter writes works in the form of an encoder, with the members that encoder writes.
+type converter struct{ runtime.Encoder }
 
 // Encode implements [runtime.Encoder].
 func (c converter) Encode(obj runtime.Object, w io.Writer) error {
@@ -59,12 +49,7 @@ func (c converter) Encode(obj runtime.Object, w io.Writer) error {
 	if err := (encoder{ofJSON.Serializer}).Encode(obj, &compact); err != nil {
 		return err
 	}
-	data, err := c.convert(compact.Bytes())
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(data)
-	return err
+	return c.Encoder.Encode(&runtime.Unknown{Raw: compact.Bytes(), ContentType: runtime.ContentTypeJSON}, w)
 }
 
 // encoder writes the JSON of works as an API server does: without an empty status, and bookmarks
