@@ -447,7 +447,7 @@ func ordered(status map[string]any) {
 		return
 	}
 	slices.SortFunc(causes, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-	parts := strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune("[],", r) })
+	parts := strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune("[], ", r) })
 	slices.Sort(parts)
 	status["message"] = parts
 }
