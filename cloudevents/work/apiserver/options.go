@@ -39,6 +39,7 @@ func NewOptions() *Options {
 		WatchGracePeriod: DefaultWatchGracePeriod,
 	}
 	o.Recommended.Etcd = nil
+	o.Recommended.SecureServing.Required = true
 	// A generated certificate stays in memory.
 	o.Recommended.SecureServing.ServerCert.CertDirectory, o.Recommended.SecureServing.ServerCert.PairName = "", ""
 	return o

@@ -133,17 +133,21 @@ func TestEndedSource(t *testing.T) {
 		!strings.Contains(got.body, "[-]manifestworks failed") {
 		t.Errorf("/readyz before the start: %d %s", got.code, got.body)
 	}
-	stop := background(t, source.Start)
-	<-source.Ready()
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		got := request("GET", "/readyz", "")
-		if got.code == http.StatusOK {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("/readyz: %d %s", got.code, got.body)
+	ready := func(path string) {
+		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+			got := request("GET", path, "")
+			if got.code == http.StatusOK {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %d %s", path, got.code, got.body)
+			}
 		}
 	}
+	ready("/readyz?exclude=manifestworks") // for a server that serves works without the broker
+	stop := background(t, source.Start)
+	<-source.Ready()
+	ready("/readyz")
 	if got := request("POST", worksPath, body, "Content-Type", "application/json"); got.code != http.StatusCreated {
 		t.Fatalf("create: %d %s", got.code, got.body)
 	}
@@ -155,7 +159,8 @@ func TestEndedSource(t *testing.T) {
 		got := request(method, worksPath+"/a", "")
 		var status metav1.Status
 		if err := json.Unmarshal([]byte(got.body), &status); err != nil || got.code != http.StatusServiceUnavailable ||
-			status.Reason != metav1.StatusReasonServiceUnavailable || got.header.Get("Retry-After") == "" {
+			status.Reason != metav1.StatusReasonServiceUnavailable || got.header.Get("Retry-After") == "" ||
+			!strings.Contains(status.Message, "source") {
 			t.Errorf("%s after the end: %d %v %s; want ServiceUnavailable with Retry-After", method, got.code, got.header,
 				got.body)
 		}
@@ -317,8 +322,10 @@ func TestInvalidOptions(t *testing.T) {
 		"invalid Options.WatchGracePeriod: -1s": func(o *apiserver.Options) { o.WatchGracePeriod = -time.Second },
 		"the server needs a secure port": func(o *apiserver.Options) {
 			o.Recommended.SecureServing.BindPort, o.Recommended.SecureServing.Listener = 0, nil
+			o.Recommended.SecureServing.Required = false
 		},
-		"--secure-port": func(o *apiserver.Options) { o.Recommended.SecureServing.BindPort = -1 },
+		"--secure-port 0 must be": func(o *apiserver.Options) { o.Recommended.SecureServing.BindPort = 0 },
+		"--secure-port":           func(o *apiserver.Options) { o.Recommended.SecureServing.BindPort = -1 },
 	} {
 		o, _ := alone(t)
 		change(o)

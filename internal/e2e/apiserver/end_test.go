@@ -149,8 +149,8 @@ func (s *scene) testReadOnly(client workclientset.Interface, count int) {
 			return err
 		},
 	} {
-		if err := call(); !apierrors.IsMethodNotSupported(err) {
-			t.Errorf("%s: %v, want MethodNotAllowed", what, err)
+		if err := call(); !apierrors.IsMethodNotSupported(err) || !strings.Contains(err.Error(), "read-only") {
+			t.Errorf("%s: %v, want MethodNotAllowed with the reason", what, err)
 		}
 	}
 	d := discovery.NewDiscoveryClientForConfigOrDie(s.cluster.Config())

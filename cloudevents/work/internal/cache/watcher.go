@@ -64,7 +64,7 @@ var _ watch.Interface = &Watcher{}
 // too old, the only event of the watch is the error Expired, as on the API server.
 func (s *Cache[R]) Watch(ctx context.Context, o WatchOptions) (*Watcher, error) {
 	if s.closed {
-		return nil, apierrors.NewServiceUnavailable("the client of this watch has stopped")
+		return nil, apierrors.NewServiceUnavailable("the source or agent of this watch has stopped")
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watcher{

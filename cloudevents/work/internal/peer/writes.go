@@ -17,7 +17,7 @@ import (
 
 var (
 	// ErrStopped is the error of a write to a client that has stopped and would not deliver it.
-	ErrStopped = apierrors.NewServiceUnavailable("the client has stopped and accepts no writes")
+	ErrStopped = apierrors.NewServiceUnavailable("the source or agent has stopped and accepts no writes")
 	// ErrReplaced is the error of a write during which another replica became the leader.
 	ErrReplaced = apierrors.NewServiceUnavailable(
 		"another replica is the leader and may not have this change: read the object again")

@@ -119,8 +119,12 @@ func (s *resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r, end = untilShutdown(r)
 		defer end()
 	}
-	if handle == nil || s.options.ReadOnly && !slices.Contains(readVerbs, info.Verb) {
+	if handle == nil {
 		writeError(w, r, apierrors.NewMethodNotSupported(clientset.Resource, info.Verb))
+		return
+	}
+	if s.options.ReadOnly && !slices.Contains(readVerbs, info.Verb) {
+		writeError(w, r, clientset.NotSupported(clientset.Resource, info.Verb, "the server is read-only"))
 		return
 	}
 	ctx := r.Context()

@@ -36,7 +36,7 @@ func whileRunning(c workclientset.Interface, handler http.Handler) http.Handler 
 			handler.ServeHTTP(w, r)
 			return
 		}
-		err := apierrors.NewServiceUnavailable("the client has stopped")
+		err := apierrors.NewServiceUnavailable("the source or agent of the works has stopped")
 		err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 		writeError(w, r, err)
 	})
