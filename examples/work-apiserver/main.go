@@ -72,5 +72,8 @@ func serve(ctx context.Context, o *options) (err error) {
 	if o.complete {
 		group.Go(func() error { return source.InventoryComplete(ctx) })
 	}
+	for _, cluster := range o.forget {
+		group.Go(func() error { return source.Forget(ctx, cluster) })
+	}
 	return group.Wait()
 }

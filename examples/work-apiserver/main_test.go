@@ -4,6 +4,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 
 func TestUsage(t *testing.T) {
 	commandtest.Usage(t, usage, "broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
-		"store", "inventory-complete")
+		"store", "inventory-complete", "forget")
 	for _, name := range []string{"secure-port", "tls-cert-file", "kubeconfig", "read-only", "audit-log-path", "v"} {
 		if !strings.Contains(help(), "--"+name+" ") {
 			t.Errorf("--%s is missing", name)
@@ -28,15 +29,18 @@ func TestParse(t *testing.T) {
 		"--broker mqtt://b --store=":                      "--store must not be empty",
 		"--broker mqtt://b --source=a/b":                  "--source",
 		"--broker mqtt://b --secure-port=-1":              "--secure-port",
+		"--broker mqtt://b --secure-port=0":               "--secure-port 0 must be",
+		"--broker mqtt://b --forget=a/b":                  "--forget",
 		"--broker mqtt://b --unknown":                     "unknown flag: --unknown",
 		"--broker mqtt://b --shutdown-delay-duration=-1s": "ShutdownDelay: -1s",
 	})
 	o, err := parse([]string{"--broker", "mqtt://b", "--read-only", "--shutdown-delay-duration", "5s",
-		"--secure-port", "6444", "--inventory-complete"})
+		"--secure-port", "6444", "--inventory-complete", "--forget", "a", "--forget", "b"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !o.server.ReadOnly || o.server.ShutdownDelay != 5*time.Second || !o.complete || o.source != "hub" ||
+		!slices.Equal(o.forget, []string{"a", "b"}) ||
 		o.server.Recommended.SecureServing.BindPort != 6444 {
 		t.Errorf("parse returns %+v, %+v", o, o.server)
 	}

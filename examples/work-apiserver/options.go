@@ -36,6 +36,8 @@ other clusters over an MQTT broker.
   --inventory-complete declare that the store has all works of the source: unknown works on clusters
                        are deleted from then on. The store records it. A server with an empty store
                        and this flag deletes all works
+  --forget CLUSTER     end the deletions of works on a cluster whose agent will never return; repeat
+                       the flag for more. Its namespace can then be deleted
   --help               show this help
 
 README.md in the folder describes the installation in a cluster and the rights of users.
@@ -51,6 +53,7 @@ type options struct {
 	broker        mqtt.Options
 	source, store string
 	complete      bool
+	forget        []string
 	server        *apiserver.Options
 }
 
@@ -84,6 +87,7 @@ func parse(args []string) (*options, error) {
 	flags.StringVar(&o.source, "source", "hub", "")
 	flags.StringVar(&o.store, "store", "work-data", "")
 	flags.BoolVar(&o.complete, "inventory-complete", false, "")
+	flags.StringArrayVar(&o.forget, "forget", nil, "")
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
@@ -97,7 +101,10 @@ func parse(args []string) (*options, error) {
 	case o.store == "":
 		return nil, errors.New("--store must not be empty")
 	}
-	return o, errors.Join(codec.ValidateName("--source", o.source), o.server.Validate())
+	for _, cluster := range o.forget {
+		err = errors.Join(err, codec.ValidateName("--forget", cluster))
+	}
+	return o, errors.Join(err, codec.ValidateName("--source", o.source), o.server.Validate())
 }
 
 // check checks the files of the options.
