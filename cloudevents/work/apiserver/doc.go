@@ -21,29 +21,34 @@
 // The server is the generic server of k8s.io/apiserver, without etcd:
 //   - Authentication: the front proxy of the cluster, client certificates of the cluster, and tokens
 //     by TokenReview. Requests without credentials are anonymous, and RBAC refuses them.
-//   - Authorization: SubjectAccessReview for each request, cached for some seconds. The namespace of
-//     a work is its cluster, so a Role in a namespace gives rights for the works of one cluster.
+//   - Authorization: SubjectAccessReview for each request, cached for 10 s. The namespace of a work is
+//     its cluster, so a Role in a namespace gives rights for the works of one cluster.
 //   - Admission: works are created only in existing namespaces, and pass the webhooks and policies of
 //     the cluster that select them.
 //   - Audit, priority and fairness, metrics at /metrics, and the probes /livez and /readyz.
 //   - Certificates and CAs are read again when their files change.
 //
-// Requests are executed by the source or the agent, with the rules of its clientset: writes return
-// when they are stored, an agent does not create works, and a source does not write statuses.
-// Discovery shows only the verbs that the backend supports. With [Options].ReadOnly it shows get,
-// list and watch; all other requests are refused with MethodNotSupported.
+// The source or the agent executes requests by the rules of its clientset: writes return when they
+// are stored, an agent does not create works, and a source does not write statuses. Discovery shows
+// only the supported verbs. With [Options].ReadOnly these are get, list and watch; all other requests
+// are refused with MethodNotSupported.
 //
 // # Start and end
 //
-// Start the source with the server, and end it after the server: requests need it until then. While
-// the source is not ready, /readyz fails and a Service sends no requests. When it has ended, requests
-// for works return ServiceUnavailable with a Retry-After header.
+// Start the source with the server, and end it after the server: requests need it until then. Then
+// requests for works return ServiceUnavailable with a Retry-After header.
+//
+// While the source is not ready, the check manifestworks of /readyz fails, and a Service sends no
+// requests to this replica. A source is also not ready while the broker is unreachable, but still
+// executes reads and writes. So the readiness probe of a single replica should be
+// /readyz?exclude=manifestworks. Without any ready replica, the cluster cannot serve works, and cannot
+// delete namespaces.
 //
 // After the end of the context of [Server.Start], the server completes its requests, which takes at
-// most a minute, and ends its watches: clients continue them elsewhere.
+// most a minute, and ends its watches. Clients then continue their watches at another replica.
 //
 // # Where the CRD of ManifestWork is installed
 //
-// An APIService for the group and version of a CRD replaces the CRD: the works in etcd stay, but no
-// client sees them. README.md of examples/work-apiserver describes the move.
+// An APIService for the group version of a CRD hides the CRD: the works in etcd stay, but no client
+// sees them. README.md of examples/work-apiserver describes the move.
 package apiserver

@@ -20,6 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/cloudevents/work/restconfig"
 )
 
@@ -27,7 +28,8 @@ import (
 // own cluster. A controller that was written for the API server with the CRD does not change.
 func Example_oneClient() {
 	transport := must(mqtt.New(mqtt.Options{BrokerURL: "mqtts://broker:8883", CAFile: "ca.crt"}))
-	hub := must(work.NewSource(transport, work.SourceOptions{SourceID: "greeter"}))
+	store := must(boltstore.Open("works.db", boltstore.Options{}))
+	hub := must(work.NewSource(transport, work.SourceOptions{SourceID: "greeter", Store: store}))
 
 	config, mapper, err := restconfig.Join(
 		ctrl.GetConfigOrDie(), must(restconfig.FromSource(hub)), apiutil.NewDynamicRESTMapper)
@@ -40,7 +42,7 @@ func Example_oneClient() {
 		ctrl.NewControllerManagedBy(mgr).For(&corev1.ConfigMap{}).Owns(&workv1.ManifestWork{}).
 			Complete(&greeter{hub: mgr.GetClient(), works: mgr.GetClient()}),
 	))
-	fmt.Println(mgr.Start(ctrl.SetupSignalHandler()))
+	fmt.Println(mgr.Start(ctrl.SetupSignalHandler()), store.Close())
 }
 
 // A client with a configuration of Join creates a work at the source, although the cluster cannot be

@@ -24,9 +24,9 @@ import (
 //
 //	cache.Options{NewInformer: restconfig.NewInformer}
 //
-// Informers of other objects, and of works of an API server, are those of
-// [cache.NewSharedIndexInformer]. As for objects of the typed clientset, the bytes of manifests are
-// shared: nothing may change them.
+// For other objects, and for works of an API server, the informer is the same as from
+// [cache.NewSharedIndexInformer]. The bytes of manifests are shared, as with the typed clientset: do
+// not change them.
 func NewInformer(
 	lw cache.ListerWatcher, obj runtime.Object, resync time.Duration, indexers cache.Indexers,
 ) cache.SharedIndexInformer {

@@ -14,7 +14,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
 )
 
-// FromSource returns a configuration for clients of the works of a source.
+// FromSource returns a configuration for clients that use the works of a source. It returns an error
+// for nil.
 func FromSource(s *work.Source) (*rest.Config, error) {
 	if s == nil {
 		return nil, fmt.Errorf("restconfig.FromSource: the source must not be nil")
@@ -22,7 +23,8 @@ func FromSource(s *work.Source) (*rest.Config, error) {
 	return from(s.Clientset())
 }
 
-// FromAgent returns a configuration for clients of the works of an agent.
+// FromAgent returns a configuration for clients that use the works of an agent. It returns an error
+// for nil.
 func FromAgent(a *work.Agent) (*rest.Config, error) {
 	if a == nil {
 		return nil, fmt.Errorf("restconfig.FromAgent: the agent must not be nil")
