@@ -37,6 +37,11 @@
 //	go agent.Start(ctx)
 //	works := agent.Clientset().WorkV1().ManifestWorks("cluster1")
 //
+// Package [github.com/spokewire/sdk-go/cloudevents/work/restconfig] returns a rest.Config for the
+// clients of controller-runtime and client-go. Package
+// [github.com/spokewire/sdk-go/cloudevents/work/apiserver] serves the works to kubectl and to all
+// other clients of a cluster.
+//
 // The wire format is in [github.com/spokewire/sdk-go/codec]. The transports are
 // [github.com/spokewire/sdk-go/cloudevents/mqtt] and, for tests in one process,
 // [github.com/spokewire/sdk-go/cloudevents/memory]. Package
@@ -97,6 +102,7 @@
 //
 //	go run ./examples/hub              # roll out applications to groups of clusters; a live page
 //	go run ./examples/agent            # a work agent for a real cluster, over a broker or an API
+//	go run ./examples/work-apiserver   # ManifestWorks for kubectl, sent over a broker
 //	go run ./examples/policy-watcher   # render templates again when a named object changes
 //	go run ./examples/applied-work --manifests DIR             # apply, prune and delete a folder
 //	go run ./examples/interpreter-webhook explain FILE         # interpret the objects of a file

@@ -32,6 +32,9 @@
 //
 // Complete programs: see the examples HubController, MinimalAgent and PruneAfterSync.
 //
+// For other clients than the clientset, use package restconfig (controller-runtime and client-go, in
+// the same process) or package apiserver (kubectl and all other clients of a cluster).
+//
 // A source or an agent can be used before Start: writes are queued in the outbox. With SharedGroup,
 // or with the outbox [Disabled], writes before Start fail. To stop, cancel ctx, wait until Start
 // returns, then close the Store. Start publishes queued works for at most DrainTimeout after ctx

@@ -67,6 +67,10 @@ var table = map[string]row{
 	"kubectl get configmap greeting -n default -o jsonpath='{.data.text}'":                    in("a tutorial"),
 
 	"done": moveFromCRD,
+	"grep -c '^ kind: ManifestWork$' works.yaml": moveFromCRD,
+	"kubectl --server https://localhost:6444 --insecure-skip-tls-verify get manifestworks -A": never(
+		"TestAccess in internal/e2e/apiserver sends this request to the server itself"),
+	"go run ./examples/work-apiserver": incomplete("--broker"),
 	"go run ./examples/work-apiserver --broker mqtt://localhost:1883 --kubeconfig ~/.kube/config --secure-port 6444": never(
 		"internal/e2e/apiserver starts the program with these flags"),
 	"kubectl -n work-apiserver create secret generic work-apiserver-broker --from-file " +
