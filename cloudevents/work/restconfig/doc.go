@@ -57,7 +57,8 @@
 //
 // Start an agent before the manager, as in the example AgentManager. Lists of works wait for the
 // agent's initial sync, and a manager starts its runnables only after its caches are complete. A
-// manager that starts the agent itself would wait forever.
+// manager that starts the agent itself would wait forever. While lists wait, Agent.Readyz returns the
+// names of the missing sources; a client returns only the error of its own context.
 //
 // # Caches
 //
