@@ -71,7 +71,7 @@ var rules = []rule{
 	}},
 	{packages: "cloudevents/work/apiserver", leaf: true, may: []string{
 		"cloudevents", "cloudevents/work/internal/restapi", apimachinery, ocmClient, ocmWork, "k8s.io/apiserver/...",
-		"github.com/spf13/pflag", "k8s.io/client-go/kubernetes", "k8s.io/client-go/tools/clientcmd",
+		"github.com/spf13/pflag", clientGo + "kubernetes", clientGo + "rest", clientGo + "tools/clientcmd",
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},
 	{packages: "cloudevents/work/storetest", may: []string{"cloudevents/work", "github.com/google/go-cmp/cmp"}},

@@ -20,6 +20,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/rest"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -85,6 +86,9 @@ func (o *Options) config() (*genericapiserver.RecommendedConfig, error) {
 		return nil, fmt.Errorf("generate a certificate: %w", err)
 	}
 	if api := o.Recommended.CoreAPI; api != nil {
+		if _, err := rest.InClusterConfig(); api.CoreAPIKubeconfigPath == "" && errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("the server does not run in a pod: set --kubeconfig to the kubeconfig of its cluster")
+		}
 		if a := o.Recommended.Authentication; a != nil {
 			a.RemoteKubeConfigFile = cmp.Or(a.RemoteKubeConfigFile, api.CoreAPIKubeconfigPath)
 		}

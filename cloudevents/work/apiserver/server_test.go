@@ -311,6 +311,7 @@ func TestStartTwice(t *testing.T) {
 }
 
 func TestInvalidOptions(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "") // not in a pod
 	source := newSource(t, memory.New())
 	for want, change := range map[string]func(*apiserver.Options){
 		"invalid Options.Recommended:":               func(o *apiserver.Options) { o.Recommended = nil },
@@ -324,6 +325,7 @@ func TestInvalidOptions(t *testing.T) {
 			o.Recommended.SecureServing.BindPort, o.Recommended.SecureServing.Listener = 0, nil
 			o.Recommended.SecureServing.Required = false
 		},
+		"set --kubeconfig":        func(o *apiserver.Options) { o.Recommended.CoreAPI = genericoptions.NewCoreAPIOptions() },
 		"--secure-port 0 must be": func(o *apiserver.Options) { o.Recommended.SecureServing.BindPort = 0 },
 		"--secure-port":           func(o *apiserver.Options) { o.Recommended.SecureServing.BindPort = -1 },
 	} {
