@@ -6,7 +6,6 @@ package work_test
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -23,18 +22,11 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
 
-// difference is a line of a source or an agent that differs from the line of the API server.
-type difference struct {
-	line   string
-	reason string
-}
-
 // TestConformance runs scripts and compares their output with transcripts from a real API server.
-// Every line must be equal or listed in differences, and every listed difference must exist.
+// Every line must be equal or listed as a difference, and every listed difference must exist.
 func TestConformance(t *testing.T) {
-	testConformance(t, differences, func(_ *testing.T, c workclientset.Interface, _ func() (*rest.Config, error)) works {
-		return c.WorkV1()
-	})
+	testConformance(t, conformance.Differences,
+		func(_ *testing.T, c workclientset.Interface, _ func() (*rest.Config, error)) works { return c.WorkV1() })
 }
 
 // TestConformanceOverHTTP is TestConformance for the generated clientset with a configuration from
@@ -43,7 +35,7 @@ func TestConformanceOverHTTP(t *testing.T) {
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = nil // they compare times of different scenes
 	defer func() { utilruntime.ErrorHandlers = handlers }()
-	testConformance(t, differencesOverHTTP(), func(
+	testConformance(t, conformance.DifferencesOverHTTP(), func(
 		t *testing.T, _ workclientset.Interface, of func() (*rest.Config, error),
 	) works {
 		t.Helper()
@@ -61,22 +53,20 @@ type works = worktyped.WorkV1Interface
 // through returns the works of a source or an agent, by its clientset or its configuration.
 type through func(*testing.T, workclientset.Interface, func() (*rest.Config, error)) works
 
-func testConformance(t *testing.T, differences map[string]difference, through through) {
+func testConformance(t *testing.T, differences map[string]conformance.Difference, through through) {
 	t.Helper()
-	golden := conformance.Golden()
-	seen := map[string]bool{}
 	for _, script := range conformance.All {
 		t.Run(script.Name, func(t *testing.T) {
 			inScene(t, func(s *scene) {
 				got := conformance.Run(s.t.Context(), s.target(script, through), script)
-				compare(t, script.Name, golden[script.Name], got, differences, seen)
+				for _, wrong := range conformance.Compare(script.Name, got, differences) {
+					t.Error(wrong)
+				}
 			})
 		})
 	}
-	for label := range differences {
-		if !seen[label] {
-			t.Errorf("%s: listed as a difference, but no script has it", label)
-		}
+	for _, label := range conformance.Unknown(differences) {
+		t.Errorf("%s: listed as a difference, but no script has it", label)
 	}
 }
 
@@ -159,36 +149,5 @@ func (a *agentsOf) clean() {
 				spoke.setFinalizers(name)
 			}
 		}
-	}
-}
-
-func compare(
-	t *testing.T, script string, want, got []string, differences map[string]difference, seen map[string]bool,
-) {
-	t.Helper()
-	lines := map[string]string{}
-	for _, line := range got {
-		label, text, _ := strings.Cut(line, ": ")
-		lines[label] = text
-	}
-	for _, line := range want {
-		label, oracle, _ := strings.Cut(line, ": ")
-		ours, ok := lines[label]
-		delete(lines, label)
-		d, listed := differences[script+"/"+label]
-		seen[script+"/"+label] = true
-		switch {
-		case !ok:
-			t.Errorf("%s: not reached", label)
-		case listed && oracle == d.line:
-			t.Errorf("%s: listed as a difference, but the API server does the same", label)
-		case listed && ours != d.line:
-			t.Errorf("%s (%s)\n ours      %s\n listed    %s\n apiserver %s", label, d.reason, ours, d.line, oracle)
-		case !listed && ours != oracle:
-			t.Errorf("%s\n ours      %s\n apiserver %s", label, ours, oracle)
-		}
-	}
-	for label, text := range lines {
-		t.Errorf("%s: only ours: %s", label, text)
 	}
 }

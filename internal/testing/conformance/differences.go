@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package work_test
+package conformance
 
 import "maps"
+
+// Difference is a line of a source or an agent that differs from the line of the API server.
+type Difference struct{ Line, Reason string }
 
 // Reasons of the differences. API.md lists them too.
 const (
@@ -33,9 +36,9 @@ const (
 	blocked  = `cause=FieldValueInvalid <nil> "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"`
 )
 
-// differences are the known differences from the API server, by script and label. API.md lists the
-// reasons.
-var differences = map[string]difference{
+// Differences are the known differences of a source and an agent from the API server, by script and
+// label. API.md of package work lists the reasons.
+var Differences = map[string]Difference{
 	"create/bad owner": {`error Invalid code=422 details=work.open-cluster-management.io/ManifestWork "x" ` + blocked +
 		` cause=FieldValueRequired metadata.ownerReferences[0].apiVersion "Required value: must not be empty"` +
 		` cause=FieldValueRequired metadata.ownerReferences[0].kind "Required value: must not be empty"` +
@@ -106,15 +109,15 @@ var differences = map[string]difference{
 	"spoke writes/apply of the spec":              {noSpec, specs},
 }
 
-// differencesOverHTTP are the differences that remain for a client that sends JSON.
-func differencesOverHTTP() map[string]difference {
-	out := maps.Clone(differences)
+// DifferencesOverHTTP returns the differences that remain for a client that sends JSON.
+func DifferencesOverHTTP() map[string]Difference {
+	out := maps.Clone(Differences)
 	delete(out, "create/4 MiB")
 	delete(out, "status from the hub/application/strategic-merge-patch+json")
 	delete(out, "spoke status bodies/json, manifests of no resourceStatus")
-	out["shapes/merge, empty manifestConfigs"] = difference{`ns/app uid=1 version=new generation=1 created=true ` +
+	out["shapes/merge, empty manifestConfigs"] = Difference{`ns/app uid=1 version=new generation=1 created=true ` +
 		`generateName="gen-" owners=[{"apiVersion":"v1","kind":"K","name":"x","uid":"3"}] spec=` + simpleSpec, goValues}
-	out["null patches/merge of an empty workload, 2"] = difference{`ns/n12 uid=1 version=new generation=2 created=true`,
+	out["null patches/merge of an empty workload, 2"] = Difference{`ns/n12 uid=1 version=new generation=2 created=true`,
 		goValues}
 	return out
 }
