@@ -80,17 +80,7 @@ func unregistered(t testing.TB, race bool, crds []string, flags ...string) *scen
 	e2etest.Prepare("work-apiserver", race)
 	s := &scene{t: t, race: race, ca: certtest.New(t), folder: t.TempDir()}
 	s.broker = mosquitto.Start(t, mosquitto.Options{})
-	proxy := certtest.New(t)
-	cert, key := proxy.Issue(t, "front-proxy").Write(t, s.folder, "proxy")
-	s.cluster = kube.Start(t, kube.Options{CRDs: crds, APIServerFlags: map[string][]string{
-		"proxy-client-cert-file":             {cert},
-		"proxy-client-key-file":              {key},
-		"requestheader-client-ca-file":       {proxy.Write(t, s.folder, "proxy-ca")},
-		"requestheader-allowed-names":        {"front-proxy"},
-		"requestheader-username-headers":     {"X-Remote-User"},
-		"requestheader-group-headers":        {"X-Remote-Group"},
-		"requestheader-extra-headers-prefix": {"X-Remote-Extra-"},
-	}})
+	s.cluster = kube.Start(t, kube.Options{CRDs: crds, Aggregates: true})
 	s.kubectl("apply", "-f", s.manifest("rbac.yaml"), "-f", s.manifest("users.yaml"))
 	s.issue("serving")
 	s.start(flags...)
@@ -216,13 +206,7 @@ func (s *scene) kubeconfig(config *rest.Config) string {
 // the APIService.
 func (s *scene) registration() (file string) {
 	s.t.Helper()
-	client := kubernetes.NewForConfigOrDie(s.cluster.Config())
-	if _, err := client.CoreV1().Services(system).Create(s.t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: system},
-		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"},
-	}, metav1.CreateOptions{}); err != nil {
-		s.t.Fatal(err)
-	}
+	s.cluster.CreateService(system, system, "localhost")
 	text, err := os.ReadFile(s.manifest("apiservice.yaml"))
 	if err != nil {
 		s.t.Fatal(err)

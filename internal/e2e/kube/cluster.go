@@ -45,6 +45,8 @@ type Options struct {
 	CRDs []string
 	// APIServerFlags are added to the API server's command line. The names have no leading dashes.
 	APIServerFlags map[string][]string
+	// Aggregates adds the flags with which the API server forwards requests to other API servers.
+	Aggregates bool
 }
 
 // Cluster is a running control plane for one test. Its methods must be called from the test's own
@@ -74,6 +76,9 @@ type plane struct {
 // is part of its output.
 func Start(t testing.TB, opts Options) *Cluster {
 	t.Helper()
+	if opts.Aggregates {
+		opts.APIServerFlags = aggregate(t, opts.APIServerFlags)
+	}
 	c := &Cluster{plane: newPlane(assets(t, "etcd", "kube-apiserver"), t.TempDir(), opts), t: t}
 	t.Cleanup(c.cleanup)
 	if err := c.start(); err != nil {

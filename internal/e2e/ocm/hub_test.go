@@ -18,7 +18,6 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
-	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
 // auditPolicy records the requests of OCM's work manager.
@@ -36,23 +35,15 @@ type hub struct {
 // can aggregate other API servers.
 func startHub(t *testing.T, names ...string) *hub {
 	t.Helper()
-	folder, ca := t.TempDir(), certtest.New(t)
-	certFile, keyFile := ca.Issue(t, "front-proxy-client").Write(t, folder, "front-proxy")
+	folder := t.TempDir()
 	policy := filepath.Join(folder, "policy.json")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h := &hub{t: t, audit: filepath.Join(folder, "audit.log")}
-	h.Cluster = kube.Start(t, kube.Options{CRDs: crds(t, names...), APIServerFlags: map[string][]string{
-		"audit-policy-file":                  {policy},
-		"audit-log-path":                     {h.audit},
-		"proxy-client-cert-file":             {certFile},
-		"proxy-client-key-file":              {keyFile},
-		"requestheader-client-ca-file":       {ca.Write(t, folder, "front-proxy-ca")},
-		"requestheader-allowed-names":        {"front-proxy-client"},
-		"requestheader-username-headers":     {"X-Remote-User"},
-		"requestheader-group-headers":        {"X-Remote-Group"},
-		"requestheader-extra-headers-prefix": {"X-Remote-Extra-"},
+	h.Cluster = kube.Start(t, kube.Options{CRDs: crds(t, names...), Aggregates: true, APIServerFlags: map[string][]string{
+		"audit-policy-file": {policy},
+		"audit-log-path":    {h.audit},
 	}})
 	h.authorize()
 	return h
