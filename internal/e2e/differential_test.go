@@ -45,36 +45,41 @@ var (
 func TestDifferential(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
-	config := cluster.Config()
-	config.WarningHandler = noWarnings{}
-	real := workclientset.NewForConfigOrDie(config).WorkV1()
 	for seed := *firstSeed; seed < *firstSeed+*seeds; seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			name := newWriter(t, cluster).namespace("seed")
-			c := real.ManifestWorks(name)
-			d := &differential{
-				t: t, bodies: bodies{rand.New(rand.NewSource(seed))}, applied: map[string]bool{},
-				ends: [3]*end{{hub: c, agent: c}, ourEnd(t, name, false), ourEnd(t, name, true)},
-			}
-			for _, e := range d.ends {
-				e.seen = map[string][]*workv1.ManifestWork{}
-			}
-			for range 30 {
-				d.compare(d.change())
-			}
-			d.prepare("full")
-			for range 30 {
-				d.compare(d.spoil("full"))
-			}
-			d.prepare("own")
-			for range 15 {
-				d.compare(d.own("own"))
-			}
-			if t.Failed() {
-				t.Logf("once more: go test -run TestDifferential . -args -seed %d -seeds 1", seed)
-			}
+			testSeed(t, seed, cluster, name, ourEnd(t, name, false), ourEnd(t, name, true))
 		})
+	}
+}
+
+// testSeed compares ends with a namespace of an API server.
+func testSeed(t *testing.T, seed int64, cluster *kube.Cluster, namespace string, others ...*end) {
+	t.Helper()
+	config := cluster.Config()
+	config.WarningHandler = noWarnings{}
+	c := workclientset.NewForConfigOrDie(config).WorkV1().ManifestWorks(namespace)
+	d := &differential{
+		t: t, bodies: bodies{rand.New(rand.NewSource(seed))}, applied: map[string]bool{},
+		ends: append([]*end{{hub: c, agent: c}}, others...),
+	}
+	for _, e := range d.ends {
+		e.seen = map[string][]*workv1.ManifestWork{}
+	}
+	for range 30 {
+		d.compare(d.change())
+	}
+	d.prepare("full")
+	for range 30 {
+		d.compare(d.spoil("full"))
+	}
+	d.prepare("own")
+	for range 15 {
+		d.compare(d.own("own"))
+	}
+	if t.Failed() {
+		t.Logf("once more: go test -run %s . -args -seed %d -seeds 1", strings.SplitN(t.Name(), "/seed", 2)[0], seed)
 	}
 }
 
@@ -125,7 +130,7 @@ type end struct {
 type differential struct {
 	bodies
 	t       *testing.T
-	ends    [3]*end         // the first one is the API server
+	ends    []*end          // the first one is the API server
 	applied map[string]bool // objects that an apply created, so both ends track their managers
 }
 
@@ -143,7 +148,7 @@ func (d *differential) last(name string, earlier bool) func(*end) *workv1.Manife
 	back := 1
 	if n := len(d.ends[0].seen[name]); earlier && n > 1 {
 		i := 2 + d.Intn(n-1)
-		if !slices.ContainsFunc(d.ends[:],
+		if !slices.ContainsFunc(d.ends,
 			func(e *end) bool { return e.seen[name][n-i].ResourceVersion == e.seen[name][n-1].ResourceVersion }) {
 			back = i
 		}
@@ -361,7 +366,7 @@ func (c dry) Patch(
 // outcomes.
 func (d *differential) compare(r request) {
 	d.t.Helper()
-	var outs [len(d.ends)]outcome
+	outs := make([]outcome, len(d.ends))
 	if r.onAgent && d.deleting(r.name) {
 		return // the agent has released it by now
 	}

@@ -313,7 +313,12 @@ func TestMalformedRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, door := newRawClient(t, cluster.Config(), namespace), newRawClient(t, config, namespace)
+	testMalformed(t, newRawClient(t, cluster.Config(), namespace), newRawClient(t, config, namespace))
+}
+
+// testMalformed sends the malformed requests to an API server and to a source.
+func testMalformed(t *testing.T, server, door *rawClient) {
+	t.Helper()
 	first := raw{path: "POST WORKS", header: asJSON, body: strings.Replace(aWork, `"b"}`, `"a"},"spec":{"workload":`+
 		`{"manifests":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"b"}}]}}`, 1)}
 	for _, c := range []*rawClient{server, door} {

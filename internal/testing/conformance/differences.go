@@ -122,6 +122,14 @@ func DifferencesOverHTTP() map[string]Difference {
 	return out
 }
 
+// DifferencesOfAggregation returns the differences that remain if an API server forwards the
+// requests: its cluster has namespaces.
+func DifferencesOfAggregation() map[string]Difference {
+	out := DifferencesOverHTTP()
+	delete(out, "create/no such namespace")
+	return out
+}
+
 const (
 	simpleSpec = `{"workload":{"manifests":[{"apiVersion":"v1","data":{"value":"1"},"kind":"ConfigMap","metadata":{"name":"cm"}}]}}`
 	owned      = `owners=[{"apiVersion":"v1","kind":"K","name":"x","uid":"1"}] spec=` + simpleSpec
