@@ -26,6 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/apiserver"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 const (
@@ -49,25 +50,6 @@ func alone(t *testing.T) (*apiserver.Options, string) {
 	return o, listener.Addr().String()
 }
 
-// background runs start until stop or the end of the test.
-func background(t *testing.T, start func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- start(ctx) }()
-	ended := false
-	stop = func() {
-		if cancel(); !ended {
-			ended = true
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
 // serve runs a server, and returns a function for requests to it.
 func serve(t *testing.T, b apiserver.Backend, change func(*apiserver.Options)) (call call, stop func()) {
 	t.Helper()
@@ -79,7 +61,7 @@ func serve(t *testing.T, b apiserver.Backend, change func(*apiserver.Options)) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop = background(t, server.Start)
+	stop = background.Run(t, server.Start)
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
@@ -145,7 +127,7 @@ func TestEndedSource(t *testing.T) {
 		}
 	}
 	ready("/readyz?exclude=manifestworks") // for a server that serves works without the broker
-	stop := background(t, source.Start)
+	stop := background.Run(t, source.Start)
 	<-source.Ready()
 	ready("/readyz")
 	if got := request("POST", worksPath, body, "Content-Type", "application/json"); got.code != http.StatusCreated {
@@ -248,8 +230,8 @@ func TestAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	background(t, source.Start)
-	background(t, agent.Start)
+	background.Run(t, source.Start)
+	background.Run(t, agent.Start)
 	hub, _ := serve(t, source, nil)
 	spoke, _ := serve(t, agent, nil)
 	if got := hub("POST", worksPath, body, "Content-Type", "application/json"); got.code != http.StatusCreated {

@@ -25,6 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/restconfig"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 func newSource(t *testing.T) *work.Source {
@@ -33,15 +34,7 @@ func newSource(t *testing.T) *work.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- source.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	background.Run(t, source.Start)
 	return source
 }
 

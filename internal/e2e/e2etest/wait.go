@@ -7,11 +7,12 @@ package e2etest
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 // Patience limits each wait. It is long because other packages' tests run at the same time.
@@ -40,15 +41,5 @@ func Eventually(t testing.TB, what string, check func() error) {
 // Background runs f until the end of the test, or until stop. stop waits until f returns. An error
 // of f fails the test.
 func Background(t testing.TB, f func(context.Context) error) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := f(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	stop = sync.OnceFunc(func() { cancel(); <-done })
-	t.Cleanup(stop)
-	return stop
+	return background.Run(t, f)
 }

@@ -5,9 +5,7 @@ package restapi_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -22,34 +20,14 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 func newClientset(t *testing.T) workclientset.Interface {
 	t.Helper()
-	source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error)
-	go func() { done <- source.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	source := sourceOn(t, memory.New())
+	background.Run(t, source.Start)
 	return source.Clientset()
-}
-
-func newHandler(t *testing.T, c workclientset.Interface) http.Handler {
-	t.Helper()
-	h, err := restapi.New(c, restapi.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
 }
 
 func TestDiscoveryOmitsUnsupportedVerbs(t *testing.T) {
@@ -65,7 +43,7 @@ func TestDiscoveryOmitsUnsupportedVerbs(t *testing.T) {
 		{"agent", "get list patch update watch", "get patch update", agent.Clientset()},
 	} {
 		var list metav1.APIResourceList
-		body := get(t, newHandler(t, of.clientset), "/apis/work.open-cluster-management.io/v1", "", "").Body
+		body := get(t, handlerOf(t, of.clientset), "/apis/work.open-cluster-management.io/v1", "", "").Body
 		if err := json.NewDecoder(body).Decode(&list); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +61,7 @@ func TestDiscoveryOmitsUnsupportedVerbs(t *testing.T) {
 // TestDiscoveryServesOldAndNewClients runs clients with and without aggregated discovery at the same
 // time: all share the documents.
 func TestDiscoveryServesOldAndNewClients(t *testing.T) {
-	server := httptest.NewServer(newHandler(t, newClientset(t)))
+	server := httptest.NewServer(handlerOf(t, newClientset(t)))
 	t.Cleanup(server.Close)
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -114,7 +92,7 @@ func TestNewLogsNothing(t *testing.T) {
 	var logged bytes.Buffer
 	klog.LogToStderr(false)
 	klog.SetOutput(&logged)
-	newHandler(t, idle.Clientset())
+	handlerOf(t, idle.Clientset())
 	klog.Flush()
 	if logged.Len() > 0 {
 		t.Errorf("logged:\n%s", &logged)

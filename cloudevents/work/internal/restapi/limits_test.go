@@ -18,6 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 const (
@@ -56,25 +57,6 @@ func newAgent(t testing.TB) *work.Agent {
 	return agent
 }
 
-// start runs a Start method. stop ends it, and the test does so at its end.
-func start(t testing.TB, run func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx) }()
-	ended := false
-	stop = func() {
-		if cancel(); !ended {
-			ended = true
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
 // send sends a request; the first header of a body is its type.
 func send(t testing.TB, h http.Handler, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
@@ -105,7 +87,7 @@ func wantStatus(t testing.TB, w *httptest.ResponseRecorder, code int, reason met
 // TestStoppedIsUnavailable: after the end of Start, all requests are refused, also reads.
 func TestStoppedIsUnavailable(t *testing.T) {
 	source, agent := sourceOn(t, memory.New()), newAgent(t)
-	stopSource, stopAgent := start(t, source.Start), start(t, agent.Start)
+	stopSource, stopAgent := background.Run(t, source.Start), background.Run(t, agent.Start)
 	<-source.Ready()
 	<-agent.Ready()
 	handlers := map[string]http.Handler{
@@ -193,7 +175,7 @@ func TestTooLargeRequests(t *testing.T) {
 	bus := memory.New()
 	source := sourceOn(t, bus)
 	bus.SetMaxPacketSize(4000)
-	start(t, source.Start)
+	background.Run(t, source.Start)
 	<-source.Ready()
 	handler := handlerOf(t, source.Clientset())
 	if w := send(t, handler, "POST", works, body); w.Code != http.StatusCreated {

@@ -17,7 +17,7 @@ import (
 // TestTableRowsHaveRequestedPart reads lists and works as kubectl does.
 func TestTableRowsHaveRequestedPart(t *testing.T) {
 	clients := newClientset(t)
-	h := newHandler(t, clients)
+	h := handlerOf(t, clients)
 	const works = "/apis/work.open-cluster-management.io/v1/namespaces/cluster1/manifestworks"
 	for _, name := range []string{"a", "b"} {
 		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}
