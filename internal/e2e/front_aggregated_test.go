@@ -13,11 +13,9 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
@@ -72,19 +70,15 @@ func startAggregatedSource(t *testing.T) *aggregatedSource {
 // namespace creates a namespace, and starts its agent.
 func (a *aggregatedSource) namespace(t *testing.T, name string) (string, *work.Agent) {
 	t.Helper()
-	ns, err := kubernetes.NewForConfigOrDie(a.cluster.Config()).CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-"}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	name = newWriter(t, a.cluster).namespace(name)
 	agent, err := work.NewAgent(a.bus.Transport(), work.AgentOptions{
-		ClusterName: ns.Name, Sources: []string{"hub"}, Clock: a.clock,
+		ClusterName: name, Sources: []string{"hub"}, Clock: a.clock,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	background(t, agent.Start)
-	return ns.Name, agent
+	return name, agent
 }
 
 // hub returns the works of the source, through the API server of the cluster.
@@ -116,6 +110,15 @@ func TestAggregatedAPI(t *testing.T) {
 	t.Run("differential", func(t *testing.T) {
 		t.Parallel()
 		a.testDifferential(t)
+	})
+	t.Run("rivals", func(t *testing.T) {
+		t.Parallel()
+		for _, r := range conformance.Rivalries {
+			works := a.hub().ManifestWorks(newWriter(t, a.cluster).namespace("rivals")) // without an agent
+			if err := r.Run(t.Context(), works, max(5, r.Rounds/200)); err != nil {
+				t.Errorf("%s: %v", r.Name, err)
+			}
+		}
 	})
 	t.Run("malformed requests", func(t *testing.T) {
 		t.Parallel()
