@@ -39,7 +39,8 @@ var (
 // to one pair by their clientsets, and to another pair over HTTP by package restconfig. For each
 // seed it first sends changes, on works that are created and deleted. Then it sends invalid dry
 // runs, and last changes of the metadata that an agent does not send. The table named
-// normalisations removes the differences that API.md of work lists.
+// normalisations removes the differences that API.md of work lists. TestAggregatedAPI has another
+// pair.
 //
 //	go test -run TestDifferential . -args -seed 100 -seeds 50
 func TestDifferential(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 )
 
 // Compare compares the transcript of a script with the API server's transcript. Every line must be
-// equal or listed as a difference, and every listed difference must exist. Compare returns what is
-// wrong.
+// equal or listed as a difference, and every listed difference must exist. Compare returns the
+// lines that are wrong.
 func Compare(script string, got []string, differences map[string]Difference) (wrong []string) {
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	lines := map[string]string{}
