@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/rest"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
@@ -65,7 +66,7 @@ func (s *Server) Start(backend apiserver.Backend) (stop func()) {
 // Register registers the API in the cluster. It returns when the cluster forwards requests for works.
 func (s *Server) Register() {
 	s.t.Helper()
-	s.cluster.Register(workv1.SchemeGroupVersion, service, s.address, s.authority.PEM)
+	s.cluster.Register(schema.GroupVersion(workv1.GroupVersion), service, s.address, s.authority.PEM)
 	s.wait("the cluster forwards requests for works", s.cluster.Config())
 }
 

@@ -164,6 +164,7 @@ func (s *scene) testManyWatches() {
 	group.SetLimit(16)
 	for i := range bodies {
 		group.Go(func() error {
+			//nolint:bodyclose // by its reader
 			response, err := s.send(ctx, client, http.MethodGet, worksPath+"?watch=1", "")
 			if err == nil && response.StatusCode != http.StatusOK {
 				err = errors.New(response.Status)
