@@ -21,6 +21,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work/apiserver"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
@@ -66,12 +67,12 @@ func TestClientCertificateAtStart(t *testing.T) {
 	o.Recommended.Authentication.RemoteKubeConfigFile = kubeconfig
 	o.Recommended.Authorization.RemoteKubeConfigFile = kubeconfig
 	source := newSource(t, memory.New())
-	background(t, source.Start)
+	background.Run(t, source.Start)
 	server, err := apiserver.New(source, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	background(t, server.Start)
+	background.Run(t, server.Start)
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true, Certificates: []tls.Certificate{ca.Issue(t, "alice").Certificate},
@@ -104,7 +105,7 @@ func TestInvalidClientCA(t *testing.T) {
 			t.Errorf("New with the CA %q: %v, want %q", data, err, want)
 		}
 		if err == nil {
-			background(t, server.Start) // its end also ends what New has created
+			background.Run(t, server.Start) // its end also ends what New has created
 		}
 	}
 }

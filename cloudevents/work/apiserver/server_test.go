@@ -273,7 +273,7 @@ func TestNewLogsNoGroups(t *testing.T) {
 	if err != nil || log.Len() == 0 || strings.Contains(log.String(), "GroupVersion") {
 		t.Errorf("New: %v; the log: %s", err, &log)
 	}
-	background(t, server.Start)
+	background.Run(t, server.Start)
 }
 
 func TestStartTwice(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 const patience = 30 * time.Second
@@ -67,7 +68,7 @@ func next(t *testing.T, conn *websocket.Conn) string {
 // by the end of the source.
 func TestWatchOverWebSocket(t *testing.T) {
 	source := sourceOn(t, memory.New())
-	stop := start(t, source.Start)
+	stop := background.Run(t, source.Start)
 	handler, signal := handlerOf(t, source.Clientset()), make(shutdown)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(w, r.WithContext(apirequest.WithServerShutdownSignal(r.Context(), signal)))
