@@ -30,6 +30,7 @@ type records struct {
 	cache        *cache.Cache[*sourceWork]
 	journal      *journal.Journal // nil without a Store
 	unknownWorks *quietlog.Log    // works that agents have and this source does not
+	manifests    *manifests
 
 	works      map[workID]*sourceWork // tombstones included
 	clusters   map[string]*sourceCluster
@@ -224,6 +225,7 @@ func (r *records) loadRecordLocked(key string, value []byte) error {
 	r.works[workID{cluster, id}] = w
 	defer w.accountLocked()
 	if stored.Object != nil {
+		r.manifests.shareLocked(&stored.Object.Spec)
 		r.cache.Restore(w, stored.Object)
 		return nil
 	}

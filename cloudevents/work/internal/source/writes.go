@@ -144,6 +144,7 @@ func (s *Source) createOne(
 	if old := s.works[key]; old != nil {
 		old.dropLocked(nil)
 	}
+	s.manifests.shareLocked(&obj.Spec)
 	w.numberLocked(obj)
 	w.createV, w.bundle.Created = w.version, true
 	s.works[key] = w
@@ -227,6 +228,9 @@ func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*w
 	if next.DeletionTimestamp != nil && len(next.Finalizers) == 0 {
 		w.dropLocked(next)
 		return next, s.term, nil
+	}
+	if next.Generation != current.Generation {
+		s.manifests.shareLocked(&next.Spec)
 	}
 	w.putLocked(next)
 	if published {
