@@ -139,7 +139,7 @@ func (r *replica) mirrorWorkLocked(w *sourceWork, stored *storedSourceWork) {
 	}
 	r.tombstones.removeLocked(w)
 	if again || old == nil || !sameObject(old, stored.Object) {
-		r.manifests.shareLocked(&stored.Object.Spec)
+		r.shared.workLocked(stored.Object)
 		r.cache.PutAs(w, stored.Object)
 	}
 }

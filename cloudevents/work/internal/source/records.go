@@ -4,13 +4,17 @@
 package source
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -30,7 +34,7 @@ type records struct {
 	cache        *cache.Cache[*sourceWork]
 	journal      *journal.Journal // nil without a Store
 	unknownWorks *quietlog.Log    // works that agents have and this source does not
-	manifests    *manifests
+	shared       *shared
 
 	works      map[workID]*sourceWork // tombstones included
 	clusters   map[string]*sourceCluster
@@ -191,13 +195,56 @@ func (r *records) ownMeta() journal.Meta {
 	}
 }
 
-// load loads the records of an earlier process from the Store.
+// load loads the records of an earlier process from the Store. All processors decode: of a million
+// works, the JSON takes most of the time of a start.
 func (r *records) load(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := journal.Load(ctx, r.options.Store, r.loadRecordLocked); err != nil {
+	type record struct {
+		key, cluster, id string
+		value            []byte
+	}
+	queue := make(chan record, 64)
+	decoding, ctx := errgroup.WithContext(ctx)
+	for range runtime.GOMAXPROCS(0) {
+		decoding.Go(func() error {
+			for rec := range queue {
+				var stored storedSourceWork
+				if err := json.Unmarshal(rec.value, &stored); err != nil {
+					return fmt.Errorf("record %q: %w", rec.key, err)
+				}
+				r.loadWork(rec.cluster, rec.id, &stored)
+			}
+			return nil
+		})
+	}
+	err := journal.Load(ctx, r.options.Store, func(key string, value []byte) error {
+		cluster, id, isWork := journal.ParseKey(journal.PrefixWork, key)
+		if !isWork {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.loadOtherLocked(key, value)
+		}
+		select {
+		case queue <- record{key, cluster, id, bytes.Clone(value)}:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	close(queue)
+	if first := decoding.Wait(); first != nil {
+		return first
+	}
+	if err != nil {
 		return err
 	}
+	r.loaded()
+	return nil
+}
+
+// loaded completes the works and clusters when all records are loaded.
+func (r *records) loaded() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var tombstones []*sourceWork
 	for _, c := range r.clusters {
 		tombstones = slices.AppendSeq(tombstones, maps.Values(c.tombstones))
@@ -207,30 +254,22 @@ func (r *records) load(ctx context.Context) error {
 		r.tombstones.addLocked(w)
 	}
 	r.openGapsLocked()
-	return nil
 }
 
-func (r *records) loadRecordLocked(key string, value []byte) error {
-	cluster, id, ok := journal.ParseKey(journal.PrefixWork, key)
-	if !ok {
-		return r.loadOtherLocked(key, value)
-	}
-	var stored storedSourceWork
-	if err := json.Unmarshal(value, &stored); err != nil {
-		return err
-	}
+func (r *records) loadWork(cluster, id string, stored *storedSourceWork) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	c := r.clusterLocked(cluster)
 	w := &sourceWork{cluster: c, id: id}
-	w.loadLocked(&stored)
-	r.works[workID{cluster, id}] = w
+	w.loadLocked(stored)
+	r.works[workID{c.name, id}] = w
 	defer w.accountLocked()
 	if stored.Object != nil {
-		r.manifests.shareLocked(&stored.Object.Spec)
+		r.shared.workLocked(stored.Object)
 		r.cache.Restore(w, stored.Object)
-		return nil
+		return
 	}
-	c.tombstones[id] = w // load sorts the tombstones
-	return nil
+	c.tombstones[id] = w // loaded sorts the tombstones
 }
 
 // loadOtherLocked loads a record that is not the record of a work.

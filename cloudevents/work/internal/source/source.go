@@ -61,7 +61,7 @@ func New(transport cloudevents.Transport, options Options) (*Source, error) {
 		PerPeer: options.MaxClusterBytes, Total: options.MaxBytes, Options: "SourceOptions", Peer: "MaxClusterBytes",
 	}
 	r := &records{
-		manifests: newManifests(),
+		shared: newShared(),
 		link: &link{
 			options: options, traits: options.Profile.Traits(), ids: peer.NewIDSequence(),
 			refusals: quietlog.New("Refused an event", "topic", options.Clock),

@@ -144,7 +144,7 @@ func (s *Source) createOne(
 	if old := s.works[key]; old != nil {
 		old.dropLocked(nil)
 	}
-	s.manifests.shareLocked(&obj.Spec)
+	s.shared.specLocked(&obj.Spec)
 	w.numberLocked(obj)
 	w.createV, w.bundle.Created = w.version, true
 	s.works[key] = w
@@ -230,7 +230,7 @@ func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*w
 		return next, s.term, nil
 	}
 	if next.Generation != current.Generation {
-		s.manifests.shareLocked(&next.Spec)
+		s.shared.specLocked(&next.Spec)
 	}
 	w.putLocked(next)
 	if published {
