@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package work_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+)
+
+// TestEqualManifestsShareMemory: one application on each of 1,000 clusters needs the memory of one
+// manifest, after creations, after updates and after a restart. Deleted manifests are freed.
+func TestEqualManifestsShareMemory(t *testing.T) {
+	const clusters, size = 1000, 32 << 10
+	store := work.NewMemoryStore()
+	open := func() *work.Source {
+		source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub", Store: store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return source
+	}
+	source := open()
+	go func() { _ = source.Start(t.Context()) }()
+	stored := func() (bytes int64) {
+		_ = store.Load(t.Context(), func(_ string, value []byte) error { bytes += int64(cap(value)); return nil })
+		return bytes
+	}
+	before, _ := liveMemory()
+	grown := func() int64 {
+		after, _ := liveMemory()
+		return after - before - stored()
+	}
+	write := func(value string) {
+		for i := range clusters {
+			works := source.Clientset().WorkV1().ManifestWorks(fmt.Sprint("cluster", i))
+			obj, err := works.Get(t.Context(), "app", metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				_, err = works.Create(t.Context(), newWork("app", strings.Repeat(value, size)), metav1.CreateOptions{})
+			} else if err == nil {
+				obj.Spec = newWork("app", strings.Repeat(value, size)).Spec
+				_, err = works.Update(t.Context(), obj, metav1.UpdateOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check := func(when string, limit int64) {
+		t.Helper()
+		if used := grown(); used > limit {
+			t.Errorf("%s: %d MiB of memory in addition to the store, want at most %d", when, used>>20, limit>>20)
+		}
+	}
+	write("a")
+	check("after creations", clusters*size/4)
+	write("b")
+	check("after updates", clusters*size/4)
+	again := open()
+	check("with another source of the same store", clusters*size/4)
+	runtime.KeepAlive(again)
+}
