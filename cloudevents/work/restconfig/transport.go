@@ -12,8 +12,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"reflect"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,7 +32,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = upload.Close()
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(caller{r.Context()})
 	w := &response{
 		header: http.Header{}, committed: make(chan struct{}), head: r.Method == http.MethodHead,
 		response: &http.Response{
@@ -68,6 +70,19 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, w.aborted
 	}
 	return w.response, nil
+}
+
+// caller is the context of a request without the values of packages of k8s.io/apiserver. The caller
+// may be a handler of another API server: its namespace, user, audit event and warnings are not
+// those of this request.
+type caller struct{ context.Context }
+
+// Value implements [context.Context].
+func (c caller) Value(key any) any {
+	if t := reflect.TypeOf(key); t != nil && strings.HasPrefix(t.PkgPath(), "k8s.io/apiserver/") {
+		return nil
+	}
+	return c.Context.Value(key)
 }
 
 // CancelRequest does nothing: the context of a request ends it. Without this method, client-go logs a
