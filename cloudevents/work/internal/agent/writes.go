@@ -78,7 +78,7 @@ func (b *backend) WaitSynced(ctx context.Context) error {
 // Refresh does nothing: only this process changes an agent's works.
 func (b *backend) Refresh(context.Context) (bool, error) { return false, nil }
 
-func (b *backend) Create(context.Context, *workv1.ManifestWork, bool) (*workv1.ManifestWork, error) {
+func (b *backend) Create(context.Context, *workv1.ManifestWork, clientset.Create) (*workv1.ManifestWork, error) {
 	return nil, b.Supports("create", "")
 }
 

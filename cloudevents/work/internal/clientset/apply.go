@@ -61,7 +61,7 @@ func (w *works) apply(
 		if len(invalid) > 0 {
 			return nil, ValidateNew(obj, invalid)
 		}
-		out, err = w.backend.Create(ctx, obj, o.dryRun)
+		out, err = w.backend.Create(ctx, obj, Create{DryRun: o.dryRun})
 		if err == nil {
 			return out.DeepCopy(), nil
 		}

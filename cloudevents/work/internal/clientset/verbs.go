@@ -59,7 +59,7 @@ type Create struct {
 	DryRun bool
 	// Apply reports whether a server-side apply creates the object: it may have a version.
 	Apply bool
-	// Check may refuse the object.
+	// Check may refuse the complete object, which it must not change. It may be nil.
 	Check func(*workv1.ManifestWork) error
 }
 
@@ -89,10 +89,7 @@ func (v Verbs) Create(ctx context.Context, obj *unstructured.Unstructured, c Cre
 	if len(invalid) > 0 {
 		return nil, ValidateNew(next, invalid)
 	}
-	if err := c.Check(next); err != nil {
-		return nil, err
-	}
-	return w.backend.Create(ctx, next, c.DryRun)
+	return w.backend.Create(ctx, next, c)
 }
 
 // Update is one write of an existing object.
@@ -104,7 +101,7 @@ type Update struct {
 	Patch, Apply bool
 	// Next returns the next state from the live one. It is called again after a concurrent write.
 	Next func(live *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	// Check may refuse the next state.
+	// Check may refuse the complete next state, which it must not change. It may be nil.
 	Check func(next, live *workv1.ManifestWork) error
 }
 
@@ -118,7 +115,9 @@ func (v Verbs) Update(ctx context.Context, name string, u Update) (*workv1.Manif
 		return nil, err
 	}
 	creates := u.Subresource == whole && w.backend.Supports("create", whole) == nil
-	o := changeOptions{sub: u.Subresource, dryRun: u.DryRun, patched: u.Patch, applied: u.Apply, managed: true}
+	o := changeOptions{
+		sub: u.Subresource, dryRun: u.DryRun, patched: u.Patch, applied: u.Apply, managed: true, check: u.Check,
+	}
 	return w.commit(ctx, name, o, func(current *workv1.ManifestWork) (*workv1.ManifestWork, field.ErrorList, error) {
 		live, err := crd.Unstructured(current)
 		if err != nil {
@@ -132,9 +131,6 @@ func (v Verbs) Update(ctx context.Context, name string, u Update) (*workv1.Manif
 		next, invalid, err := adopt(obj, current, u.Subresource, changes)
 		if err == nil && u.Patch && !u.Apply {
 			err = w.checkPatched(current, next, o, invalid)
-		}
-		if err == nil {
-			err = u.Check(next, current)
 		}
 		return next, invalid, err
 	})

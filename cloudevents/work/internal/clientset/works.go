@@ -88,7 +88,7 @@ func (w *works) Create(
 	if err := w.place(in); err != nil {
 		return nil, err
 	}
-	out, err := w.backend.Create(ctx, in, len(opts.DryRun) > 0)
+	out, err := w.backend.Create(ctx, in, Create{DryRun: len(opts.DryRun) > 0})
 	if err != nil {
 		return nil, err
 	}
@@ -168,6 +168,8 @@ type changeOptions struct {
 	patched bool   // the change is a patch of any type
 	applied bool   // the change is a server-side apply
 	managed bool   // the change sets managedFields
+	// check may refuse the complete next state. It may be nil.
+	check func(next, current *workv1.ManifestWork) error
 }
 
 // change returns the next state of an object. The schema errors are returned separately: as on the
@@ -208,6 +210,11 @@ func (w *works) commit(ctx context.Context, name string, o changeOptions, change
 		}
 		if err := w.admit(current, next, o, invalid); err != nil {
 			return nil, err
+		}
+		if o.check != nil {
+			if err := o.check(next, current); err != nil {
+				return nil, err
+			}
 		}
 		if unchanged(current, next) {
 			if again, err := refresher.Again(ctx); err != nil {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,20 +48,20 @@ func (s *sourceBackend) WaitDurable(ctx context.Context) error { return peer.Dur
 
 // Create adds an object.
 func (s *sourceBackend) Create(
-	ctx context.Context, obj *workv1.ManifestWork, dryRun bool,
+	ctx context.Context, obj *workv1.ManifestWork, c clientset.Create,
 ) (*workv1.ManifestWork, error) {
-	if !dryRun {
+	if !c.DryRun {
 		if err := s.replica.lead(ctx); err != nil {
 			return nil, err
 		}
 	}
 	generated := obj.Name == "" && obj.GenerateName != ""
-	refresher := clientset.NewRefresher(s.replica.refresh, dryRun)
+	refresher := clientset.NewRefresher(s.replica.refresh, c.DryRun)
 	for attempt := 1; ; attempt++ {
 		if generated {
 			obj.Name = generateName(obj.GenerateName)
 		}
-		out, term, err := s.createOne(ctx, obj, dryRun)
+		out, term, err := s.createOne(ctx, obj, c)
 		if generated && attempt < maxNames && apierrors.IsAlreadyExists(err) {
 			continue
 		}
@@ -71,7 +72,7 @@ func (s *sourceBackend) Create(
 				continue
 			}
 		}
-		if err == nil && !dryRun {
+		if err == nil && !c.DryRun {
 			err = s.stored(ctx, term)
 		}
 		return out, err
@@ -93,38 +94,25 @@ func generateName(base string) string {
 // createOne stores a new object and queues it in the outbox. It removes a tombstone of the same
 // name: the agent then replaces the old incarnation, and does not delete it.
 func (s *Source) createOne(
-	ctx context.Context, obj *workv1.ManifestWork, dryRun bool,
+	ctx context.Context, obj *workv1.ManifestWork, create clientset.Create,
 ) (*workv1.ManifestWork, uint64, error) {
-	if obj.ResourceVersion != "" {
-		return nil, 0, clientset.InternalError("resourceVersion should not be set on objects to be created")
-	}
-	if err := clientset.Normalize(obj); err != nil {
+	if err := completeNew(obj, s.now()); err != nil {
 		return nil, 0, err
-	}
-	now := s.now()
-	obj.TypeMeta = metav1.TypeMeta{}
-	obj.UID = types.UID(uuid.NewString())
-	obj.CreationTimestamp = metav1.NewTime(now).Rfc3339Copy()
-	obj.Generation = 1
-	obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds = nil, nil
-	obj.Status = workv1.ManifestWorkStatus{}
-	crd.Default(&obj.Spec)
-	if err := clientset.ValidateNew(obj, nil); err != nil {
-		return nil, 0, err
-	}
-	if err := codec.ValidateName("metadata.namespace", obj.Namespace); err != nil {
-		return nil, 0, apierrors.NewInvalid(clientset.Kind, obj.Name, field.ErrorList{
-			field.Invalid(field.NewPath("metadata", "namespace"), obj.Namespace, err.Error())})
 	}
 	id := s.options.Profile.ResourceID(s.options.SourceID, obj.Namespace, obj.Name)
 	key, trace := workID{obj.Namespace, id}, peer.TraceOf(ctx, s.options.TraceParent)
 	if err := s.fits(id, obj); err != nil {
 		return nil, 0, err
 	}
+	if create.Check != nil {
+		if err := create.Check(obj); err != nil {
+			return nil, 0, err
+		}
+	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.writableLocked(dryRun); err != nil {
+	if err := s.writableLocked(create.DryRun); err != nil {
 		return nil, 0, err
 	}
 	if old := s.works[key]; old != nil && old.Object != nil {
@@ -138,7 +126,7 @@ func (s *Source) createOne(
 	if err := s.roomLocked(w); err != nil {
 		return nil, 0, err
 	}
-	if dryRun {
+	if create.DryRun {
 		return obj, s.term, nil
 	}
 	if old := s.works[key]; old != nil {
@@ -153,6 +141,31 @@ func (s *Source) createOne(
 	w.accountLocked()
 	w.sendLocked()
 	return obj, s.term, nil
+}
+
+// completeNew sets the fields of a new object that its creator does not set, and validates it.
+func completeNew(obj *workv1.ManifestWork, now time.Time) error {
+	if obj.ResourceVersion != "" {
+		return clientset.InternalError("resourceVersion should not be set on objects to be created")
+	}
+	if err := clientset.Normalize(obj); err != nil {
+		return err
+	}
+	obj.TypeMeta = metav1.TypeMeta{}
+	obj.UID = types.UID(uuid.NewString())
+	obj.CreationTimestamp = metav1.NewTime(now).Rfc3339Copy()
+	obj.Generation = 1
+	obj.DeletionTimestamp, obj.DeletionGracePeriodSeconds = nil, nil
+	obj.Status = workv1.ManifestWorkStatus{}
+	crd.Default(&obj.Spec)
+	if err := clientset.ValidateNew(obj, nil); err != nil {
+		return err
+	}
+	if err := codec.ValidateName("metadata.namespace", obj.Namespace); err != nil {
+		return apierrors.NewInvalid(clientset.Kind, obj.Name, field.ErrorList{
+			field.Invalid(field.NewPath("metadata", "namespace"), obj.Namespace, err.Error())})
+	}
+	return nil
 }
 
 // exists returns the error for a name that is in use. With a generateName, another attempt may find
