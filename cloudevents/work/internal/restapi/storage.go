@@ -18,6 +18,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
 // storage implements the interfaces of the API server's handlers with the verbs of a clientset. It
@@ -27,7 +28,7 @@ type storage struct {
 	rest.TableConvertor
 	clientset   workclientset.Interface
 	subresource clientset.Subresource
-	admission   bool // whether the functions that check objects do anything: they receive copies
+	admission   bool // whether the functions that check objects do anything
 }
 
 var (
@@ -121,11 +122,14 @@ func (s *storage) Create(
 func (s *storage) create(
 	ctx context.Context, u *unstructured.Unstructured, validate rest.ValidateObjectFunc, c clientset.Create,
 ) (runtime.Object, error) {
-	c.Check = func(next *workv1.ManifestWork) error {
-		if !s.admission {
-			return nil
+	if s.admission {
+		c.Check = func(next *workv1.ManifestWork) error {
+			obj, err := crd.Unstructured(next)
+			if err != nil {
+				return err
+			}
+			return validate(ctx, obj)
 		}
-		return validate(ctx, next.DeepCopy())
 	}
 	return result(s.verbs(ctx).Create(ctx, u, c))
 }
@@ -157,12 +161,19 @@ func (s *storage) Update(
 	change := clientset.Update{
 		Subresource: s.subresource, DryRun: len(o.DryRun) > 0,
 		Patch: patch, Apply: forceAllowCreate, Next: next,
-		Check: func(next, live *workv1.ManifestWork) error {
-			if !s.admission {
-				return nil
+	}
+	if s.admission {
+		change.Check = func(next, live *workv1.ManifestWork) error {
+			obj, err := crd.Unstructured(next)
+			if err != nil {
+				return err
 			}
-			return update(ctx, next.DeepCopy(), live.DeepCopy())
-		},
+			old, err := crd.Unstructured(live)
+			if err != nil {
+				return err
+			}
+			return update(ctx, obj, old)
+		}
 	}
 	creates := forceAllowCreate && s.subresource == "" && verbs.Supports("create", "") == nil
 	for {
@@ -199,7 +210,11 @@ func (s *storage) Delete(
 		if err != nil {
 			return nil, false, err
 		}
-		if err := validate(ctx, live.DeepCopy()); err != nil {
+		obj, err := crd.Unstructured(live)
+		if err != nil {
+			return nil, false, err
+		}
+		if err := validate(ctx, obj); err != nil {
 			return nil, false, err
 		}
 	}
