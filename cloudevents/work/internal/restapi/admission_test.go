@@ -7,13 +7,16 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
@@ -100,4 +103,37 @@ func TestAdmissionSeesCompleteObject(t *testing.T) {
 	check("apply", seen.object, applied, "resourceVersion")
 	request("DELETE", works+"/applied", "")
 	check("object before the deletion", seen.old, applied)
+}
+
+// updaters permits everything except creations.
+type updaters struct{}
+
+func (updaters) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetVerb() == "create" {
+		return authorizer.DecisionDeny, "may only patch", nil
+	}
+	return authorizer.DecisionAllow, "", nil
+}
+
+// TestApplyNeedsRightToCreate: a server-side apply creates a work only if its user may create works,
+// also on a server without admission.
+func TestApplyNeedsRightToCreate(t *testing.T) {
+	source := sourceOn(t, memory.New())
+	start(t, source.Start)
+	handler, err := restapi.New(source.Clientset(), restapi.Options{Authorizer: updaters{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply := func(name string) *httptest.ResponseRecorder {
+		t.Helper()
+		return send(t, handler, "PATCH", works+"/"+name+"?fieldManager=me", strings.Replace(body, `"a"`, `"`+name+`"`, 1),
+			"Content-Type", "application/apply-patch+yaml")
+	}
+	wantStatus(t, apply("new"), http.StatusForbidden, metav1.StatusReasonForbidden)
+	if w := send(t, handlerOf(t, source.Clientset()), "POST", works, body); w.Code != http.StatusCreated {
+		t.Fatalf("create: %d %s", w.Code, w.Body)
+	}
+	if w := apply("a"); w.Code != http.StatusOK {
+		t.Errorf("apply to an existing work: %d %s", w.Code, w.Body)
+	}
 }

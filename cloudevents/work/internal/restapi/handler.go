@@ -50,15 +50,16 @@ type Options struct {
 // New returns a handler for the API of the works of a clientset, which must be from package
 // clientset. It serves discovery, OpenAPI, and all verbs that the clientset supports.
 func New(c workclientset.Interface, o Options) (http.Handler, error) {
+	checks := o.Authorizer != nil || o.Admission != nil
 	if o.Authorizer == nil {
 		o.Authorizer = allow{}
 	}
-	works := newStorage(c, "", o.Admission != nil)
+	works := newStorage(c, "", checks)
 	scope, err := newScope(works, o.Authorizer)
 	if err != nil {
 		return nil, err
 	}
-	status := newStorage(c, clientset.StatusPart, o.Admission != nil)
+	status := newStorage(c, clientset.StatusPart, checks)
 	statusScope, err := newScope(status, o.Authorizer)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type storage struct {
 	rest.TableConvertor
 	clientset   workclientset.Interface
 	subresource clientset.Subresource
-	admission   bool // whether the functions that check objects do anything
+	checks      bool // whether the functions that check objects do anything: authorization and admission
 }
 
 var (
@@ -36,8 +36,8 @@ var (
 	_ rest.Patcher         = &storage{}
 )
 
-func newStorage(c workclientset.Interface, sub clientset.Subresource, admission bool) *storage {
-	return &storage{tables{}, c, sub, admission}
+func newStorage(c workclientset.Interface, sub clientset.Subresource, checks bool) *storage {
+	return &storage{tables{}, c, sub, checks}
 }
 
 func (s *storage) verbs(ctx context.Context) clientset.Verbs {
@@ -122,7 +122,7 @@ func (s *storage) Create(
 func (s *storage) create(
 	ctx context.Context, u *unstructured.Unstructured, validate rest.ValidateObjectFunc, c clientset.Create,
 ) (runtime.Object, error) {
-	if s.admission {
+	if s.checks {
 		c.Check = func(next *workv1.ManifestWork) error {
 			obj, err := crd.Unstructured(next)
 			if err != nil {
@@ -162,7 +162,7 @@ func (s *storage) Update(
 		Subresource: s.subresource, DryRun: len(o.DryRun) > 0,
 		Patch: patch, Apply: forceAllowCreate, Next: next,
 	}
-	if s.admission {
+	if s.checks {
 		change.Check = func(next, live *workv1.ManifestWork) error {
 			obj, err := crd.Unstructured(next)
 			if err != nil {
@@ -205,7 +205,7 @@ func (s *storage) Delete(
 	if err := verbs.Supports("delete", s.subresource); err != nil {
 		return nil, false, err
 	}
-	if s.admission {
+	if s.checks {
 		live, err := verbs.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return nil, false, err
