@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -196,9 +197,25 @@ func (e *Engine) Healthy() error {
 	case e.state == stateStopped:
 		return fmt.Errorf("%s: stopped since %s", e.options.Name, since)
 	case e.lastErr == nil:
-		return fmt.Errorf("%s: connecting since %s", e.options.Name, since)
+		return disconnected{fmt.Errorf("%s: connecting since %s", e.options.Name, since)}
 	}
-	return fmt.Errorf("%s: not connected since %s: %w", e.options.Name, since, e.lastErr)
+	return disconnected{fmt.Errorf("%s: not connected since %s: %w", e.options.Name, since, e.lastErr)}
+}
+
+// disconnected is an error of Healthy between Start and its end.
+type disconnected struct{ error }
+
+// Unwrap is for [errors.Is].
+func (d disconnected) Unwrap() error { return d.error }
+
+// IsDisconnected reports whether err is an error of Healthy of a running engine without a connection.
+// If err joins errors, all of them must be.
+func IsDisconnected(err error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.As finds one of several
+		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !IsDisconnected(err) })
+	}
+	_, ok := err.(disconnected) //nolint:errorlint // a wrapped one is part of another error
+	return ok
 }
 
 // Start connects and serves until ctx ends. It then flushes the outbox for at most DrainTimeout,

@@ -39,6 +39,13 @@ func (v Verbs) Supports(verb string, sub Subresource) error {
 // Stopped reports whether the source or the agent has stopped.
 func (v Verbs) Stopped() bool { return v.works.backend.Stopped() }
 
+// Synced reports whether the initial sync is complete, so reads do not wait.
+func (v Verbs) Synced() bool {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return v.works.backend.WaitSynced(ctx) == nil
+}
+
 // Get returns an object, or NotFound.
 func (v Verbs) Get(ctx context.Context, name string, opts metav1.GetOptions) (*workv1.ManifestWork, error) {
 	return v.works.get(ctx, name, opts)
