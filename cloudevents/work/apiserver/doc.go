@@ -44,6 +44,9 @@
 // /readyz?exclude=manifestworks. Without any ready replica, the cluster cannot serve works, and cannot
 // delete namespaces.
 //
+// While the broker is away, the server is ready: it serves works, and the source queues writes. The
+// metric cloudevents_connected and the log show the outage.
+//
 // After the end of the context of [Server.Start], the server completes its requests, which takes at
 // most a minute, and ends its watches. Clients then continue their watches at another replica.
 //

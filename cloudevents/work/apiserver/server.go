@@ -24,6 +24,8 @@ import (
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
 )
 
@@ -51,7 +53,7 @@ type Server struct {
 // for one server.
 //
 // The server serves a backend that its owner starts and ends. While the backend is not ready,
-// /readyz fails. After its end, requests for works return ServiceUnavailable.
+// /readyz fails. A lost connection to the broker does not matter. After its end, requests for works return ServiceUnavailable.
 func New(b Backend, o *Options) (*Server, error) {
 	if b == nil {
 		return nil, errors.New("apiserver.New: the backend must not be nil")
@@ -63,7 +65,7 @@ func New(b Backend, o *Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("apiserver.New: %w", err)
 	}
-	config.AddReadyzChecks(healthz.NamedCheck(name, b.Readyz))
+	config.AddReadyzChecks(healthz.NamedCheck(name, ready(b)))
 	config.AddHealthChecks(healthz.NamedCheck(name+"-running", b.Livez))
 	_, document := restapi.Discovery(b.Clientset(), restapi.Options{ReadOnly: o.ReadOnly})
 	config.AggregatedDiscoveryGroupManager = groups{aggregated.NewResourceManager("apis"), document}
@@ -77,6 +79,20 @@ func New(b Backend, o *Options) (*Server, error) {
 		return nil, fmt.Errorf("apiserver.New: %w", err)
 	}
 	return &Server{generic: generic}, nil
+}
+
+// ready returns the readiness check of a backend. A lost connection to the broker is no failure: works
+// are served, and writes are queued. A Service without a ready server would end all reads, and the
+// deletion of all namespaces of the cluster.
+func ready(b Backend) func(*http.Request) error {
+	verbs, _ := clientset.VerbsOf(b.Clientset(), "")
+	return func(r *http.Request) error {
+		err := b.Readyz(r)
+		if engine.IsDisconnected(err) && verbs.Synced() {
+			return nil
+		}
+		return err
+	}
 }
 
 // config returns the configuration of the generic server.
