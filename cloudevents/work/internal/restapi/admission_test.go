@@ -15,8 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
@@ -27,15 +29,19 @@ type policies struct{ object, old any }
 
 func (*policies) Handles(admission.Operation) bool { return true }
 
-func (p *policies) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	p.object, p.old = content(a.GetObject()), content(a.GetOldObject())
+func (p *policies) Validate(_ context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	p.object, p.old = content(a.GetObject(), o), content(a.GetOldObject(), o)
 	return nil
 }
 
 // content returns the object that policies and webhooks receive, without managedFields.
-func content(obj runtime.Object) any {
+func content(obj runtime.Object, o admission.ObjectInterfaces) any {
 	if obj == nil {
 		return nil
+	}
+	obj, err := admission.ConvertToGVK(obj, schema.GroupVersion(workv1.GroupVersion).WithKind("ManifestWork"), o)
+	if err != nil {
+		return err
 	}
 	m, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {

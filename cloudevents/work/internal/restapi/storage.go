@@ -18,7 +18,6 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/clientset"
-	"github.com/spokewire/sdk-go/cloudevents/work/internal/crd"
 )
 
 // storage implements the interfaces of the API server's handlers with the verbs of a clientset. It
@@ -124,11 +123,7 @@ func (s *storage) create(
 ) (runtime.Object, error) {
 	if s.checks {
 		c.Check = func(next *workv1.ManifestWork) error {
-			obj, err := crd.Unstructured(next)
-			if err != nil {
-				return err
-			}
-			return validate(ctx, obj)
+			return validate(ctx, next.DeepCopy())
 		}
 	}
 	return result(s.verbs(ctx).Create(ctx, u, c))
@@ -164,15 +159,7 @@ func (s *storage) Update(
 	}
 	if s.checks {
 		change.Check = func(next, live *workv1.ManifestWork) error {
-			obj, err := crd.Unstructured(next)
-			if err != nil {
-				return err
-			}
-			old, err := crd.Unstructured(live)
-			if err != nil {
-				return err
-			}
-			return update(ctx, obj, old)
+			return update(ctx, next.DeepCopy(), live.DeepCopy())
 		}
 	}
 	creates := forceAllowCreate && s.subresource == "" && verbs.Supports("create", "") == nil
@@ -210,11 +197,7 @@ func (s *storage) Delete(
 		if err != nil {
 			return nil, false, err
 		}
-		obj, err := crd.Unstructured(live)
-		if err != nil {
-			return nil, false, err
-		}
-		if err := validate(ctx, obj); err != nil {
+		if err := validate(ctx, live.DeepCopy()); err != nil {
 			return nil, false, err
 		}
 	}
