@@ -239,10 +239,15 @@ func testAdmission(t *testing.T, s *scene) {
 		}
 		return fmt.Errorf("create returns %w", err)
 	})
+	generated := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{GenerateName: "refused-generated-"}}
+	_, err := s.works("cluster1").Create(t.Context(), generated, metav1.CreateOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "the policy refuses this name") {
+		t.Errorf("create with a generateName: %v, want the refusal of the policy", err)
+	}
 	if err := s.create(client, "cluster1", "kept"); err != nil {
 		t.Error(err)
 	}
-	err := s.works("cluster1").Delete(t.Context(), "kept", metav1.DeleteOptions{})
+	err = s.works("cluster1").Delete(t.Context(), "kept", metav1.DeleteOptions{})
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "the policy keeps this work") {
 		t.Errorf("delete: %v, want the refusal of the policy", err)
 	}
