@@ -81,9 +81,9 @@ func New(b Backend, o *Options) (*Server, error) {
 	return &Server{generic: generic}, nil
 }
 
-// ready returns the readiness check of a backend. A lost connection to the broker is no failure: works
-// are served, and writes are queued. A Service without a ready server would end all reads, and the
-// deletion of all namespaces of the cluster.
+// ready returns the readiness check of a backend. A lost connection to the broker is no failure:
+// works are served, and writes are queued. A Service without a ready server would end all reads, and
+// the deletion of all namespaces of the cluster.
 func ready(b Backend) func(*http.Request) error {
 	verbs, _ := clientset.VerbsOf(b.Clientset(), "")
 	return func(r *http.Request) error {

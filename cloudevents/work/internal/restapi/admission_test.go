@@ -6,6 +6,7 @@ package restapi_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -104,8 +105,8 @@ func TestAdmissionSeesCompleteObject(t *testing.T) {
 	}
 	check("patch", seen.object, patched)
 	check("object before the patch", seen.old, created)
-	applied := request("PATCH", works+"/applied?fieldManager=me", strings.Replace(body, `"name":"a"`, `"name":"applied"`, 1),
-		"Content-Type", "application/apply-patch+yaml")
+	applied := request("PATCH", works+"/applied?fieldManager=me",
+		strings.Replace(body, `"name":"a"`, `"name":"applied"`, 1), "Content-Type", "application/apply-patch+yaml")
 	check("apply", seen.object, applied, "resourceVersion")
 	request("DELETE", works+"/applied", "")
 	check("object before the deletion", seen.old, applied)
@@ -142,4 +143,51 @@ func TestApplyNeedsRightToCreate(t *testing.T) {
 	if w := apply("a"); w.Code != http.StatusOK {
 		t.Errorf("apply to an existing work: %d %s", w.Code, w.Body)
 	}
+}
+
+// TestDeleteIsOfTheCheckedVersion: if a work changes while a policy or a webhook checks its deletion,
+// they check the new version too.
+func TestDeleteIsOfTheCheckedVersion(t *testing.T) {
+	source := sourceOn(t, memory.New())
+	start(t, source.Start)
+	writer := handlerOf(t, source.Clientset())
+	protected := validation(func(a admission.Attributes) error {
+		old := a.GetOldObject().(*workv1.ManifestWork) //nolint:forcetypeassert // of the storage
+		if old.Labels["protected"] != "" {
+			return admission.NewForbidden(a, errors.New("the work is protected"))
+		}
+		send(t, writer, "PATCH", works+"/a", `{"metadata":{"labels":{"protected":"yes"}}}`,
+			"Content-Type", "application/merge-patch+json")
+		return nil
+	})
+	handler, err := restapi.New(source.Clientset(), restapi.Options{Admission: protected})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := send(t, writer, "POST", works, body); w.Code != http.StatusCreated {
+		t.Fatalf("create: %d %s", w.Code, w.Body)
+	}
+	wantStatus(t, send(t, handler, "DELETE", works+"/a", ""), http.StatusForbidden, metav1.StatusReasonForbidden)
+	none, err := restapi.New(source.Clientset(), restapi.Options{
+		Admission: validation(func(admission.Attributes) error { return nil }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, precondition := range []string{`{"resourceVersion":"1"}`, `{"uid":"1"}`} {
+		w := send(t, none, "DELETE", works+"/a", `{"preconditions":`+precondition+`}`)
+		wantStatus(t, w, http.StatusConflict, metav1.StatusReasonConflict)
+	}
+	if w := send(t, none, "DELETE", works+"/a", ""); w.Code != http.StatusOK {
+		t.Errorf("delete: %d %s", w.Code, w.Body)
+	}
+}
+
+// validation is an admission plugin that checks requests.
+type validation func(admission.Attributes) error
+
+func (validation) Handles(o admission.Operation) bool { return o == admission.Delete }
+
+func (v validation) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	return v(a)
 }

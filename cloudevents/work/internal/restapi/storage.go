@@ -192,18 +192,40 @@ func (s *storage) Delete(
 	if err := verbs.Supports("delete", s.subresource); err != nil {
 		return nil, false, err
 	}
-	if s.checks {
-		live, err := verbs.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return nil, false, err
-		}
-		if err := validate(ctx, live.DeepCopy()); err != nil {
-			return nil, false, err
-		}
-	}
-	last, err := verbs.Delete(ctx, name, *o)
+	last, err := s.delete(ctx, verbs, name, validate, o)
 	obj, err := result(last, err)
 	return obj, err == nil && len(last.Finalizers) == 0, err
+}
+
+// delete deletes the version that validate has accepted. It starts again after a concurrent write.
+func (s *storage) delete(
+	ctx context.Context, verbs clientset.Verbs, name string, validate rest.ValidateObjectFunc, o *metav1.DeleteOptions,
+) (*workv1.ManifestWork, error) {
+	if !s.checks {
+		return verbs.Delete(ctx, name, *o)
+	}
+	live, err := verbs.Get(ctx, name, metav1.GetOptions{})
+	for err == nil {
+		if err := validate(ctx, live.DeepCopy()); err != nil {
+			return nil, err
+		}
+		accepted := o.DeepCopy()
+		if accepted.Preconditions == nil {
+			accepted.Preconditions = &metav1.Preconditions{}
+		}
+		if accepted.Preconditions.ResourceVersion == nil {
+			accepted.Preconditions.ResourceVersion = &live.ResourceVersion
+		}
+		last, failed := verbs.Delete(ctx, name, *accepted)
+		if !apierrors.IsConflict(failed) {
+			return last, failed
+		}
+		before := live.ResourceVersion
+		if live, err = verbs.Get(ctx, name, metav1.GetOptions{}); err == nil && live.ResourceVersion == before {
+			return nil, failed // a precondition of the request
+		}
+	}
+	return nil, err
 }
 
 // GetCorruptObjDeleter implements [rest.CorruptObjectDeleterProvider]: all objects can be read.
