@@ -208,8 +208,8 @@ type disconnected struct{ error }
 // Unwrap is for [errors.Is].
 func (d disconnected) Unwrap() error { return d.error }
 
-// IsDisconnected reports whether err is an error of Healthy of a running engine without a connection.
-// If err joins errors, all of them must be.
+// IsDisconnected reports whether err is the error of Healthy of a running engine without a
+// connection. If err joins errors, all of them must be.
 func IsDisconnected(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.As finds one of several
 		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !IsDisconnected(err) })

@@ -13,8 +13,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// TestReadyDuringOutageOfBroker: a source serves works without a broker, also after a start. An agent
-// does so after its initial sync.
+// TestReadyDuringOutageOfBroker: a source serves works without a broker, also after a start. An
+// agent does so after its initial sync.
 func TestReadyDuringOutageOfBroker(t *testing.T) {
 	bus := memory.New()
 	bus.Disconnect()

@@ -53,7 +53,8 @@ type Server struct {
 // for one server.
 //
 // The server serves a backend that its owner starts and ends. While the backend is not ready,
-// /readyz fails. A lost connection to the broker does not matter. After its end, requests for works return ServiceUnavailable.
+// /readyz fails. A lost connection to the broker does not matter. After the end of the backend,
+// requests for works return ServiceUnavailable.
 func New(b Backend, o *Options) (*Server, error) {
 	if b == nil {
 		return nil, errors.New("apiserver.New: the backend must not be nil")

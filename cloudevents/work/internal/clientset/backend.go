@@ -26,8 +26,8 @@ type Backend interface { //nolint:interfacebloat // the steps of the verbs of an
 	Refresh(ctx context.Context) (bool, error)
 	// Reached returns an error for a resourceVersion from the future.
 	Reached(version uint64) error
-	// Create adds an object, which it keeps, and returns its snapshot. It completes and validates the
-	// object before it calls Create.Check.
+	// Create adds an object, which it keeps, and returns its snapshot. It completes and validates
+	// the object before it calls Create.Check.
 	Create(ctx context.Context, obj *workv1.ManifestWork, c Create) (*workv1.ManifestWork, error)
 	// Admit prepares the change from current to next, and may edit next. It carries over the fields
 	// that the verb must not change and validates the rest. invalid has the known schema errors of

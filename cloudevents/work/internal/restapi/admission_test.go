@@ -122,8 +122,8 @@ func (updaters) Authorize(_ context.Context, a authorizer.Attributes) (authorize
 	return authorizer.DecisionAllow, "", nil
 }
 
-// TestApplyNeedsRightToCreate: a server-side apply creates a work only if its user may create works,
-// also on a server without admission.
+// TestApplyNeedsRightToCreate: a server-side apply creates a work only if its user may create
+// works, also on a server without admission.
 func TestApplyNeedsRightToCreate(t *testing.T) {
 	source := sourceOn(t, memory.New())
 	start(t, source.Start)
@@ -145,8 +145,8 @@ func TestApplyNeedsRightToCreate(t *testing.T) {
 	}
 }
 
-// TestDeleteIsOfTheCheckedVersion: if a work changes while a policy or a webhook checks its deletion,
-// they check the new version too.
+// TestDeleteIsOfTheCheckedVersion: if a work changes while a policy or a webhook checks its
+// deletion, they check the new version too.
 func TestDeleteIsOfTheCheckedVersion(t *testing.T) {
 	source := sourceOn(t, memory.New())
 	start(t, source.Start)
