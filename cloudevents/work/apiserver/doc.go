@@ -38,13 +38,8 @@
 // Start the source with the server, and end it after the server: requests need it until then. Then
 // requests for works return ServiceUnavailable with a Retry-After header.
 //
-// While the source is not ready, the check manifestworks of /readyz fails, and a Service sends no
-// requests to this replica. A source is also not ready while the broker is unreachable, but still
-// executes reads and writes. So the readiness probe of a single replica should be
-// /readyz?exclude=manifestworks. Without any ready replica, the cluster cannot serve works, and cannot
-// delete namespaces.
-//
-// While the broker is away, the server is ready: it serves works, and the source queues writes. The
+// Before the source is started, /readyz fails, and a Service sends no requests to this replica. While
+// the broker is unreachable, the server is ready: the source executes reads and queues writes. The
 // metric cloudevents_connected and the log show the outage.
 //
 // After the end of the context of [Server.Start], the server completes its requests, which takes at

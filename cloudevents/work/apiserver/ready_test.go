@@ -11,6 +11,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 // TestReadyDuringOutageOfBroker: a source serves works without a broker, also after a start. An
@@ -28,8 +29,8 @@ func TestReadyDuringOutageOfBroker(t *testing.T) {
 	}
 	toSource, _ := serve(t, source, nil)
 	toAgent, _ := serve(t, agent, nil)
-	background(t, source.Start)
-	background(t, agent.Start)
+	background.Run(t, source.Start)
+	background.Run(t, agent.Start)
 	eventually := func(request call, code int, part string) {
 		t.Helper()
 		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

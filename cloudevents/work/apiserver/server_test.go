@@ -115,21 +115,17 @@ func TestEndedSource(t *testing.T) {
 		!strings.Contains(got.body, "[-]manifestworks failed") {
 		t.Errorf("/readyz before the start: %d %s", got.code, got.body)
 	}
-	ready := func(path string) {
-		for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-			got := request("GET", path, "")
-			if got.code == http.StatusOK {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %d %s", path, got.code, got.body)
-			}
-		}
-	}
-	ready("/readyz?exclude=manifestworks") // for a server that serves works without the broker
 	stop := background.Run(t, source.Start)
 	<-source.Ready()
-	ready("/readyz")
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		got := request("GET", "/readyz", "")
+		if got.code == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("/readyz: %d %s", got.code, got.body)
+		}
+	}
 	if got := request("POST", worksPath, body, "Content-Type", "application/json"); got.code != http.StatusCreated {
 		t.Fatalf("create: %d %s", got.code, got.body)
 	}

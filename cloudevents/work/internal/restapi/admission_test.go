@@ -23,6 +23,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 // policies keeps the objects of the last request that admission validated.
@@ -56,7 +57,7 @@ func content(obj runtime.Object, o admission.ObjectInterfaces) any {
 // generated name and the fields that the server sets, and without a status from the client.
 func TestAdmissionSeesCompleteObject(t *testing.T) {
 	source, seen := sourceOn(t, memory.New()), &policies{}
-	start(t, source.Start)
+	background.Run(t, source.Start)
 	handler, err := restapi.New(source.Clientset(), restapi.Options{Admission: seen})
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +127,7 @@ func (updaters) Authorize(_ context.Context, a authorizer.Attributes) (authorize
 // works, also on a server without admission.
 func TestApplyNeedsRightToCreate(t *testing.T) {
 	source := sourceOn(t, memory.New())
-	start(t, source.Start)
+	background.Run(t, source.Start)
 	handler, err := restapi.New(source.Clientset(), restapi.Options{Authorizer: updaters{}})
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +150,7 @@ func TestApplyNeedsRightToCreate(t *testing.T) {
 // deletion, they check the new version too.
 func TestDeleteIsOfTheCheckedVersion(t *testing.T) {
 	source := sourceOn(t, memory.New())
-	start(t, source.Start)
+	background.Run(t, source.Start)
 	writer := handlerOf(t, source.Clientset())
 	protected := validation(func(a admission.Attributes) error {
 		old := a.GetOldObject().(*workv1.ManifestWork) //nolint:forcetypeassert // of the storage
