@@ -35,8 +35,8 @@
 //
 // # Start and end
 //
-// Start the source with the server, and end it after the server: requests need it until then. Then
-// requests for works return ServiceUnavailable with a Retry-After header.
+// Start the source with the server, and end it after the server. When the source has ended, requests
+// for works return ServiceUnavailable with a Retry-After header.
 //
 // Before the source is started, /readyz fails, and a Service sends no requests to this replica. While
 // the broker is unreachable, the server is ready: the source executes reads and queues writes. The
