@@ -74,6 +74,7 @@ var rules = []rule{
 		"github.com/spf13/pflag", clientGo + "kubernetes", clientGo + "rest", clientGo + "tools/clientcmd",
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},
+	{packages: "cloudevents/work/pgstore", leaf: true, may: []string{"cloudevents/work", "github.com/jackc/pgx/v5/..."}},
 	{packages: "cloudevents/work/storetest", may: []string{"cloudevents/work", "github.com/google/go-cmp/cmp"}},
 
 	{packages: "dynamicwatcher", may: []string{
@@ -182,6 +183,8 @@ var rules = []rule{
 	{packages: "internal/celbound", may: []string{celGo}},
 	{packages: "internal/jsonpatch", may: []string{"gopkg.in/evanphx/json-patch.v4"}},
 	{packages: "internal/yamldoc", may: []string{"internal/turns", "go.yaml.in/yaml/v3", "sigs.k8s.io/yaml"}},
+	{packages: "internal/postgres", may: []string{"github.com/jackc/pgx/v5/..."}},
+	{packages: "internal/testing/postgres", may: []string{"internal/testing/daemon", "github.com/jackc/pgx/v5/..."}},
 	{packages: "internal/jsontext", may: []string{apimachinery}},
 	{packages: "internal/kubefields", may: []string{apimachinery}},
 	{packages: "internal/testing/gitserver", may: []string{"golang.org/x/crypto/ssh/..."}},
