@@ -62,12 +62,18 @@ type SharedStore interface {
 	// Follow calls f with the whole content, as one batch. Then it calls f with each batch that any
 	// process applies, in the order of the changes, until ctx ends or f fails. It returns nil when
 	// ctx has ended, f's error, or the reason why it cannot continue. f receives each batch once
-	// and must not change it.
+	// and must not change it. A store need not keep all batches for a slow follower, and a failover
+	// of its server may have lost some: then Follow returns [ErrBehind], and the caller immediately
+	// calls it again.
 	Follow(ctx context.Context, f func(changes []Change) error) error
 }
 
 // ErrCondition is returned by [SharedStore].ApplyIf when the condition does not hold.
 var ErrCondition = journal.ErrCondition
+
+// ErrBehind is returned by [SharedStore].Follow when the store cannot deliver the batch that follows
+// the last one. It is no failure: the next call of Follow delivers the whole content.
+var ErrBehind = journal.ErrBehind
 
 // MemoryStore is a [SharedStore] in memory, for tests and for replicas within one process.
 type MemoryStore struct {

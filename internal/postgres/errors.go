@@ -16,30 +16,33 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
+// CodeReadOnly is the SQLSTATE of a write to a server that accepts only reads.
+const CodeReadOnly = "25006"
+
 // causes explains codes of the server, see SQLSTATE in PostgreSQL's documentation. A key may be the
 // class of codes, their first two characters.
 var causes = map[string]string{
-	"28P01": "the server refused the password",
-	"28":    "the server refused the user, or its way to log in",
-	"3D000": "the database does not exist",
-	"25006": "the server is read-only",
-	"42501": "the user lacks privileges",
-	"42":    "the schema does not fit this program",
-	"3F000": "the schema does not exist",
-	"53100": "the server's disk is full",
-	"53200": "the server is out of memory",
-	"53300": "the server has no free connections",
-	"53":    "the server is out of resources",
-	"55P03": "another transaction has had a lock for too long",
-	"57014": "the statement took too long",
-	"57P01": "the server is shutting down",
-	"57P02": "the server has crashed and restarts",
-	"57P03": "the server is starting or shutting down",
-	"57P05": "the connection was idle for too long",
-	"58":    "the server cannot use its disk",
-	"08":    "the connection is broken",
-	"XX001": "the database is damaged",
-	"XX002": "the database is damaged",
+	"28P01":      "the server refused the password",
+	"28":         "the server refused the user, or its way to log in",
+	"3D000":      "the database does not exist",
+	CodeReadOnly: "the server is read-only",
+	"42501":      "the user lacks privileges",
+	"42":         "the schema does not fit this program",
+	"3F000":      "the schema does not exist",
+	"53100":      "the server's disk is full",
+	"53200":      "the server is out of memory",
+	"53300":      "the server has no free connections",
+	"53":         "the server is out of resources",
+	"55P03":      "another transaction has had a lock for too long",
+	"57014":      "the statement took too long",
+	"57P01":      "the server is shutting down",
+	"57P02":      "the server has crashed and restarts",
+	"57P03":      "the server is starting or shutting down",
+	"57P05":      "the connection was idle for too long",
+	"58":         "the server cannot use its disk",
+	"08":         "the connection is broken",
+	"XX001":      "the database is damaged",
+	"XX002":      "the database is damaged",
 }
 
 // Explain adds the server and the cause to an error of this package or of the driver. It returns
@@ -111,7 +114,7 @@ func Retryable(err error) bool {
 	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "57P"), strings.HasPrefix(code, "40"):
 		return true
 	default:
-		return code == "53300" || code == "55P03" || code == "25006"
+		return code == "53300" || code == "55P03" || code == CodeReadOnly
 	}
 }
 

@@ -29,3 +29,6 @@ type SharedStore interface {
 
 // ErrCondition is the ErrCondition of package work.
 var ErrCondition = errors.New("the record of the condition has another value")
+
+// ErrBehind is the ErrBehind of package work.
+var ErrBehind = errors.New("the store does not have all changes since the last batch")

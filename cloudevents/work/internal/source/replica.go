@@ -191,11 +191,25 @@ func (r *replica) follow(ctx context.Context) {
 			defer func() { whole = false }()
 			return r.followed(changes, whole)
 		})
-		if ctx.Err() != nil || errors.Is(err, errNotLeading) {
+		switch {
+		case errors.Is(err, journal.ErrBehind):
+			r.restart()
+			continue
+		case ctx.Err() != nil, errors.Is(err, errNotLeading):
 			continue // the content is read again, and replaces the unsaved changes of this replica
 		}
 		r.lose(err)
 		_ = wait.Sleep(ctx, r.options.Clock, followRetry)
+	}
+}
+
+// restart prepares to read the whole content, because batches are missing. If the store has lost
+// batches, a leader has works in memory that the store does not have: it must read the content too.
+func (r *replica) restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.leads {
+		r.stopLeadingLocked()
 	}
 }
 

@@ -1,0 +1,210 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pgstore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/postgres"
+	"github.com/spokewire/sdk-go/internal/wait"
+)
+
+// position is a batch of the feed. After a failover or a restored backup, the database may have
+// another batch with the same revision. The writer and its number of the batch identify the batch.
+type position struct {
+	revision int64
+	writer   string
+	batch    int64
+}
+
+// follower is one call of Follow.
+type follower struct {
+	*Store
+	f    func([]work.Change) error
+	at   position // the last batch that f has received
+	conn *pgx.Conn
+	// refused is the error of f.
+	refused error
+	// reached is when the server last answered.
+	reached time.Time
+}
+
+// Follow implements [work.SharedStore]. It reads the whole content into memory, and uses a
+// connection of its own. While the server is away, it tries to continue for RetryTimeout.
+func (s *Store) Follow(ctx context.Context, f func(changes []work.Change) error) error {
+	caller := ctx
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	follower := &follower{Store: s, f: f}
+	err := follower.run(ctx)
+	switch {
+	case follower.refused != nil:
+		return follower.refused
+	case caller.Err() != nil:
+		return nil
+	}
+	return s.failed(ctx, err)
+}
+
+func (f *follower) run(ctx context.Context) error {
+	if err := f.snapshot(ctx); err != nil {
+		return err
+	}
+	defer f.disconnect()
+	f.reached = time.Now()
+	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+		before := f.reached
+		err := f.tail(ctx)
+		f.disconnect()
+		if ctx.Err() != nil || f.refused != nil || !postgres.Retryable(err) ||
+			time.Since(f.reached) > f.options.RetryTimeout {
+			return err
+		}
+		if f.reached.After(before) {
+			delay = firstRetry
+		}
+		if err := wait.Sleep(ctx, clock.RealClock{}, delay); err != nil {
+			return err
+		}
+	}
+}
+
+// disconnect closes the connection of this follower.
+func (f *follower) disconnect() {
+	if f.conn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = f.conn.Close(ctx) // the connection may be broken
+		f.conn = nil
+	}
+}
+
+// deliver calls f with a batch.
+func (f *follower) deliver(changes []work.Change) error {
+	f.refused = f.f(changes)
+	return f.refused
+}
+
+// snapshot delivers the whole content as one batch.
+func (f *follower) snapshot(ctx context.Context) error {
+	content := []work.Change{}
+	at, err := f.read(ctx, func(key, value []byte) error {
+		content = append(content, work.Change{Key: string(key), Value: bytes.Clone(value)})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	f.at = at
+	return f.deliver(content)
+}
+
+// tail delivers new batches until the connection fails.
+func (f *follower) tail(ctx context.Context) error {
+	connecting, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	var err error
+	if f.conn, err = f.db.Connect(connecting); err != nil {
+		return err
+	}
+	if _, err := f.conn.Exec(connecting, fmt.Sprintf("LISTEN spokewire_works_%d", f.id)); err != nil {
+		return err
+	}
+	for {
+		more := true
+		for more {
+			if more, err = f.catchUp(ctx); err != nil {
+				return err
+			}
+			f.reached = time.Now()
+		}
+		if err := f.await(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// await waits for a notification, at most for PollInterval. Notifications may be lost, for example
+// by pgbouncer in its transaction mode.
+func (f *follower) await(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, f.options.PollInterval)
+	defer cancel()
+	_, err := f.conn.WaitForNotification(waiting)
+	if ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded) && !f.conn.IsClosed() {
+		return nil
+	}
+	return err
+}
+
+// catchUp delivers the next batches. more is whether there may be further batches.
+func (f *follower) catchUp(ctx context.Context) (more bool, err error) {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	limit := time.AfterFunc(attemptTimeout, cancel) // without the time that deliver takes
+	defer limit.Stop()
+	rows, err := f.conn.Query(asking, f.db.SQL(feedQuery), f.id, f.at.revision)
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	count := 0
+	for ; rows.Next(); count++ {
+		limit.Stop()
+		var last position
+		var revision, batch *int64
+		var writer *string
+		var keys, values [][]byte
+		if err := rows.Scan(&last.revision, &last.writer, &last.batch, &revision, &writer, &batch, &keys, &values); err != nil {
+			return false, err
+		}
+		switch {
+		case revision == nil && last != f.at: // the store was restored, or the feed was removed
+			return false, work.ErrBehind
+		case revision == nil:
+			return false, rows.Err()
+		}
+		row := position{*revision, *writer, *batch}
+		if count == 0 { // the batch that f has received must still be there
+			if row != f.at {
+				return false, work.ErrBehind
+			}
+			continue
+		}
+		if row.revision != f.at.revision+1 {
+			return false, work.ErrBehind
+		}
+		if err := f.deliver(changesOf(keys, values)); err != nil {
+			return false, err
+		}
+		f.at = row
+		limit.Reset(attemptTimeout)
+	}
+	if err := rows.Err(); err != nil {
+		if asking.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("no answer for %v: %w", attemptTimeout, os.ErrDeadlineExceeded)
+		}
+		return false, err
+	}
+	if count == 0 {
+		return false, f.gone()
+	}
+	return count > 1, nil
+}
+
+func changesOf(keys, values [][]byte) []work.Change {
+	changes := make([]work.Change, len(keys))
+	for i := range keys {
+		changes[i] = work.Change{Key: string(keys[i]), Value: values[i]}
+	}
+	return changes
+}

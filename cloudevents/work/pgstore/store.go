@@ -1,0 +1,350 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pgstore
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/postgres"
+	"github.com/spokewire/sdk-go/internal/wait"
+)
+
+// Defaults of [Options].
+const (
+	DefaultName         = "default"
+	DefaultSchema       = postgres.DefaultSchema
+	DefaultFeedBytes    = 64 << 20
+	DefaultFeedAge      = 10 * time.Minute
+	DefaultPollInterval = time.Second
+	DefaultRetryTimeout = 10 * time.Second
+)
+
+const (
+	// attemptTimeout bounds one statement: a server may accept a connection and never answer.
+	attemptTimeout = 15 * time.Second
+	// firstRetry and lastRetry bound the time between two attempts.
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = time.Second
+)
+
+// Options configures a [Store].
+type Options struct {
+	// ConnString names the server, the database and the user: a URL or keywords and values, as in
+	// libpq. Settings that it lacks come from the environment variables of libpq, PGSERVICE and
+	// PGPASSFILE included. It may name several servers; then add target_session_attrs=read-write.
+	// The setting pool_max_conns limits the connections, 4 by default; each call of Follow has one
+	// more.
+	ConnString string
+	// Name is the name of the store in the database. Each source or agent needs its own; its
+	// replicas share one. Use the source's ID if the database has several. Defaults to "default".
+	Name string
+	// Schema is the schema of the database that has the tables. Defaults to "spokewire".
+	Schema string
+	// SkipMigration makes Open fail with [ErrNotMigrated] if the tables are missing or too old. By
+	// default Open calls Migrate then.
+	SkipMigration bool
+	// FeedBytes and FeedAge bound the batches that the database keeps for followers. They default to
+	// 64 MiB and 10 min. A follower that is further behind reads the whole content again.
+	FeedBytes int64
+	FeedAge   time.Duration
+	// PollInterval is how long a follower waits for a notification before it asks for changes.
+	// Defaults to 1 s.
+	PollInterval time.Duration
+	// RetryTimeout is how long a write or a follower tries to continue after the connection broke or
+	// the server restarted. Then it returns the error. Defaults to 10 s. With a negative value it
+	// does not retry.
+	RetryTimeout time.Duration
+}
+
+// The causes of errors of [Open], [Migrate] and the methods of a [Store], for errors.Is. Errors of
+// the server are *pgconn.PgError, for errors.As.
+var (
+	ErrNotMigrated = postgres.ErrNotMigrated
+	ErrNewerSchema = postgres.ErrNewerSchema
+	ErrReadOnly    = postgres.ErrReadOnly
+	ErrPrivileges  = postgres.ErrPrivileges
+	// ErrClosed is returned by the methods of a [Store] after Close.
+	ErrClosed = errors.New("the store is closed")
+)
+
+// Store is a [work.SharedStore] in PostgreSQL. Its methods may be called from any goroutine.
+type Store struct {
+	db      *postgres.DB
+	options Options
+	id      int64
+	writer  string        // identifies this Store among those that write
+	turn    chan struct{} // has a token during a write
+	batch   int64         // number of the last batch; guarded by turn
+
+	life context.Context // ended by Close
+	end  context.CancelFunc
+}
+
+var _ work.SharedStore = &Store{}
+
+// Open connects to the server, and creates the store if it does not exist. Its errors name the
+// server and the cause: an unreachable server, a refused user or password, a missing database, a
+// read-only server, a newer schema, missing privileges. They do not contain the password.
+func Open(ctx context.Context, options Options) (*Store, error) {
+	options = options.withDefaults()
+	if err := options.validate(); err != nil {
+		return nil, err
+	}
+	db, err := postgres.Open(ctx, options.database())
+	if err != nil {
+		return nil, fmt.Errorf("open the store %q: %w", options.Name, err)
+	}
+	s := &Store{db: db, options: options, writer: uuid.NewString(), turn: make(chan struct{}, 1)}
+	if err := db.Pool.QueryRow(ctx, db.SQL(openQuery), options.Name).Scan(&s.id); err != nil {
+		db.Close()
+		return nil, fmt.Errorf("open the store %q: %w", options.Name, db.Explain(err))
+	}
+	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	return s, nil
+}
+
+// Migrate creates the tables, or updates them to the version of this program. Only one program at a
+// time does this. Programs of earlier versions continue to run, unless the release notes state
+// otherwise. It returns [ErrNewerSchema] if a newer version has changed the tables incompatibly. The
+// fields Name, FeedBytes, FeedAge, PollInterval and RetryTimeout do not matter.
+func Migrate(ctx context.Context, options Options) error {
+	if err := postgres.Migrate(ctx, options.withDefaults().database()); err != nil {
+		return fmt.Errorf("migrate the schema of stores: %w", err)
+	}
+	return nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Name == "" {
+		o.Name = DefaultName
+	}
+	if o.Schema == "" {
+		o.Schema = DefaultSchema
+	}
+	if o.FeedBytes == 0 {
+		o.FeedBytes = DefaultFeedBytes
+	}
+	if o.FeedAge == 0 {
+		o.FeedAge = DefaultFeedAge
+	}
+	if o.PollInterval == 0 {
+		o.PollInterval = DefaultPollInterval
+	}
+	if o.RetryTimeout == 0 {
+		o.RetryTimeout = DefaultRetryTimeout
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	switch {
+	case o.FeedBytes < 0:
+		return fmt.Errorf("invalid Options.FeedBytes: %d: must be positive", o.FeedBytes)
+	case o.FeedAge < 0:
+		return fmt.Errorf("invalid Options.FeedAge: %v: must be positive", o.FeedAge)
+	case o.PollInterval < 0:
+		return fmt.Errorf("invalid Options.PollInterval: %v: must be positive", o.PollInterval)
+	}
+	return nil
+}
+
+func (o Options) database() postgres.Options {
+	return postgres.Options{
+		ConnString: o.ConnString, Schema: o.Schema, Component: component, SkipMigration: o.SkipMigration,
+	}
+}
+
+// Close waits for the calls in progress, which return [ErrClosed], and closes the connections. It
+// may be called more than once. It returns nil.
+func (s *Store) Close() error {
+	s.end()
+	s.db.Close()
+	return nil
+}
+
+// Healthy returns an error if the store cannot be used now: it makes the checks of [Open] again.
+func (s *Store) Healthy(ctx context.Context) error {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	if err := s.db.Healthy(ctx); err != nil {
+		return s.failed(ctx, err)
+	}
+	return nil
+}
+
+// bound returns a context that ends with ctx or with Close.
+func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { cancel(ErrClosed) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// failed returns the error of a call. ctx is a context of bound: its end is the cause.
+func (s *Store) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return s.db.Explain(err)
+}
+
+// Load implements [work.Store]. It reads one consistent state. f may call Apply.
+func (s *Store) Load(ctx context.Context, f func(key string, value []byte) error) error {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	var refused error
+	_, err := s.read(ctx, func(key, value []byte) error {
+		refused = f(string(key), value)
+		return refused
+	})
+	if refused != nil {
+		return refused
+	}
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	return nil
+}
+
+// read calls f with the records of one state, and returns the position of this state in the feed. f
+// must not keep its arguments.
+func (s *Store) read(ctx context.Context, f func(key, value []byte) error) (at position, err error) {
+	err = pgx.BeginTxFunc(ctx, s.db.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil { // f may be slow
+				return err
+			}
+			err := tx.QueryRow(ctx, s.db.SQL(lastQuery), s.id).Scan(&at.revision, &at.writer, &at.batch)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return s.gone()
+			}
+			if err != nil {
+				return err
+			}
+			rows, err := tx.Query(ctx, s.db.SQL(loadQuery), s.id)
+			if err != nil {
+				return err
+			}
+			defer rows.Close()
+			for rows.Next() {
+				record := rows.RawValues()
+				if err := f(record[0], record[1]); err != nil {
+					return err
+				}
+			}
+			return rows.Err()
+		})
+	return at, err
+}
+
+func (s *Store) gone() error {
+	return fmt.Errorf("the store %q does not exist any more: open it again", s.options.Name)
+}
+
+// Apply implements [work.Store].
+func (s *Store) Apply(ctx context.Context, changes []work.Change) error {
+	return s.apply(ctx, nil, changes)
+}
+
+// ApplyIf implements [work.SharedStore].
+func (s *Store) ApplyIf(ctx context.Context, condition work.Change, changes []work.Change) error {
+	return s.apply(ctx, &condition, changes)
+}
+
+// apply writes batches one after another: the server refuses a batch that arrives after a later one.
+// So it can be repeated when its result is unknown, and the network cannot deliver it later.
+func (s *Store) apply(ctx context.Context, condition *work.Change, changes []work.Change) error {
+	ctx, cancel := s.bound(ctx)
+	defer cancel()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if len(changes) == 0 && condition == nil {
+		return nil
+	}
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-s.turn }()
+	s.batch++
+	arguments := s.arguments(condition, changes)
+	var result string
+	err := s.retry(ctx, func(ctx context.Context) error {
+		return s.db.Pool.QueryRow(ctx, s.db.SQL(applyQuery), arguments...).Scan(&result)
+	})
+	switch {
+	case err != nil:
+		return s.failed(ctx, err)
+	case result == "condition":
+		return work.ErrCondition
+	case result == "gone":
+		return s.db.Explain(s.gone())
+	case result == "stale":
+		return s.db.Explain(errors.New("a later batch was applied before this one"))
+	}
+	return nil
+}
+
+func (s *Store) arguments(condition *work.Change, changes []work.Change) []any {
+	var conditionID, conditionValue []byte
+	if condition != nil {
+		conditionID, conditionValue = id(condition.Key), condition.Value
+	}
+	ids, keys, values := make([][]byte, len(changes)), make([][]byte, len(changes)), make([][]byte, len(changes))
+	removed := [][]byte{}
+	size := 0
+	for i, c := range changes {
+		ids[i], keys[i], values[i] = id(c.Key), []byte(c.Key), c.Value
+		size += len(c.Key) + len(c.Value)
+		if c.Value == nil {
+			removed = append(removed, ids[i])
+		}
+	}
+	return []any{s.id, s.writer, s.batch, conditionID, conditionValue, ids, keys, values, removed, size,
+		s.options.FeedBytes, s.options.FeedAge.Seconds()}
+}
+
+// id returns the id of a record. Keys may be longer than an entry of an index.
+func id(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return sum[:16]
+}
+
+// retry repeats an attempt while its error may be temporary, for RetryTimeout.
+func (s *Store) retry(ctx context.Context, attempt func(context.Context) error) error {
+	began, delay := time.Now(), firstRetry
+	for {
+		limited, cancel := context.WithTimeout(ctx, attemptTimeout)
+		err := attempt(limited)
+		cancel()
+		if err == nil || ctx.Err() != nil || !postgres.Retryable(err) || time.Since(began) > s.options.RetryTimeout {
+			return err
+		}
+		s.renew(err)
+		if wait.Sleep(ctx, clock.RealClock{}, delay) != nil {
+			return err
+		}
+		delay = min(2*delay, lastRetry)
+	}
+}
+
+// renew replaces the connections to a server that is not the primary any more.
+func (s *Store) renew(err error) {
+	if postgres.Code(err) == postgres.CodeReadOnly {
+		s.db.Reset()
+	}
+}
