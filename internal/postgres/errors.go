@@ -57,6 +57,17 @@ func (db *DB) Explain(err error) error {
 	return fmt.Errorf("%s: %w", db.where, err)
 }
 
+// Diagnose is Explain for an error of a statement that succeeded before. If the error is about tables
+// or privileges, it checks them as Healthy does, and the error names the missing ones.
+func (db *DB) Diagnose(ctx context.Context, err error) error {
+	if code := Code(err); strings.HasPrefix(code, "42") || strings.HasPrefix(code, "3F") {
+		if cause := db.Healthy(ctx); cause != nil {
+			return fmt.Errorf("%w: %w", cause, err)
+		}
+	}
+	return db.Explain(err)
+}
+
 // causeOf returns an empty string if the error itself is clear, or unknown.
 func causeOf(err error) string {
 	var certificate *tls.CertificateVerificationError

@@ -176,15 +176,19 @@ func (s *Store) Close() error {
 func (s *Store) Healthy(ctx context.Context) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
-	if err := s.db.Healthy(ctx); err != nil {
-		return s.failed(ctx, err)
+	err := s.db.Healthy(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return nil
+	return err
 }
 
 // bound returns a context that ends with ctx or with Close.
 func (s *Store) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if s.life.Err() != nil {
+		cancel(ErrClosed)
+	}
 	stop := context.AfterFunc(s.life, func() { cancel(ErrClosed) })
 	return ctx, func() {
 		stop()
@@ -197,7 +201,7 @@ func (s *Store) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return s.db.Explain(err)
+	return s.db.Diagnose(ctx, err)
 }
 
 // Load implements [work.Store]. It reads one consistent state. f may call Apply.

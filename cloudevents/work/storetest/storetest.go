@@ -37,7 +37,15 @@ type Opener func(t *testing.T) (s work.Store, closeStore func())
 // Run runs the suite. It calls place once for each check. Each call must return an Opener of a
 // separate, empty place. The checks of ApplyIf and Follow need a [work.SharedStore]; other stores
 // pass them.
-func Run(t *testing.T, place func(t *testing.T) Opener) {
+func Run(t *testing.T, place func(t *testing.T) Opener) { run(t, place, 200) }
+
+// RunSlow is Run with fewer random batches, for a store that takes a second for each call.
+func RunSlow(t *testing.T, place func(t *testing.T) Opener) { run(t, place, 20) }
+
+func run(t *testing.T, place func(t *testing.T) Opener, batches int) {
+	model := func(t *testing.T, open Opener) { model(t, open, batches) }
+	concurrent := func(t *testing.T, open Opener) { concurrent(t, open, batches/4) }
+	follows := func(t *testing.T, open Opener) { follows(t, open, batches/2) }
 	checks := []struct {
 		name string
 		run  func(*testing.T, Opener)
@@ -158,11 +166,11 @@ func reopens(t *testing.T, open Opener) {
 }
 
 // model runs random batches, sometimes opens the store again, and compares the content with a map.
-func model(t *testing.T, open Opener) {
+func model(t *testing.T, open Opener, batches int) {
 	random := rand.New(rand.NewPCG(1, 2))
 	want := map[string]string{}
 	s, closeStore := open(t)
-	for range 200 {
+	for range batches {
 		batch := map[string]work.Change{} // each key at most once
 		for range random.IntN(8) {
 			key := fmt.Sprintf("work/%d", random.IntN(20))
@@ -220,12 +228,12 @@ func endedContext(t *testing.T, open Opener) {
 }
 
 // concurrent writes pairs of records that must always be seen together.
-func concurrent(t *testing.T, open Opener) {
+func concurrent(t *testing.T, open Opener, pairs int) {
 	s := opened(t, open)
 	var group sync.WaitGroup
 	for writer := range 4 {
 		group.Go(func() {
-			for i := range 50 {
+			for i := range pairs {
 				value := fmt.Appendf(nil, "%d-%d", writer, i)
 				pair := []work.Change{{Key: "left", Value: value}, {Key: "right", Value: bytes.Clone(value)}}
 				if err := s.Apply(t.Context(), pair); err != nil {
@@ -234,7 +242,7 @@ func concurrent(t *testing.T, open Opener) {
 			}
 		})
 	}
-	for range 50 {
+	for range pairs {
 		got := content(t, s)
 		if got["left"] != got["right"] {
 			t.Fatalf("half a batch was seen: %v", got)
@@ -288,7 +296,7 @@ func conditions(t *testing.T, open Opener) {
 
 // follows: each follower receives the content and then every batch, all in the same order. Stores
 // without followers pass.
-func follows(t *testing.T, open Opener) {
+func follows(t *testing.T, open Opener, batches int) {
 	s, ok := opened(t, open).(work.SharedStore)
 	if !ok {
 		return
@@ -296,7 +304,7 @@ func follows(t *testing.T, open Opener) {
 	apply(t, s, set("a", "0"))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	const followers, batches = 3, 100
+	const followers = 3
 	var group sync.WaitGroup
 	seen := make([][]string, followers)
 	ready := make(chan struct{}, followers)

@@ -413,3 +413,44 @@ func freePort() (int, error) {
 	}
 	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }
+
+// Pause stops all processes of the server until Resume or the end of the test: it accepts
+// connections, but does not answer.
+func (s *Server) Pause(t testing.TB) {
+	t.Helper()
+	s.signal(syscall.SIGSTOP)
+	t.Cleanup(s.Resume)
+}
+
+// Resume ends Pause.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+// signal sends a signal to the server and to its children.
+func (s *Server) signal(signal syscall.Signal) {
+	pid := s.PID()
+	_ = syscall.Kill(pid, signal) // first: it starts no more children
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		return // not Linux, or the server has ended
+	}
+	for child := range strings.FieldsSeq(string(children)) {
+		if pid, err := strconv.Atoi(child); err == nil {
+			_ = syscall.Kill(pid, signal)
+		}
+	}
+}
+
+// Hold opens a connection, and returns the function that closes it.
+func (s *Server) Hold(t testing.TB, connString string) (release func()) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, connString)
+	if err != nil {
+		t.Fatalf("postgres: %v", err)
+	}
+	var once sync.Once
+	release = func() { once.Do(func() { _ = conn.Close(context.Background()) }) }
+	t.Cleanup(release)
+	return release
+}

@@ -1,0 +1,119 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pgstore_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/pgstore"
+	"github.com/spokewire/sdk-go/internal/testing/postgres"
+)
+
+// recordSize is the size of a record of a small work with a status, in bytes.
+const recordSize = 1500
+
+func value(random *rand.ChaCha8) []byte {
+	value := make([]byte, recordSize)
+	_, _ = random.Read(value) // a generator returns no error
+	return value
+}
+
+func key(i int) string { return fmt.Sprintf("work/cluster%d/5f0f7b1e-0c41-4a93-9d5b-%012d", i%1000, i) }
+
+// BenchmarkApply measures batches that are on the disk before Apply returns. One follower reads
+// them.
+func BenchmarkApply(b *testing.B) {
+	server := postgres.Start(b, postgres.Options{Sync: true})
+	db := server.Database(b)
+	for _, size := range []int{1, 16, 256} {
+		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
+			s := open(b, pgstore.Options{ConnString: db, Name: b.Name()})
+			random := rand.NewChaCha8([32]byte{})
+			next := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				changes := make([]work.Change, size)
+				for i := range changes {
+					next++
+					changes[i] = work.Change{Key: key(next % 100_000), Value: value(random)}
+				}
+				if err := s.Apply(b.Context(), changes); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "batches/s")
+			b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "records/s")
+		})
+	}
+}
+
+// BenchmarkLoad measures Load. With -short, it measures only the small sizes.
+func BenchmarkLoad(b *testing.B) {
+	for _, n := range []int{10_000, 100_000, 1_000_000} {
+		if n > 100_000 && testing.Short() {
+			continue
+		}
+		b.Run(fmt.Sprintf("records=%d", n), func(b *testing.B) {
+			server := postgres.Start(b, postgres.Options{})
+			s := open(b, pgstore.Options{ConnString: server.Database(b), FeedBytes: 1 << 20})
+			fill(b, s, n)
+			b.ReportAllocs()
+			for b.Loop() {
+				count := 0
+				if err := s.Load(b.Context(), func(string, []byte) error {
+					count++
+					return nil
+				}); err != nil || count != n {
+					b.Fatalf("%d records, %v", count, err)
+				}
+			}
+			b.ReportMetric(float64(n)/(b.Elapsed().Seconds()/float64(b.N)), "records/s")
+		})
+	}
+}
+
+func fill(b *testing.B, s *pgstore.Store, n int) {
+	b.Helper()
+	random := rand.NewChaCha8([32]byte{})
+	for done := 0; done < n; {
+		changes := make([]work.Change, min(1000, n-done))
+		for i := range changes {
+			changes[i] = work.Change{Key: key(done), Value: value(random)}
+			done++
+		}
+		if err := s.Apply(b.Context(), changes); err != nil {
+			b.Fatal(err)
+		}
+	}
+	runtime.GC()
+}
+
+// BenchmarkFollow measures the time from the beginning of Apply until a follower has the batch.
+func BenchmarkFollow(b *testing.B) {
+	server := postgres.Start(b, postgres.Options{Sync: true})
+	s := open(b, pgstore.Options{ConnString: server.Database(b)})
+	batches := make(chan time.Time, 1)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Follow(b.Context(), func([]work.Change) error {
+			batches <- time.Now()
+			return nil
+		})
+	}()
+	<-batches
+	random := rand.NewChaCha8([32]byte{})
+	for i := 0; b.Loop(); i++ {
+		if err := s.Apply(b.Context(), []work.Change{{Key: key(i % 1000), Value: value(random)}}); err != nil {
+			b.Fatal(err)
+		}
+		<-batches
+	}
+	_ = s.Close() // returns nil
+	<-ended
+}
