@@ -97,15 +97,18 @@ func (f *follower) deliver(changes []work.Change) error {
 
 // snapshot delivers the whole content as one batch.
 func (f *follower) snapshot(ctx context.Context) error {
-	content := []work.Change{}
-	at, err := f.read(ctx, func(key, value []byte) error {
-		content = append(content, work.Change{Key: string(key), Value: bytes.Clone(value)})
-		return nil
+	var content []work.Change
+	err := f.retry(ctx, 0, func(ctx context.Context) (final bool, err error) {
+		content = []work.Change{}
+		f.at, err = f.read(ctx, func(key, value []byte) error {
+			content = append(content, work.Change{Key: string(key), Value: bytes.Clone(value)})
+			return nil
+		})
+		return false, err
 	})
 	if err != nil {
 		return err
 	}
-	f.at = at
 	return f.deliver(content)
 }
 

@@ -86,7 +86,7 @@ BEGIN
 	RETURN v_id;
 END $$;
 
--- The result is ok; repeated: this batch was applied before; stale: a later batch of the writer was
+-- The last batch before this one stays in the feed, because followers have its revision. The result is ok; repeated: this batch was applied before; stale: a later batch of the writer was
 -- applied; condition: the condition does not hold; gone: the store was removed. The condition is read
 -- after the lock, with a new snapshot: no batch of another writer can come between.
 CREATE FUNCTION {schema}.work_apply_1(
@@ -139,7 +139,7 @@ BEGIN
 		SELECT max(revision) INTO v_upto FROM (
 			SELECT revision, applied_at, v_store.feed_bytes - sum(size) OVER (ORDER BY revision) + size AS kept FROM (
 				SELECT revision, applied_at, size FROM {schema}.work_feed
-				WHERE store = p_store AND revision > v_store.pruned AND revision < v_store.revision
+				WHERE store = p_store AND revision > v_store.pruned AND revision < v_store.revision - 1
 				ORDER BY revision LIMIT 1000) AS oldest) AS o
 		WHERE applied_at < now() - make_interval(secs => p_keep_seconds)
 			OR v_store.feed_bytes > p_keep_bytes AND kept > p_keep_bytes * 7 / 8;

@@ -209,9 +209,13 @@ func (s *Store) Load(ctx context.Context, f func(key string, value []byte) error
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	var refused error
-	_, err := s.read(ctx, func(key, value []byte) error {
-		refused = f(string(key), value)
-		return refused
+	err := s.retry(ctx, 0, func(ctx context.Context) (final bool, err error) {
+		_, err = s.read(ctx, func(key, value []byte) error {
+			final = true // f must not receive a record twice
+			refused = f(string(key), value)
+			return refused
+		})
+		return final, err
 	})
 	if refused != nil {
 		return refused
@@ -225,31 +229,31 @@ func (s *Store) Load(ctx context.Context, f func(key string, value []byte) error
 // read calls f with the records of one state, and returns the position of this state in the feed. f
 // must not keep its arguments.
 func (s *Store) read(ctx context.Context, f func(key, value []byte) error) (at position, err error) {
-	err = pgx.BeginTxFunc(ctx, s.db.Pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
-		func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil { // f may be slow
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	err = pgx.BeginTxFunc(ctx, s.db.Pool, options, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil { // f may be slow
+			return err
+		}
+		err := tx.QueryRow(ctx, s.db.SQL(lastQuery), s.id).Scan(&at.revision, &at.writer, &at.batch)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return s.gone()
+		}
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, s.db.SQL(loadQuery), s.id)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			record := rows.RawValues()
+			if err := f(record[0], record[1]); err != nil {
 				return err
 			}
-			err := tx.QueryRow(ctx, s.db.SQL(lastQuery), s.id).Scan(&at.revision, &at.writer, &at.batch)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return s.gone()
-			}
-			if err != nil {
-				return err
-			}
-			rows, err := tx.Query(ctx, s.db.SQL(loadQuery), s.id)
-			if err != nil {
-				return err
-			}
-			defer rows.Close()
-			for rows.Next() {
-				record := rows.RawValues()
-				if err := f(record[0], record[1]); err != nil {
-					return err
-				}
-			}
-			return rows.Err()
-		})
+		}
+		return rows.Err()
+	})
 	return at, err
 }
 
@@ -287,8 +291,8 @@ func (s *Store) apply(ctx context.Context, condition *work.Change, changes []wor
 	s.batch++
 	arguments := s.arguments(condition, changes)
 	var result string
-	err := s.retry(ctx, func(ctx context.Context) error {
-		return s.db.Pool.QueryRow(ctx, s.db.SQL(applyQuery), arguments...).Scan(&result)
+	err := s.retry(ctx, attemptTimeout, func(ctx context.Context) (final bool, err error) {
+		return false, s.db.Pool.QueryRow(ctx, s.db.SQL(applyQuery), arguments...).Scan(&result)
 	})
 	switch {
 	case err != nil:
@@ -328,14 +332,21 @@ func id(key string) []byte {
 	return sum[:16]
 }
 
-// retry repeats an attempt while its error may be temporary, for RetryTimeout.
-func (s *Store) retry(ctx context.Context, attempt func(context.Context) error) error {
+// retry repeats an attempt for RetryTimeout, while its error may be temporary and final is false.
+// limit bounds one attempt; 0 means no limit.
+func (s *Store) retry(
+	ctx context.Context, limit time.Duration, attempt func(context.Context) (final bool, err error),
+) error {
 	began, delay := time.Now(), firstRetry
 	for {
-		limited, cancel := context.WithTimeout(ctx, attemptTimeout)
-		err := attempt(limited)
+		limited, cancel := ctx, context.CancelFunc(func() {})
+		if limit > 0 {
+			limited, cancel = context.WithTimeout(ctx, limit)
+		}
+		final, err := attempt(limited)
 		cancel()
-		if err == nil || ctx.Err() != nil || !postgres.Retryable(err) || time.Since(began) > s.options.RetryTimeout {
+		if err == nil || final || ctx.Err() != nil || !postgres.Retryable(err) ||
+			time.Since(began) > s.options.RetryTimeout {
 			return err
 		}
 		s.renew(err)
