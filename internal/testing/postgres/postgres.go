@@ -454,3 +454,13 @@ func (s *Server) Hold(t testing.TB, connString string) (release func()) {
 	t.Cleanup(release)
 	return release
 }
+
+// SharedFolder returns a new folder for files of the server's programs, which run as another user.
+func (s *Server) SharedFolder(t testing.TB) string {
+	t.Helper()
+	folder := s.newFolder("")
+	if err := os.Chmod(folder, 0o777); err != nil { //nolint:gosec // a folder of a test
+		t.Fatal(err)
+	}
+	return folder
+}

@@ -36,6 +36,7 @@ type mirroredWork struct {
 func (r *replica) mirrorLocked(changes []journal.Change, whole bool) error {
 	if whole {
 		r.inbox.clearLocked()
+		r.forgetVersionsLocked()
 	}
 	batch, err := r.readBatchLocked(changes)
 	if err != nil {
@@ -70,8 +71,24 @@ func (r *replica) mirrorLocked(changes []journal.Change, whole bool) error {
 			return err
 		}
 	}
+	if whole && r.behind { // as in a process that has loaded the store
+		r.behind = false
+		r.openGapsLocked()
+	}
 	r.journal.DiscardLocked(isEvent) // the store has these changes already
 	return nil
+}
+
+// forgetVersionsLocked forgets the highest versions of clusters if the store may have lost batches:
+// those in the store count, as in a new process. Then the works of the lost batches are detected as
+// those of a restored backup.
+func (r *replica) forgetVersionsLocked() {
+	if !r.behind {
+		return
+	}
+	for _, c := range r.clusters {
+		c.highest, c.gap, c.outdated = 0, nil, false
+	}
 }
 
 // readBatchLocked returns the changes of works, clusters and the meta record in a batch, and

@@ -42,6 +42,7 @@ type replica struct {
 	claims   uint64         // number of its claims
 	turn     chan struct{}  // has a token during a claim
 	follows  bool           // has read the whole content of the store
+	behind   bool           // the store may have lost batches that this replica has read
 	changed  wait.Broadcast // leads or follows has changed
 	ended    chan struct{}  // closed when it stops following the store; then it cannot become the leader
 	lost     error          // why it cannot follow the store, for Healthy; nil while it can
@@ -203,11 +204,13 @@ func (r *replica) follow(ctx context.Context) {
 	}
 }
 
-// restart prepares to read the whole content, because batches are missing. If the store has lost
-// batches, a leader has works in memory that the store does not have: it must read the content too.
+// restart prepares to read the whole content, because batches are missing. The store may have lost
+// them, so a leader may have works in memory that the store does not have: it must read the content
+// too.
 func (r *replica) restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.behind = true
 	if r.leads {
 		r.stopLeadingLocked()
 	}
