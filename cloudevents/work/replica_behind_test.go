@@ -90,6 +90,7 @@ func TestReplicaIsBehind(t *testing.T) {
 		for i := range 3 {
 			same, _ := store.current()
 			store.failOver(same) // nothing is lost
+			s.settle()           // a write meanwhile may return ServiceUnavailable
 			first.setValue("cluster1", "app", fmt.Sprint("value", i))
 			s.settle()
 			sameWorks(t, first, second)
