@@ -79,7 +79,8 @@ func TestReplicaIsBehind(t *testing.T) {
 	inScene(t, func(s *scene) {
 		store := newFailoverStore()
 		first := s.replicaOf(store)
-		source, err := work.NewSource(s.bus.Transport(), work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: store})
+		options := work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: store}
+		source, err := work.NewSource(s.bus.Transport(), options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +131,8 @@ func TestFailoverLosesWrites(t *testing.T) {
 		if items := first.list("").Items; len(items) != 1 || items[0].Name != "kept" {
 			t.Errorf("the leader shows %d works, the store has one", len(items))
 		}
-		if err := first.Healthy(); err == nil || !strings.Contains(err.Error(), "the Store is older than the works of 1 clusters") {
+		const older = "the Store is older than the works of 1 clusters"
+		if err := first.Healthy(); err == nil || !strings.Contains(err.Error(), older) {
 			t.Errorf("Healthy: %v", err)
 		}
 		holding(t, "after the failover", a, "kept", "lost")

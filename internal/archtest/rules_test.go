@@ -74,7 +74,7 @@ var rules = []rule{
 		"github.com/spf13/pflag", clientGo + "kubernetes", clientGo + "rest", clientGo + "tools/clientcmd",
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},
-	{packages: "cloudevents/work/pgstore", leaf: true, may: []string{"cloudevents/work", "github.com/jackc/pgx/v5/..."}},
+	{packages: "cloudevents/work/pgstore", leaf: true, may: []string{"cloudevents/work", "github.com/jackc/pgx/v5/...", uuid}},
 	{packages: "cloudevents/work/storetest", may: []string{"cloudevents/work", "github.com/google/go-cmp/cmp"}},
 
 	{packages: "dynamicwatcher", may: []string{
@@ -231,11 +231,12 @@ var testHelpers = []string{
 // or not. Lower a number when the test reports fewer. Raise a number only if a new dependency is
 // worth its weight for every user.
 var budgets = map[string]int{
-	"codec":              70,
-	"cloudevents":        9,
-	"cloudevents/memory": 71,
-	"cloudevents/mqtt":   82,
-	"cloudevents/work":   288, // 5 of them are the API server's schema validator
+	"codec":                    70,
+	"cloudevents":              9,
+	"cloudevents/memory":       71,
+	"cloudevents/mqtt":         82,
+	"cloudevents/work":         288, // 5 of them are the API server's schema validator
+	"cloudevents/work/pgstore": 314, // 26 more than package work: pgx with its pool
 
 	"cloudevents/work/restconfig": 685,  // the handlers of the API server, without its storage
 	"cloudevents/work/apiserver":  1100, // the generic API server, with OpenTelemetry, gRPC and CEL

@@ -45,6 +45,16 @@ func open(t *testing.T, options postgres.Options) *postgres.DB {
 	return db
 }
 
+// onceIn checks that the first step was made once.
+func onceIn(t *testing.T, db *postgres.DB) {
+	t.Helper()
+	var rows int
+	err := db.Pool.QueryRow(t.Context(), db.SQL(`SELECT count(*) FROM {schema}.t`)).Scan(&rows)
+	if err != nil || rows != 1 {
+		t.Errorf("%d rows, %v: steps run once", rows, err)
+	}
+}
+
 // TestSteps: the missing steps run once, in order, and completely or not at all. Programs of earlier
 // versions can be used while the schema allows it.
 func TestSteps(t *testing.T) {
@@ -75,10 +85,7 @@ func TestSteps(t *testing.T) {
 			t.Errorf("an earlier program after an incompatible step: %s: %v", name, err)
 		}
 	}
-	var rows int
-	if err := db.Pool.QueryRow(t.Context(), db.SQL(`SELECT count(*) FROM {schema}.t`)).Scan(&rows); err != nil || rows != 1 {
-		t.Errorf("%d rows, %v: steps run once", rows, err)
-	}
+	onceIn(t, db)
 }
 
 // TestMigrateAtOnce: programs that start at the same time all succeed, and the steps run once.
@@ -98,10 +105,7 @@ func TestMigrateAtOnce(t *testing.T) {
 	}
 	group.Wait()
 	db := open(t, options)
-	var rows int
-	if err := db.Pool.QueryRow(t.Context(), db.SQL(`SELECT count(*) FROM {schema}.t`)).Scan(&rows); err != nil || rows != 1 {
-		t.Errorf("%d rows, %v: steps run once", rows, err)
-	}
+	onceIn(t, db)
 }
 
 // TestTLS: the connection string names the authority of the server's certificate.
@@ -117,7 +121,8 @@ func TestTLS(t *testing.T) {
 		t.Errorf("TLS %t, %v", tls, err)
 	}
 	for name, other := range map[string]struct{ connString, want string }{
-		"another authority": {connString + certtest.New(t).Write(t, folder, "other"), "the certificate of the server is not trusted"},
+		"another authority": {connString + certtest.New(t).Write(t, folder, "other"),
+			"the certificate of the server is not trusted"},
 		"no TLS": {strings.Replace(server.ConnString("postgres"), "require", "disable", 1),
 			"the server refused the user, or its way to log in"},
 		"no file": {connString + filepath.Join(folder, "none"), "unable to read CA file"},

@@ -95,7 +95,8 @@ func TestOpenErrors(t *testing.T) {
 		{name: "no such service", options: pgstore.Options{ConnString: "service=none password=hub-secret"},
 			want: "failed to read service"},
 		{name: "read-only", options: pgstore.Options{ConnString: change(
-			"ALTER ROLE hub IN DATABASE {database} SET default_transaction_read_only = on")}, is: pgstore.ErrReadOnly, want: "default_transaction_read_only is on"},
+			"ALTER ROLE hub IN DATABASE {database} SET default_transaction_read_only = on")},
+			is: pgstore.ErrReadOnly, want: "default_transaction_read_only is on"},
 		{name: "newer schema", options: pgstore.Options{ConnString: change(
 			"UPDATE spokewire.schema_versions SET version = 9, oldest = 9")}, is: pgstore.ErrNewerSchema,
 			want: `schema "spokewire" has version 9 of works, this program has version 1: update the program`},
@@ -135,7 +136,9 @@ func TestStandbyIsRefused(t *testing.T) {
 	db := server.Database(t)
 	_ = open(t, pgstore.Options{ConnString: db})
 	standby := server.Standby(t).ConnString(databaseOf(db))
-	for options, want := range map[string]string{"": "it is a standby", "&target_session_attrs=read-write": "no server accepts writes"} {
+	for options, want := range map[string]string{
+		"": "it is a standby", "&target_session_attrs=read-write": "no server accepts writes",
+	} {
 		_, err := pgstore.Open(t.Context(), pgstore.Options{ConnString: standby + options})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", options, err, want)

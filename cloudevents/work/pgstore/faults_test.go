@@ -85,7 +85,8 @@ func TestLostAnswers(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	db := server.Database(t)
 	proxy := tcpproxy.Start(t, server.Addr())
-	s := open(t, pgstore.Options{ConnString: strings.Replace(db, server.Addr(), proxy.Addr(), 1), RetryTimeout: time.Minute})
+	through := strings.Replace(db, server.Addr(), proxy.Addr(), 1)
+	s := open(t, pgstore.Options{ConnString: through, RetryTimeout: time.Minute})
 	f := follow(t, open(t, pgstore.Options{ConnString: db}))
 	f.next(t)
 	apply(t, s, set("counter", "0"))
@@ -120,8 +121,8 @@ func TestLostAnswers(t *testing.T) {
 // again. Reads continue.
 func TestFullDisk(t *testing.T) {
 	folder := smallDisk(t, "160m")
-	server := postgres.Start(t, postgres.Options{Folder: folder, Settings: []string{"max_wal_size = 32MB", "min_wal_size = 32MB",
-		"wal_keep_size = 0"}})
+	server := postgres.Start(t, postgres.Options{Folder: folder, Settings: []string{
+		"max_wal_size = 32MB", "min_wal_size = 32MB", "wal_keep_size = 0"}})
 	s := open(t, pgstore.Options{ConnString: server.Database(t)})
 	apply(t, s, set("first", "1"))
 	ballast := folder + "/ballast"
@@ -167,7 +168,8 @@ func smallDisk(t *testing.T, size string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Remove(folder) })
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size+",mode=0777", "tmpfs", folder).CombinedOutput(); err != nil {
+	mount := exec.Command("mount", "-t", "tmpfs", "-o", "size="+size+",mode=0777", "tmpfs", folder)
+	if out, err := mount.CombinedOutput(); err != nil {
 		daemon.Missing(t, fmt.Sprintf("a small disk needs the right to mount a tmpfs: %v: %s", err, out))
 	}
 	t.Cleanup(func() {

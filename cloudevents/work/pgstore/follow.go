@@ -167,7 +167,8 @@ func (f *follower) catchUp(ctx context.Context) (more bool, err error) {
 		var revision, batch *int64
 		var writer *string
 		var keys, values [][]byte
-		if err := rows.Scan(&last.revision, &last.writer, &last.batch, &revision, &writer, &batch, &keys, &values); err != nil {
+		err := rows.Scan(&last.revision, &last.writer, &last.batch, &revision, &writer, &batch, &keys, &values)
+		if err != nil {
 			return false, err
 		}
 		switch {

@@ -99,7 +99,8 @@ func TestFeedIsPruned(t *testing.T) {
 	if n := query(t, db, "SELECT sum(size) FROM spokewire.work_feed"); n > 20_000 || n < 10_000 {
 		t.Errorf("the feed has %d bytes, want 10,000 to 20,000", n)
 	}
-	if n := query(t, db, "SELECT abs(sum(f.size) - min(s.feed_bytes)) FROM spokewire.work_feed f, spokewire.work_stores s"); n != 0 {
+	if n := query(t, db, `SELECT abs(sum(f.size) - min(s.feed_bytes))
+		FROM spokewire.work_feed f, spokewire.work_stores s`); n != 0 {
 		t.Errorf("the size of the feed is wrong by %d bytes", n)
 	}
 	close(proceed)

@@ -86,9 +86,10 @@ BEGIN
 	RETURN v_id;
 END $$;
 
--- The last batch before this one stays in the feed, because followers have its revision. The result is ok; repeated: this batch was applied before; stale: a later batch of the writer was
+-- The result is ok; repeated: this batch was applied before; stale: a later batch of the writer was
 -- applied; condition: the condition does not hold; gone: the store was removed. The condition is read
--- after the lock, with a new snapshot: no batch of another writer can come between.
+-- after the lock, with a new snapshot: no batch of another writer can come between. The last batch
+-- before this one stays in the feed, because followers have its revision.
 CREATE FUNCTION {schema}.work_apply_1(
 	p_store bigint, p_writer uuid, p_batch bigint,
 	p_condition bytea, p_value bytea,          -- the id of a record and its value; NULL for no condition

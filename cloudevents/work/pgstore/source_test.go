@@ -117,11 +117,12 @@ func TestRestoredBackup(t *testing.T) {
 	stop()
 
 	restored := server.Database(t)
-	server.Program(t, "pg_restore", "--exit-on-error", "--dbname="+databaseOf(restored), file)
+	server.Program(t, "pg_restore", "--clean", "--if-exists", "--exit-on-error", "--dbname="+databaseOf(restored), file)
 	source = newSource(t, bus, "", open(t, pgstore.Options{ConnString: restored}))
 	start(t, source)
 	eventually(t, func() error {
-		if err := source.Healthy(); err == nil || !strings.Contains(err.Error(), "the Store is older than the works of 1 clusters") {
+		const want = "the Store is older than the works of 1 clusters"
+		if err := source.Healthy(); err == nil || !strings.Contains(err.Error(), want) {
 			return fmt.Errorf("Healthy: %w", err)
 		}
 		return nil
@@ -193,8 +194,8 @@ func TestServerIsAway(t *testing.T) {
 	for i, source := range sources {
 		eventually(t, func() error {
 			err := source.Healthy()
-			if err == nil || !strings.Contains(err.Error(), "follow the Store") || !strings.Contains(err.Error(), "unreachable") ||
-				strings.Contains(err.Error(), server.Password()) {
+			if err == nil || !strings.Contains(err.Error(), "follow the Store") ||
+				!strings.Contains(err.Error(), "unreachable") || strings.Contains(err.Error(), server.Password()) {
 				return fmt.Errorf("replica %d: Healthy: %w", i, err)
 			}
 			return nil

@@ -37,15 +37,18 @@ type Opener func(t *testing.T) (s work.Store, closeStore func())
 // Run runs the suite. It calls place once for each check. Each call must return an Opener of a
 // separate, empty place. The checks of ApplyIf and Follow need a [work.SharedStore]; other stores
 // pass them.
-func Run(t *testing.T, place func(t *testing.T) Opener) { run(t, place, 200) }
+func Run(t *testing.T, place func(t *testing.T) Opener) { run(t, place, 200, false) }
 
-// RunSlow is Run with fewer random batches, for a store that takes a second for each call.
-func RunSlow(t *testing.T, place func(t *testing.T) Opener) { run(t, place, 20) }
+// RunSlow is Run for a store that takes a second for each call: it makes fewer calls, and runs the
+// checks in parallel.
+func RunSlow(t *testing.T, place func(t *testing.T) Opener) { run(t, place, 20, true) }
 
-func run(t *testing.T, place func(t *testing.T) Opener, batches int) {
+func run(t *testing.T, place func(t *testing.T) Opener, batches int, parallel bool) {
 	model := func(t *testing.T, open Opener) { model(t, open, batches) }
 	concurrent := func(t *testing.T, open Opener) { concurrent(t, open, batches/4) }
 	follows := func(t *testing.T, open Opener) { follows(t, open, batches/2) }
+	followsAnytime := func(t *testing.T, open Opener) { followsAnytime(t, open, batches/2) }
+	fences := func(t *testing.T, open Opener) { fences(t, open, batches/4) }
 	checks := []struct {
 		name string
 		run  func(*testing.T, Opener)
@@ -53,6 +56,7 @@ func run(t *testing.T, place func(t *testing.T) Opener, batches int) {
 		{"IsEmptyAtFirst", emptyAtFirst},
 		{"KeepsWhatWasApplied", keeps},
 		{"KeepsAnyBytes", anyBytes},
+		{"KeepsEmptyValues", emptyValues},
 		{"KeepsTheLongestKeys", longKeys},
 		{"KeepsLargeRecordsAndBatches", large},
 		{"OutlivesItsOpening", reopens},
@@ -62,9 +66,16 @@ func run(t *testing.T, place func(t *testing.T) Opener, batches int) {
 		{"IsSafeForConcurrentUse", concurrent},
 		{"AppliesOnConditions", conditions},
 		{"TellsFollowers", follows},
+		{"FollowsFromAnyMoment", followsAnytime},
+		{"RefusesFormerLeaders", fences},
 	}
 	for _, c := range checks {
-		t.Run(c.name, func(t *testing.T) { c.run(t, place(t)) })
+		t.Run(c.name, func(t *testing.T) {
+			if parallel {
+				t.Parallel()
+			}
+			c.run(t, place(t))
+		})
 	}
 }
 
@@ -132,6 +143,39 @@ func anyBytes(t *testing.T, open Opener) {
 	key := "work/cluster1/a b/c%41~é\u2028" + strings.Repeat("k", 500)
 	apply(t, s, work.Change{Key: key, Value: all}, work.Change{Key: "one", Value: []byte{0}})
 	expect(t, s, map[string]string{key: string(all), "one": "\x00"})
+}
+
+// emptyValues: an empty value is a value, unlike nil, also for conditions and followers.
+func emptyValues(t *testing.T, open Opener) {
+	s := opened(t, open)
+	apply(t, s, set("a", "1"), work.Change{Key: "b", Value: []byte{}})
+	expect(t, s, map[string]string{"a": "1", "b": ""})
+	shared, ok := s.(work.SharedStore)
+	if !ok {
+		return
+	}
+	changes := []work.Change{{Key: "a", Value: []byte{}}}
+	if err := shared.ApplyIf(t.Context(), remove("b"), changes); !errors.Is(err, work.ErrCondition) {
+		t.Errorf("ApplyIf without the record, which is empty: %v", err)
+	}
+	if err := shared.ApplyIf(t.Context(), work.Change{Key: "b", Value: []byte{}}, changes); err != nil {
+		t.Errorf("ApplyIf with the empty record: %v", err)
+	}
+	count := 0
+	err := shared.Follow(t.Context(), func(changes []work.Change) error {
+		for _, c := range changes {
+			if count++; c.Value == nil || len(c.Value) > 0 {
+				t.Errorf("a follower received %q = %v, want an empty value", c.Key, c.Value)
+			}
+		}
+		if count == 2 {
+			return shared.Apply(t.Context(), []work.Change{{Key: "c", Value: []byte{}}})
+		}
+		return errDone
+	})
+	if !errors.Is(err, errDone) || count != 3 {
+		t.Errorf("Follow returned %v after %d changes", err, count)
+	}
 }
 
 // longKeys have a common prefix, like the keys of works, to detect a store that truncates keys.
@@ -349,6 +393,112 @@ func follows(t *testing.T, open Opener, batches int) {
 	cancel()
 	if err := s.Follow(ctx, func([]work.Change) error { return nil }); err != nil {
 		t.Errorf("Follow with an ended context: %v, want nil", err)
+	}
+}
+
+// followsAnytime: followers that begin while others write have the store's content in the end. A
+// follower that is behind begins again.
+func followsAnytime(t *testing.T, open Opener, batches int) {
+	s, ok := opened(t, open).(work.SharedStore)
+	if !ok {
+		return
+	}
+	var writers, followers sync.WaitGroup
+	for writer := range 2 {
+		writers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(writer), 3))
+			for i := range batches {
+				value := fmt.Sprint(writer, i)
+				changes := []work.Change{
+					set(fmt.Sprint("a", random.IntN(10)), value), remove(fmt.Sprint("b", random.IntN(10))),
+					set(fmt.Sprint("c", random.IntN(10)), value),
+				}
+				if err := s.Apply(t.Context(), changes); err != nil {
+					t.Errorf("Apply: %v", err)
+				}
+			}
+		})
+	}
+	seen := make([]map[string]string, 5)
+	for i := range seen {
+		apply(t, s, set(fmt.Sprint("b", i), "removed later, or not"))
+		followers.Go(func() {
+			err := work.ErrBehind
+			for errors.Is(err, work.ErrBehind) {
+				seen[i] = map[string]string{}
+				err = s.Follow(t.Context(), func(changes []work.Change) error { return replay(seen[i], changes) })
+			}
+			if !errors.Is(err, errDone) {
+				t.Errorf("Follow: %v", err)
+			}
+		})
+	}
+	writers.Wait()
+	apply(t, s, set("end", ""))
+	followers.Wait()
+	want := content(t, s)
+	for i := range seen {
+		if diff := cmp.Diff(want, seen[i]); diff != "" {
+			t.Errorf("follower %d differs from the store (-store +follower):\n%s", i, diff)
+		}
+	}
+}
+
+// replay makes changes in a map. It returns errDone at the record "end".
+func replay(records map[string]string, changes []work.Change) error {
+	for _, c := range changes {
+		if c.Value == nil {
+			delete(records, c.Key)
+		} else {
+			records[c.Key] = string(c.Value)
+		}
+	}
+	if _, ok := records["end"]; ok {
+		return errDone
+	}
+	return nil
+}
+
+// fences: several leaders take over from each other. No batch that a leader writes on the condition
+// that it is the leader follows the claim of another.
+func fences(t *testing.T, open Opener, claims int) {
+	s, ok := opened(t, open).(work.SharedStore)
+	if !ok {
+		return
+	}
+	var group sync.WaitGroup
+	for id := range 3 {
+		group.Go(func() {
+			for claim := range claims {
+				leader := set("leader", fmt.Sprint(id, "-", claim))
+				if err := s.Apply(t.Context(), []work.Change{leader}); err != nil {
+					t.Errorf("Apply: %v", err)
+				}
+				for range 3 {
+					err := s.ApplyIf(t.Context(), leader, []work.Change{{Key: "by", Value: leader.Value}})
+					if err != nil && !errors.Is(err, work.ErrCondition) {
+						t.Errorf("ApplyIf: %v", err)
+					}
+				}
+			}
+		})
+	}
+	followed := make(chan error, 1)
+	go func() {
+		records, whole := map[string]string{}, true
+		followed <- s.Follow(t.Context(), func(changes []work.Change) error {
+			err := replay(records, changes)
+			if by := records["by"]; !whole && changes[0].Key == "by" && by != records["leader"] {
+				t.Errorf("a batch of %s was accepted while %s was the leader", by, records["leader"])
+			}
+			whole = false
+			return err
+		})
+	}()
+	group.Wait()
+	apply(t, s, set("end", ""))
+	if err := <-followed; !errors.Is(err, errDone) {
+		t.Errorf("Follow: %v", err)
 	}
 }
 

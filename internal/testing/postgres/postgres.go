@@ -7,8 +7,8 @@
 //	store, err := pgstore.Open(ctx, pgstore.Options{ConnString: server.Database(t)})
 //
 // Each server has its own process, port and folder, and ends with the test. PostgreSQL refuses to
-// run as root: a test that runs as root starts it as the user postgres or nobody. Without the
-// programs, the test is skipped. With the environment variable CI set to "true", it fails instead.
+// run as root, so a test that runs as root starts it as another user. Without the programs, the test
+// is skipped. With the environment variable CI set to "true", it fails instead.
 package postgres
 
 import (
@@ -206,7 +206,8 @@ func (s *Server) configure() error {
 		hosts, lines = "hostssl", append(lines, "ssl = on")
 	}
 	lines = append(lines, s.opts.Settings...)
-	access := fmt.Sprintf("%s all all %s/32 scram-sha-256\n%s replication all %s/32 scram-sha-256\n", hosts, host, hosts, host)
+	const rule = "%s %s all %s/32 scram-sha-256\n"
+	access := fmt.Sprintf(rule, hosts, "all", host) + fmt.Sprintf(rule, hosts, "replication", host)
 	if err := s.write("pg_hba.conf", []byte(access)); err != nil {
 		return err
 	}
