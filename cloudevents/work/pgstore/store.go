@@ -5,7 +5,6 @@ package pgstore
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"time"
@@ -289,10 +288,11 @@ func (s *Store) apply(ctx context.Context, condition *work.Change, changes []wor
 	}
 	defer func() { <-s.turn }()
 	s.batch++
-	arguments := s.arguments(condition, changes)
+	batch := s.encode(condition, changes)
 	var result string
 	err := s.retry(ctx, attemptTimeout, func(ctx context.Context) (final bool, err error) {
-		return false, s.db.Pool.QueryRow(ctx, s.db.SQL(applyQuery), arguments...).Scan(&result)
+		result, err = s.send(ctx, batch)
+		return false, err
 	})
 	switch {
 	case err != nil:
@@ -305,31 +305,6 @@ func (s *Store) apply(ctx context.Context, condition *work.Change, changes []wor
 		return s.db.Explain(errors.New("a later batch was applied before this one"))
 	}
 	return nil
-}
-
-func (s *Store) arguments(condition *work.Change, changes []work.Change) []any {
-	var conditionID, conditionValue []byte
-	if condition != nil {
-		conditionID, conditionValue = id(condition.Key), condition.Value
-	}
-	ids, keys, values := make([][]byte, len(changes)), make([][]byte, len(changes)), make([][]byte, len(changes))
-	removed := [][]byte{}
-	size := 0
-	for i, c := range changes {
-		ids[i], keys[i], values[i] = id(c.Key), []byte(c.Key), c.Value
-		size += len(c.Key) + len(c.Value)
-		if c.Value == nil {
-			removed = append(removed, ids[i])
-		}
-	}
-	return []any{s.id, s.writer, s.batch, conditionID, conditionValue, ids, keys, values, removed, size,
-		s.options.FeedBytes, s.options.FeedAge.Seconds()}
-}
-
-// id returns the id of a record. Keys may be longer than an entry of an index.
-func id(key string) []byte {
-	sum := sha256.Sum256([]byte(key))
-	return sum[:16]
 }
 
 // retry repeats an attempt for RetryTimeout, while its error may be temporary and final is false.

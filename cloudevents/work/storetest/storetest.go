@@ -48,7 +48,7 @@ func run(t *testing.T, place func(t *testing.T) Opener, batches int, parallel bo
 	concurrent := func(t *testing.T, open Opener) { concurrent(t, open, batches/4) }
 	follows := func(t *testing.T, open Opener) { follows(t, open, batches/2) }
 	followsAnytime := func(t *testing.T, open Opener) { followsAnytime(t, open, batches/2) }
-	fences := func(t *testing.T, open Opener) { fences(t, open, batches/4) }
+	fences := func(t *testing.T, open Opener) { fences(t, open, batches/10) }
 	checks := []struct {
 		name string
 		run  func(*testing.T, Opener)
