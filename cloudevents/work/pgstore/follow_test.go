@@ -209,3 +209,28 @@ func TestFailoverWithLoss(t *testing.T) {
 		t.Errorf("the content is %v", batch)
 	}
 }
+
+// TestOtherHistory: if the database has another batch in place of the last one that a follower has
+// received, the follower gets ErrBehind, although
+// there are newer batches.
+func TestOtherHistory(t *testing.T) {
+	server := postgres.Start(t, postgres.Options{})
+	db := server.Database(t)
+	s := open(t, pgstore.Options{ConnString: db})
+	ended := make(chan error, 1)
+	received := make(chan int, 10)
+	go func() {
+		ended <- s.Follow(t.Context(), func(changes []work.Change) error {
+			received <- len(changes)
+			return nil
+		})
+	}()
+	<-received
+	apply(t, s, set("a", "1"))
+	<-received
+	server.Exec(t, databaseOf(db), `UPDATE spokewire.work_feed SET writer = gen_random_uuid() WHERE revision = 1;
+		SELECT spokewire.work_apply_1(1, gen_random_uuid(), 1, NULL, NULL, '{}', '{}', '{}', '{}', 0, 1000000, 600)`)
+	if err := <-ended; !errors.Is(err, work.ErrBehind) {
+		t.Errorf("Follow returned %v, want ErrBehind", err)
+	}
+}

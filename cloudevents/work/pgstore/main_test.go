@@ -60,6 +60,12 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, places(pgstore.Options{ConnString: server.Database(t)}))
 }
 
+func TestReplicas(t *testing.T) {
+	server := postgres.Start(t, postgres.Options{})
+	db := server.Database(t)
+	storetest.RunReplicas(t, func(t *testing.T) work.SharedStore { return open(t, pgstore.Options{ConnString: db}) })
+}
+
 func set(key, value string) work.Change { return work.Change{Key: key, Value: []byte(value)} }
 
 func apply(t *testing.T, s work.Store, changes ...work.Change) {

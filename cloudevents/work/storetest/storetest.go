@@ -459,46 +459,10 @@ func replay(records map[string]string, changes []work.Change) error {
 	return nil
 }
 
-// fences: several leaders take over from each other. No batch that a leader writes on the condition
-// that it is the leader follows the claim of another.
+// fences runs several leaders in one process.
 func fences(t *testing.T, open Opener, claims int) {
-	s, ok := opened(t, open).(work.SharedStore)
-	if !ok {
-		return
-	}
-	var group sync.WaitGroup
-	for id := range 3 {
-		group.Go(func() {
-			for claim := range claims {
-				leader := set("leader", fmt.Sprint(id, "-", claim))
-				if err := s.Apply(t.Context(), []work.Change{leader}); err != nil {
-					t.Errorf("Apply: %v", err)
-				}
-				for range 3 {
-					err := s.ApplyIf(t.Context(), leader, []work.Change{{Key: "by", Value: leader.Value}})
-					if err != nil && !errors.Is(err, work.ErrCondition) {
-						t.Errorf("ApplyIf: %v", err)
-					}
-				}
-			}
-		})
-	}
-	followed := make(chan error, 1)
-	go func() {
-		records, whole := map[string]string{}, true
-		followed <- s.Follow(t.Context(), func(changes []work.Change) error {
-			err := replay(records, changes)
-			if by := records["by"]; !whole && changes[0].Key == "by" && by != records["leader"] {
-				t.Errorf("a batch of %s was accepted while %s was the leader", by, records["leader"])
-			}
-			whole = false
-			return err
-		})
-	}()
-	group.Wait()
-	apply(t, s, set("end", ""))
-	if err := <-followed; !errors.Is(err, errDone) {
-		t.Errorf("Follow: %v", err)
+	if s, ok := opened(t, open).(work.SharedStore); ok {
+		rival(t, []work.SharedStore{s, s, s}, claims)
 	}
 }
 
