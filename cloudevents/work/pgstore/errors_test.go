@@ -130,6 +130,19 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
+// TestInvalidOptions: the error names the option and its value.
+func TestInvalidOptions(t *testing.T) {
+	for want, options := range map[string]pgstore.Options{
+		"invalid Options.FeedBytes: -1: must be positive":     {FeedBytes: -1},
+		"invalid Options.FeedAge: -1s: must be positive":      {FeedAge: -time.Second},
+		"invalid Options.PollInterval: -1s: must be positive": {PollInterval: -time.Second},
+	} {
+		if _, err := pgstore.Open(t.Context(), options); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // TestStandbyIsRefused: the error of a server that follows another one.
 func TestStandbyIsRefused(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})

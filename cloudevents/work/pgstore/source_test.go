@@ -21,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/pgstore"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 const cluster = "cluster1"
@@ -149,6 +150,7 @@ func TestTakeover(t *testing.T) {
 	for range 2 {
 		source := newSource(t, bus, "hubs", open(t, pgstore.Options{ConnString: db}))
 		sources, stops = append(sources, source), append(stops, start(t, source))
+		<-source.Ready()
 	}
 	var names []string
 	for i := range 10 {
@@ -210,5 +212,49 @@ func TestServerIsAway(t *testing.T) {
 	}
 	if err := create(t.Context(), sources[1], "after"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestPartitionedLeader: the leader loses its network to the server in the middle of a write. Another
+// replica takes over. When the network is back, the write of the former leader is refused, and both
+// replicas show the same works.
+func TestPartitionedLeader(t *testing.T) {
+	server := postgres.Start(t, postgres.Options{})
+	db := server.Database(t)
+	proxy := tcpproxy.Start(t, server.Addr())
+	bus := memory.New()
+	through := strings.Replace(db, server.Addr(), proxy.Addr(), 1)
+	first := newSource(t, bus, "hubs", open(t, pgstore.Options{ConnString: through}))
+	second := newSource(t, bus, "hubs", open(t, pgstore.Options{ConnString: db}))
+	start(t, first)
+	start(t, second)
+	<-first.Ready()
+	<-second.Ready()
+	if err := create(t.Context(), first, "before"); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Stall()
+	late := make(chan error, 1)
+	go func() { late <- create(t.Context(), first, "late") }()
+	time.Sleep(200 * time.Millisecond) // the write has left the process
+	began := time.Now()
+	if err := create(t.Context(), second, "after"); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(began)
+	t.Logf("the second replica wrote after %v", took)
+	if took > 3*time.Second { // 1 s is promised
+		t.Errorf("the takeover took %v", took)
+	}
+	proxy.Resume()
+	if err := <-late; !apierrors.IsServiceUnavailable(err) {
+		t.Errorf("the late write: %v, want ServiceUnavailable", err)
+	}
+	for _, source := range []*work.Source{first, second} {
+		sees(t, source.Clientset().WorkV1().ManifestWorks(cluster), "after", "before")
+		eventually(t, source.Healthy)
+	}
+	if err := create(t.Context(), first, "again"); err != nil {
+		t.Errorf("the first replica leads again: %v", err)
 	}
 }
