@@ -57,8 +57,8 @@ func (db *DB) Explain(err error) error {
 	return fmt.Errorf("%s: %w", db.where, err)
 }
 
-// Diagnose is Explain for an error of a statement that succeeded before. If the error is about tables
-// or privileges, it checks them as Healthy does, and the error names the missing ones.
+// Diagnose is Explain for an error of a statement that succeeded before. If the error is about
+// tables or privileges, it checks them as Healthy does, and the error names the missing ones.
 func (db *DB) Diagnose(ctx context.Context, err error) error {
 	if code := Code(err); strings.HasPrefix(code, "42") || strings.HasPrefix(code, "3F") {
 		if cause := db.Healthy(ctx); cause != nil {

@@ -55,8 +55,8 @@ func onceIn(t *testing.T, db *postgres.DB) {
 	}
 }
 
-// TestSteps: the missing steps run once, in order, and completely or not at all. Programs of earlier
-// versions can be used while the schema allows it.
+// TestSteps: the missing steps run once, in order, and completely or not at all. Programs of
+// earlier versions can be used while the schema allows it.
 func TestSteps(t *testing.T) {
 	connString := servers.Start(t, servers.Options{}).Database(t)
 	options := func(steps ...postgres.Step) postgres.Options {
@@ -134,7 +134,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestService: the environment names a service and a password file, and the connection string nothing.
+// TestService: the environment names a service and a password file, and the connection string
+// nothing.
 func TestService(t *testing.T) {
 	server := servers.Start(t, servers.Options{})
 	server.Exec(t, "postgres", "CREATE DATABASE hub")

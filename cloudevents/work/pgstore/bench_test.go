@@ -4,6 +4,7 @@
 package pgstore_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -28,8 +29,8 @@ func value(random *rand.ChaCha8) []byte {
 
 func key(i int) string { return fmt.Sprintf("work/cluster%d/5f0f7b1e-0c41-4a93-9d5b-%012d", i%1000, i) }
 
-// BenchmarkApply measures batches that are on the disk before Apply returns. The floor writes the same
-// records to a table with one prepared INSERT, without a feed, a condition or a notification.
+// BenchmarkApply measures batches that are on the disk before Apply returns. The floor writes the
+// same records to a table with one prepared INSERT, without a feed, a condition or a notification.
 func BenchmarkApply(b *testing.B) {
 	server := postgres.Start(b, postgres.Options{Sync: true})
 	db := server.Database(b)
@@ -138,5 +139,7 @@ func BenchmarkFollow(b *testing.B) {
 		<-batches
 	}
 	_ = s.Close() // returns nil
-	<-ended
+	if err := <-ended; !errors.Is(err, pgstore.ErrClosed) {
+		b.Error(err)
+	}
 }

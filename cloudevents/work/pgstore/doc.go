@@ -15,22 +15,22 @@
 //
 // # Guarantees
 //
-//   - A batch of changes is one transaction, in one round trip. It is on the server's disk when Apply
-//     returns nil, unless the server has fsync or synchronous_commit off.
-//   - All batches of a store are in one order. The condition of ApplyIf is checked in that order, so
-//     the database never accepts a batch of a replica that is not the leader any more.
-//   - A stopped or disconnected process keeps no lock. A batch that the network delivers late, after
-//     later batches of the same process, is refused.
-//   - After a broken connection, a restart of the server or a failover, writes and followers continue
-//     by themselves, for Options.RetryTimeout. A repeated batch is applied once.
+//   - A batch of changes is one transaction, in one round trip. It is on the server's disk when
+//     Apply returns nil, unless the server has fsync or synchronous_commit off.
+//   - All batches of a store are in one order. The condition of ApplyIf is checked in that order,
+//     so the database never accepts a batch of a replica that is not the leader any more.
+//   - A stopped or disconnected process keeps no lock. A batch that the network delivers late,
+//     after later batches of the same process, is refused.
+//   - After a broken connection, a restart of the server or a failover, writes and followers
+//     retry for Options.RetryTimeout. A repeated batch is applied once.
 //   - Follow receives each batch once, in order, a moment after it was applied. Notifications of
 //     PostgreSQL are only hints: if one is lost, the batch arrives within Options.PollInterval.
 //
 // # Tables and privileges
 //
-// The tables are in the schema "spokewire", see Options.Schema. Open creates and updates them if its
-// user may. To run with fewer privileges, let one role own the tables and run [Migrate], and let Open
-// use another:
+// The tables are in the schema "spokewire", see Options.Schema. Open creates and updates them if
+// its user may. To run with fewer privileges, let one role own the tables and run [Migrate], and
+// let Open use another:
 //
 //	CREATE ROLE hub_owner LOGIN PASSWORD '…';
 //	CREATE ROLE hub LOGIN PASSWORD '…';
@@ -52,13 +52,13 @@
 //
 // # Connections
 //
-// TLS, several servers, services and password files are settings of libpq in Options.ConnString, for
-// example sslmode=verify-full. A store has up to 4 connections, usually 1 or 2, and each follower one
-// more: with 3 replicas, allow for 15.
+// TLS, several servers, services and password files are settings of libpq in Options.ConnString,
+// for example sslmode=verify-full. A store has up to 4 connections, usually 1 or 2, and each
+// follower one more: with 3 replicas, allow for 15.
 //
 // pgbouncer: use its session mode. In its transaction mode everything works too, but notifications
-// are lost: other replicas see a change up to Options.PollInterval later, and so does a replica that
-// takes over.
+// are lost: other replicas see a change up to Options.PollInterval later, and so does a replica
+// that takes over.
 //
 // # Failover
 //
@@ -81,8 +81,8 @@
 //
 // A work with a status of 1.5 KB takes 1.7 KB. Followers need the last batches, at most
 // Options.FeedBytes; autovacuum must run, because the space of older batches is reused only after a
-// vacuum. NewSource and Follow read everything: Follow has the whole content in memory once. A batch
-// has at most 1 GB. BENCHMARKS.md has figures.
+// vacuum. NewSource and Follow read everything: Follow has the whole content in memory once. A
+// batch has at most 1 GB. BENCHMARKS.md has figures.
 //
 // Errors name the server, the database, the user and the cause, for example:
 //

@@ -247,7 +247,8 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestContextEnds: calls return soon after their context has ended, also while the server is frozen.
+// TestContextEnds: calls return soon after their context has ended, also while the server is
+// frozen.
 func TestContextEnds(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	s := open(t, pgstore.Options{ConnString: server.Database(t)})

@@ -6,6 +6,7 @@ package pgstore_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 	"strings"
 
@@ -14,8 +15,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/pgstore"
 )
 
-// Any number of replicas of a hub run this program with one database. Each serves reads. One of them
-// writes; when it ends, another one can.
+// Any number of replicas of a hub run this program with one database. Each serves reads. One of
+// them writes; when it ends, another one can.
 func Example() {
 	ctx := context.Background()
 	store, err := pgstore.Open(ctx, pgstore.Options{
@@ -24,21 +25,20 @@ func Example() {
 		Name:       "my-controller",
 	})
 	if err != nil {
-		fmt.Println(err) // names the server and the cause
-		os.Exit(1)
+		log.Fatal(err) // it names the server and the cause
 	}
 	defer store.Close()
 	transport, err := mqtt.New(mqtt.Options{BrokerURL: "mqtts://broker:8883"})
 	if err != nil {
 		fmt.Println(err)
-		os.Exit(1)
+		return
 	}
 	source, err := work.NewSource(transport, work.SourceOptions{
 		SourceID: "my-controller", SharedGroup: "my-controllers", Store: store,
 	})
 	if err != nil {
 		fmt.Println(err)
-		os.Exit(1)
+		return
 	}
 	if err := source.Start(ctx); err != nil {
 		fmt.Println(err)
@@ -50,8 +50,8 @@ func ExampleOpen() {
 	_, err := pgstore.Open(context.Background(), pgstore.Options{ConnString: "postgres://hub:secret@127.0.0.1:1/hub"})
 	message, _, _ := strings.Cut(err.Error(), ": failed to connect")
 	fmt.Println(message)
-	// Output:
-	// open the store "default": PostgreSQL at 127.0.0.1:1, database "hub", user "hub": the server is unreachable
+	// Output: open the store "default": PostgreSQL at 127.0.0.1:1, database "hub", user "hub": the
+	// server is unreachable
 }
 
 // A job of the release runs Migrate as the owner of the tables. The hub then needs no privilege to

@@ -34,8 +34,8 @@ func TestSlowNetwork(t *testing.T) {
 	storetest.RunSlow(t, place)
 }
 
-// TestServerIsKilled: a store and its follower continue after crashes and restarts of the server. No
-// write that returned nil is lost, and the follower receives each batch once and in order.
+// TestServerIsKilled: a store and its follower continue after crashes and restarts of the server.
+// No write that returned nil is lost, and the follower receives each batch once and in order.
 func TestServerIsKilled(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	s := open(t, pgstore.Options{ConnString: server.Database(t), RetryTimeout: time.Minute})
@@ -116,8 +116,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestFullDisk: writes to a full disk return an error that names it, and succeed when there is space
-// again. Reads continue.
+// TestFullDisk: writes to a full disk return an error that names it, and succeed when there is
+// space again. Reads continue.
 func TestFullDisk(t *testing.T) {
 	folder := smallDisk(t, "160m")
 	server := postgres.Start(t, postgres.Options{Folder: folder, Settings: []string{
@@ -162,7 +162,7 @@ func TestFullDisk(t *testing.T) {
 // smallDisk mounts a small file system in memory, until the end of the test.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "disk-")
+	folder, err := os.MkdirTemp("", "disk-") //nolint:usetesting // another user must reach it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,8 +203,8 @@ func TestNoFreeConnections(t *testing.T) {
 	eventually(t, func() error { return s.Apply(t.Context(), []work.Change{set("a", "1")}) })
 }
 
-// TestReadOnlyMode: a server that is switched to read-only is named by the error of a write, and the
-// store continues when it accepts writes again.
+// TestReadOnlyMode: a server that is switched to read-only is named by the error of a write, and
+// the store continues when it accepts writes again.
 func TestReadOnlyMode(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	s := open(t, pgstore.Options{ConnString: server.Database(t), RetryTimeout: -1})

@@ -59,7 +59,8 @@ func TestBouncer(t *testing.T) {
 	}
 }
 
-// TestLostNotification: a follower whose notifications are lost receives a batch within PollInterval.
+// TestLostNotification: a follower whose notifications are lost receives a batch within
+// PollInterval.
 func TestLostNotification(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	through := server.Bouncer(t, "transaction")
@@ -122,8 +123,8 @@ func TestFeedIsPruned(t *testing.T) {
 	f.next(t)
 }
 
-// TestFailover: the server dies and its standby is promoted. Writes and followers continue there, and
-// with synchronous replication no write that returned nil is lost.
+// TestFailover: the server dies and its standby is promoted. Writes and followers continue there,
+// and with synchronous replication no write that returned nil is lost.
 func TestFailover(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	database := databaseOf(server.Database(t))
@@ -162,8 +163,8 @@ func both(a, b *postgres.Server, database string) string {
 		"&target_session_attrs=read-write"
 }
 
-// TestFailoverWithLoss: without synchronous replication the promoted server lacks the last writes. A
-// follower that has received them gets ErrBehind, also when there are new batches with the same
+// TestFailoverWithLoss: without synchronous replication the promoted server lacks the last writes.
+// A follower that has received them gets ErrBehind, also when there are new batches with the same
 // revisions.
 func TestFailoverWithLoss(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})

@@ -19,8 +19,8 @@ var component = postgres.Component{
 	},
 }
 
-// step1 creates version 1. Functions have a number: a later step adds another function, and programs
-// of the earlier version continue to use theirs.
+// step1 creates version 1. Functions have a number: a later step adds another function, and
+// programs of the earlier version continue to use theirs.
 //
 // Keys may be longer than an entry of an index, so the index has their hashes. The functions forbid
 // scans of whole tables, because PostgreSQL may have planned their statements while the tables were

@@ -90,8 +90,8 @@ func sees(t *testing.T, clientset interface {
 	})
 }
 
-// TestRestoredBackup: a backup made with pg_dump while the source runs, restored with pg_restore. The
-// source detects it, and deletes no work that is newer than the backup.
+// TestRestoredBackup: a backup made with pg_dump while the source runs, restored with pg_restore.
+// The source detects it, and deletes no work that is newer than the backup.
 func TestRestoredBackup(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	original := server.Database(t)
@@ -176,8 +176,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestServerIsAway: Healthy of each replica names the cause while the server is down, and returns nil
-// when it is back. Writes continue.
+// TestServerIsAway: Healthy of each replica names the cause while the server is down, and returns
+// nil when it is back. Writes continue.
 func TestServerIsAway(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	db := server.Database(t)
@@ -215,9 +215,9 @@ func TestServerIsAway(t *testing.T) {
 	}
 }
 
-// TestPartitionedLeader: the leader loses its network to the server in the middle of a write. Another
-// replica takes over. When the network is back, the write of the former leader is refused, and both
-// replicas show the same works.
+// TestPartitionedLeader: the leader loses its network to the server in the middle of a write.
+// Another replica takes over. When the network is back, the write of the former leader is refused,
+// and both replicas show the same works.
 func TestPartitionedLeader(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	db := server.Database(t)

@@ -114,8 +114,8 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 
 // Migrate creates the tables, or updates them to the version of this program. Only one program at a
 // time does this. Programs of earlier versions continue to run, unless the release notes state
-// otherwise. It returns [ErrNewerSchema] if a newer version has changed the tables incompatibly. The
-// fields Name, FeedBytes, FeedAge, PollInterval and RetryTimeout do not matter.
+// otherwise. It returns [ErrNewerSchema] if a newer version has changed the tables incompatibly.
+// The fields Name, FeedBytes, FeedAge, PollInterval and RetryTimeout do not matter.
 func Migrate(ctx context.Context, options Options) error {
 	if err := postgres.Migrate(ctx, options.withDefaults().database()); err != nil {
 		return fmt.Errorf("migrate the schema of stores: %w", err)
@@ -270,8 +270,8 @@ func (s *Store) ApplyIf(ctx context.Context, condition work.Change, changes []wo
 	return s.apply(ctx, &condition, changes)
 }
 
-// apply writes batches one after another: the server refuses a batch that arrives after a later one.
-// So it can be repeated when its result is unknown, and the network cannot deliver it later.
+// apply writes batches one after another: the server refuses a batch that arrives after a later
+// one. So it can be repeated when its result is unknown, and the network cannot deliver it later.
 func (s *Store) apply(ctx context.Context, condition *work.Change, changes []work.Change) error {
 	ctx, cancel := s.bound(ctx)
 	defer cancel()

@@ -86,7 +86,8 @@ func rival(t *testing.T, stores []work.SharedStore, claims int) {
 	apply(t, stores[0], remove("end"))
 }
 
-// judge returns a follower that checks who wrote each batch. It returns errDone at the record "end".
+// judge returns a follower that checks who wrote each batch. It returns errDone at the record
+// "end".
 func judge(t *testing.T) func(changes []work.Change) error {
 	records, whole := map[string]string{}, true
 	return func(changes []work.Change) error {

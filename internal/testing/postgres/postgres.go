@@ -7,8 +7,8 @@
 //	store, err := pgstore.Open(ctx, pgstore.Options{ConnString: server.Database(t)})
 //
 // Each server has its own process, port and folder, and ends with the test. PostgreSQL refuses to
-// run as root, so a test that runs as root starts it as another user. Without the programs, the test
-// is skipped. With the environment variable CI set to "true", it fails instead.
+// run as root, so a test that runs as root starts it as another user. Without the programs, the
+// test is skipped. With the environment variable CI set to "true", it fails instead.
 package postgres
 
 import (
@@ -460,7 +460,7 @@ func (s *Server) Hold(t testing.TB, connString string) (release func()) {
 func (s *Server) SharedFolder(t testing.TB) string {
 	t.Helper()
 	folder := s.newFolder("")
-	if err := os.Chmod(folder, 0o777); err != nil { //nolint:gosec // a folder of a test
+	if err := os.Chmod(folder, 0o777); err != nil {
 		t.Fatal(err)
 	}
 	return folder

@@ -31,7 +31,8 @@ func query[T any](t *testing.T, connString, sql string) (value T, err error) {
 		return value, err
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	return value, conn.QueryRow(ctx, sql).Scan(&value)
+	err = conn.QueryRow(ctx, sql).Scan(&value)
+	return value, err
 }
 
 func TestRestartKeepsData(t *testing.T) {
