@@ -84,6 +84,9 @@
 // vacuum. NewSource and Follow read everything: Follow has the whole content in memory once. A
 // batch has at most 1 GB. BENCHMARKS.md has figures.
 //
+// Healthy of a replica returns an error while the database is away. A source without a SharedGroup
+// detects this only when it writes: add [Store.Healthy] to its readiness probe.
+//
 // Errors name the server, the database, the user and the cause, for example:
 //
 //	PostgreSQL at db:5432, database "hub", user "hub": the server refused the password: …

@@ -6,6 +6,7 @@ package pgstore_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,15 +47,21 @@ func TestBouncer(t *testing.T) {
 			f.next(t)
 			apply(t, s, set("a", "0")) // when it arrives, the follower listens
 			f.next(t)
-			time.Sleep(500 * time.Millisecond) // the follower looks for further batches first
-			began := time.Now()
-			apply(t, s, set("a", "1"))
-			f.next(t)
-			took := time.Since(began)
-			if mode == "transaction" && took < time.Second {
-				t.Errorf("a batch arrived after %v: notifications are not lost, and the documentation is wrong", took)
+			var times []time.Duration
+			for i := range 3 { // one may be unusual on a loaded machine
+				time.Sleep(500 * time.Millisecond) // the follower looks for further batches first
+				began := time.Now()
+				apply(t, s, set("a", fmt.Sprint(i+1)))
+				f.next(t)
+				times = append(times, time.Since(began))
 			}
-			t.Logf("a batch arrived after %v", took)
+			t.Logf("batches arrived after %v", times)
+			if mode == "session" && slices.Min(times) > time.Second {
+				t.Error("notifications are lost")
+			}
+			if mode == "transaction" && slices.Max(times) < time.Second {
+				t.Error("notifications arrive, so the documentation is wrong")
+			}
 		})
 	}
 }
