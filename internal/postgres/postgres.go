@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -42,6 +43,9 @@ SET tcp_keepalives_idle = 10;
 SET tcp_keepalives_interval = 5;
 SET tcp_keepalives_count = 3;
 SET tcp_user_timeout = '30s'`
+
+// setting matches the names of settings of the server.
+var setting = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
 
 // Options configures a [DB]. Component is required.
 type Options struct {
@@ -130,6 +134,12 @@ func parse(connString string) (*pgxpool.Config, error) {
 		return nil, fmt.Errorf("invalid Options.ConnString: %s", withoutSecrets(connString, err))
 	}
 	c := config.ConnConfig
+	for name := range c.RuntimeParams { // the error of the server would quote it
+		if !setting.MatchString(name) {
+			return nil, errors.New("invalid Options.ConnString: it is neither a URL with the scheme postgres, " +
+				"nor a list of keywords and values")
+		}
+	}
 	if c.ConnectTimeout == 0 || c.ConnectTimeout == 2*time.Minute { // the default of pgxpool
 		c.ConnectTimeout = connectTimeout
 	}

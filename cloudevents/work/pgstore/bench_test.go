@@ -143,3 +143,24 @@ func BenchmarkFollow(b *testing.B) {
 		b.Error(err)
 	}
 }
+
+// BenchmarkFollowWhole measures the first batch of a follower, which has the whole content.
+func BenchmarkFollowWhole(b *testing.B) {
+	const n = 100_000
+	server := postgres.Start(b, postgres.Options{})
+	s := open(b, pgstore.Options{ConnString: server.Database(b), FeedBytes: 1 << 20})
+	fill(b, s, n)
+	b.ReportAllocs()
+	for b.Loop() {
+		enough := errors.New("enough")
+		if err := s.Follow(b.Context(), func(changes []work.Change) error {
+			if len(changes) != n {
+				b.Errorf("%d records", len(changes))
+			}
+			return enough
+		}); !errors.Is(err, enough) {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(n/(b.Elapsed().Seconds()/float64(b.N)), "records/s")
+}

@@ -49,9 +49,11 @@ func Example() {
 func ExampleOpen() {
 	_, err := pgstore.Open(context.Background(), pgstore.Options{ConnString: "postgres://hub:secret@127.0.0.1:1/hub"})
 	message, _, _ := strings.Cut(err.Error(), ": failed to connect")
-	fmt.Println(message)
-	// Output: open the store "default": PostgreSQL at 127.0.0.1:1, database "hub", user "hub": the
-	// server is unreachable
+	fmt.Println(strings.ReplaceAll(message, ": ", ":\n"))
+	// Output:
+	// open the store "default":
+	// PostgreSQL at 127.0.0.1:1, database "hub", user "hub":
+	// the server is unreachable
 }
 
 // A job of the release runs Migrate as the owner of the tables. The hub then needs no privilege to
