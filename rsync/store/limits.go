@@ -3,7 +3,11 @@
 
 package store
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
 
 // Limits is an optional interface of stores that have their own limits.
 type Limits interface {
@@ -64,6 +68,38 @@ func CheckSize(compares []Compare, ops []Op, maxBytes, maxOps int) error {
 	}
 	if total > maxBytes {
 		return &SizeError{What: "bytes", Have: total, Limit: maxBytes}
+	}
+	return nil
+}
+
+// errPutTwice is returned for a transaction that etcd also rejects.
+var errPutTwice = errors.New("a transaction puts a key twice, or puts and deletes it")
+
+// CheckKeys returns an error for a transaction that puts a key twice, or puts and deletes it.
+func CheckKeys(ops []Op) error {
+	puts := map[string]struct{}{}
+	for _, op := range ops {
+		if op.Kind != OpKindPut {
+			continue
+		}
+		if _, twice := puts[op.Key]; twice {
+			return fmt.Errorf("%w: %s", errPutTwice, op.Key)
+		}
+		puts[op.Key] = struct{}{}
+	}
+	for _, op := range ops {
+		switch op.Kind {
+		case OpKindDelete:
+			if _, put := puts[op.Key]; put {
+				return fmt.Errorf("%w: %s", errPutTwice, op.Key)
+			}
+		case OpKindDeletePrefix:
+			for key := range puts {
+				if strings.HasPrefix(key, op.Key) {
+					return fmt.Errorf("%w: %s", errPutTwice, key)
+				}
+			}
+		}
 	}
 	return nil
 }

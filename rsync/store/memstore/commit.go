@@ -4,8 +4,6 @@
 package memstore
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -13,38 +11,6 @@ import (
 
 	"github.com/spokewire/sdk-go/rsync/store"
 )
-
-// errPutTwice is returned for a transaction that etcd also rejects.
-var errPutTwice = errors.New("a transaction puts a key twice, or puts and deletes it")
-
-// checkKeys rejects a put of a key that another op puts or deletes.
-func checkKeys(ops []store.Op) error {
-	puts := map[string]struct{}{}
-	for _, op := range ops {
-		if op.Kind != store.OpKindPut {
-			continue
-		}
-		if _, twice := puts[op.Key]; twice {
-			return fmt.Errorf("%w: %s", errPutTwice, op.Key)
-		}
-		puts[op.Key] = struct{}{}
-	}
-	for _, op := range ops {
-		switch op.Kind {
-		case store.OpKindDelete:
-			if _, put := puts[op.Key]; put {
-				return fmt.Errorf("%w: %s", errPutTwice, op.Key)
-			}
-		case store.OpKindDeletePrefix:
-			for key := range puts {
-				if strings.HasPrefix(key, op.Key) {
-					return fmt.Errorf("%w: %s", errPutTwice, key)
-				}
-			}
-		}
-	}
-	return nil
-}
 
 // commit executes the ops at a new revision and notifies the watches. The caller must lock s.mu.
 func (s *Store) commit(ops []store.Op) {

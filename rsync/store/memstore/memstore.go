@@ -154,7 +154,7 @@ func (s *Store) Txn(ctx context.Context, compares []store.Compare, ops []store.O
 	if err := store.CheckSize(compares, ops, s.options.MaxTxnBytes, s.options.MaxTxnOps); err != nil {
 		return store.TxnResult{}, err
 	}
-	if err := checkKeys(ops); err != nil {
+	if err := store.CheckKeys(ops); err != nil {
 		return store.TxnResult{}, err
 	}
 	s.mu.Lock()
