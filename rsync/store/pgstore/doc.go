@@ -1,0 +1,62 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package pgstore implements package store with PostgreSQL 13 or newer.
+//
+//	s, err := pgstore.Open(ctx, pgstore.Options{ConnString: "postgres://hub@db.example/hub?sslmode=verify-full"})
+//	defer s.Close()
+//	engine, err := rsync.New(s, connectors, rsync.Options{})
+//
+// Any number of engines in any number of processes share a store. A database can have several
+// stores, see [Options].Name, and also the works of package cloudevents/work/pgstore.
+//
+// # Guarantees
+//
+// A transaction is one statement, and locks the row of its store until it is committed. Transactions
+// are therefore linearizable, and each one that writes has the next revision. A client that is
+// frozen or disconnected has no lock. Transactions that wait for the same connection are committed
+// together.
+//
+// Watches read a table of events. NOTIFY only wakes them: a lost notification delays an event by at
+// most a second. Each Store reads the events once for all its watches. Events that are older than
+// [Options].HistoryAge or exceed [Options].HistoryBytes are deleted. A watch from a deleted revision
+// returns [store.ErrCompacted], and so does a watch from a revision that the database does not have,
+// because it was restored or its standby was not up to date.
+//
+// Leases expire by the clock of the server. A lease that has expired is ended before the next
+// transaction or read, by the client that sends it. Watches end it in time, within a second at
+// worst. A server whose clock jumps ends leases early or late; engines then take over needlessly or
+// late, but no stale engine writes.
+//
+// The server must have synchronous_commit on, the default. A failover to an asynchronous standby can
+// lose the last transactions.
+//
+// # Access
+//
+// Open creates the tables and functions, if they are missing, in [Options].Schema. To give the
+// program fewer privileges, call [Migrate] as the owner of the schema, set
+// [Options].SkipMigration in the program, and grant its role:
+//
+//	GRANT USAGE ON SCHEMA spokewire TO engine;
+//	GRANT SELECT ON spokewire.schema_versions TO engine;
+//	GRANT SELECT, INSERT, UPDATE, DELETE ON spokewire.rsync_store, spokewire.rsync_record,
+//	    spokewire.rsync_event, spokewire.rsync_lease TO engine;
+//
+// Use sslmode=verify-full outside of a trusted network. Errors and logs never contain the password
+// or a value.
+//
+// # Limits
+//
+//   - A transaction has at most [Options].MaxTxnBytes and MaxTxnOps, a key 2,000 bytes.
+//   - A store commits one transaction, or one group of them, at a time. The time in which the server
+//     writes its log to the disk limits it.
+//   - pgbouncer works in its session mode. In its transaction mode watches receive no notifications,
+//     and report an event within a second.
+//   - A long transaction in the same database, for example pg_dump, makes each transaction slower
+//     until it ends.
+//
+// # Deleting a store
+//
+// Stop its engines, and delete its rows from the four tables. They have the id from rsync_store in
+// their column store.
+package pgstore
