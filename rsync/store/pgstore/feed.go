@@ -20,6 +20,9 @@ import (
 const (
 	// pollEvery is the time between two reads of the events without a notification.
 	pollEvery = time.Second
+	// quietFailures is the number of failed reads that are not logged. One broken connection is no
+	// news.
+	quietFailures = 2
 	// retryFirst and retryMost are the pauses after failed reads.
 	retryFirst, retryMost = 50 * time.Millisecond, time.Second
 )
@@ -130,7 +133,7 @@ func (f *feed) run() {
 		case err == nil:
 			failures = 0
 		case f.s.ctx.Err() == nil:
-			if failures == 0 {
+			if failures == quietFailures {
 				klog.FromContext(f.s.ctx).Error(err, "Failed to read events, retrying", "store", f.s.options.Name)
 			}
 			pause = wait.Backoff(retryFirst, retryMost, failures)

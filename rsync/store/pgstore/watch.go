@@ -34,10 +34,17 @@ type watch struct {
 
 // Watch implements [store.Data]. After a broken connection the watch resumes. It ends with
 // ErrCompacted if the database does not have the events from fromRevision on, and with ErrClosed
-// when the store is closed.
+// when the store is closed. For 0 as fromRevision it reads the revision of the store before it
+// returns.
 func (s *Store) Watch(ctx context.Context, prefix string, fromRevision int64) <-chan store.Watched {
 	w := &watch{
 		s: s, prefix: prefix, out: make(chan store.Watched), wake: wait.NewSignal(), next: max(fromRevision, 0),
+	}
+	if fromRevision <= 0 {
+		// Events of transactions after this call must not be missed.
+		if p, err := s.read(ctx, -1); err == nil {
+			w.next = p.head + 1
+		}
 	}
 	if !s.spawn(func() { w.run(ctx) }) {
 		go w.end(ctx, store.ErrClosed)
@@ -115,7 +122,7 @@ func (w *watch) catchUp(ctx context.Context) error {
 			continue
 		}
 		failures = 0
-		if w.next == 0 { // from now on
+		if w.next == 0 { // from now on, but the first read failed
 			w.next = p.head + 1
 		}
 		if !p.covers(w.next) {

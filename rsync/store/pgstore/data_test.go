@@ -1,0 +1,150 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package pgstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/internal/testing/postgres"
+	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync/store/pgstore"
+)
+
+// TestKeysOfAnyBytes: keys sort by their bytes and may have any, up to the limit of their length.
+func TestKeysOfAnyBytes(t *testing.T) {
+	s := open(t, pgstore.Options{ConnString: postgres.Start(t, postgres.Options{}).Database(t)})
+	want := []string{"", "\x00", "A", "Z", "a", "a\x00", "a/", "ab", "z", "ä", "\xff", "\xff\x01", "\xff\xff"}
+	for i := range want {
+		put(t, s, want[(i*5)%len(want)], []byte(want[(i*5)%len(want)]))
+	}
+	for prefix, want := range map[string][]string{"": want, "a": want[4:8], "\xff": want[10:], "\xff\xff": want[12:]} {
+		result, err := s.Range(t.Context(), prefix)
+		var got []string
+		for _, kv := range result.KVs {
+			got = append(got, kv.Key)
+			if string(kv.Value) != kv.Key {
+				t.Errorf("the value of %q is %q", kv.Key, kv.Value)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%q: -want +got:\n%s%v", prefix, diff, err)
+		}
+	}
+	long := strings.Repeat("k", 2000)
+	put(t, s, long, nil)
+	_, err := s.Txn(t.Context(), nil, []store.Op{store.Put(long+"k", nil)})
+	if !errors.Is(err, store.ErrTooLarge) {
+		t.Errorf("a key of 2,001 bytes: %v", err)
+	}
+}
+
+// TestLeaseEndsInEachCall: a lease has expired, and no program watches. Each call is the first one to
+// see the end of the lease.
+func TestLeaseEndsInEachCall(t *testing.T) {
+	db := postgres.Start(t, postgres.Options{}).Database(t)
+	for name, call := range map[string]func(*pgstore.Store, store.KeyValue, store.Lease) (bool, error){
+		"Get": func(s *pgstore.Store, _ store.KeyValue, _ store.Lease) (bool, error) {
+			kv, err := s.Get(t.Context(), "/a/")
+			return !kv.Exists(), err
+		},
+		"Range": func(s *pgstore.Store, _ store.KeyValue, _ store.Lease) (bool, error) {
+			result, err := s.Range(t.Context(), "/")
+			return len(result.KVs) == 0 && result.Revision == 2, err
+		},
+		"Absent": func(s *pgstore.Store, _ store.KeyValue, _ store.Lease) (bool, error) {
+			result, err := s.Txn(t.Context(), []store.Compare{store.Absent("/a/")}, []store.Op{store.Put("/b/", nil)})
+			return result.Succeeded && result.Revision == 3, err
+		},
+		"SameLife": func(s *pgstore.Store, kv store.KeyValue, _ store.Lease) (bool, error) {
+			result, err := s.Txn(t.Context(), []store.Compare{store.SameLife("/a/", kv.CreateRevision)},
+				[]store.Op{store.Put("/b/", nil)})
+			return !result.Succeeded && !result.Current[0].Exists(), err
+		},
+		"PutLeased": func(s *pgstore.Store, _ store.KeyValue, lease store.Lease) (bool, error) {
+			_, err := s.Txn(t.Context(), nil, []store.Op{store.PutLeased("/b/", nil, lease)})
+			return errors.Is(err, store.ErrLeaseNotFound), nil
+		},
+		"KeepAlive": func(s *pgstore.Store, _ store.KeyValue, lease store.Lease) (bool, error) {
+			return errors.Is(s.KeepAlive(t.Context(), lease), store.ErrLeaseNotFound), nil
+		},
+		"Watch": func(s *pgstore.Store, _ store.KeyValue, _ store.Lease) (bool, error) {
+			message := next(t, s.Watch(t.Context(), "/", 2))
+			return message.Revision == 2 && message.Events[0].Deleted, message.Err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, pgstore.Options{ConnString: db, Name: name})
+			lease, err := s.Grant(t.Context(), 300*time.Millisecond)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Txn(t.Context(), nil, []store.Op{store.PutLeased("/a/", nil, lease)}); err != nil {
+				t.Fatal(err)
+			}
+			kv := store.KeyValue{Key: "/a/", CreateRevision: 1}
+			time.Sleep(400 * time.Millisecond)
+			if ok, err := call(s, kv, lease); !ok || err != nil {
+				t.Errorf("the lease has not ended: %v", err)
+			}
+		})
+	}
+}
+
+// TestRenewalDoesNotWaitForTransactions: a transaction has the lock of the store. A lease is renewed
+// meanwhile, and a transaction of another client returns an error within its time limit.
+func TestRenewalDoesNotWaitForTransactions(t *testing.T) {
+	server := postgres.Start(t, postgres.Options{})
+	s := open(t, pgstore.Options{ConnString: server.Database(t), Timeout: time.Second})
+	lease, err := s.Grant(t.Context(), time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held sync.WaitGroup
+	held.Go(func() {
+		server.Exec(t, "test1", `BEGIN; UPDATE spokewire.rsync_store SET name = name; SELECT pg_sleep(3)`)
+	})
+	eventually(t, "a transaction to wait for the lock", func() bool {
+		_, err := s.Txn(t.Context(), nil, []store.Op{store.Put("/a/", nil)})
+		return err != nil && strings.Contains(err.Error(), "did not answer in 1s")
+	})
+	if err := s.KeepAlive(t.Context(), lease); err != nil {
+		t.Errorf("renewal: %v", err)
+	}
+	held.Wait()
+	put(t, s, "/a/", nil)
+}
+
+// TestGroupedTransactions: transactions that wait for the same connection are committed together. If
+// the server rejects one of them, the others succeed.
+func TestGroupedTransactions(t *testing.T) {
+	server := postgres.Start(t, postgres.Options{})
+	s := open(t, pgstore.Options{ConnString: server.Database(t)})
+	server.Exec(t, "test1", `ALTER TABLE spokewire.rsync_record ADD CHECK (key <> '/bad/')`)
+	var all sync.WaitGroup
+	const puts = 200
+	for i := range puts {
+		all.Go(func() {
+			key := fmt.Sprint("/", i, "/")
+			if i%20 == 7 {
+				key = "/bad/"
+			}
+			result, err := s.Txn(t.Context(), []store.Compare{store.Absent(key)}, []store.Op{store.Put(key, nil)})
+			if key == "/bad/" && err == nil || key != "/bad/" && (err != nil || !result.Succeeded) {
+				t.Errorf("%s: %+v, %v", key, result, err)
+			}
+		})
+	}
+	all.Wait()
+	result, err := s.Range(t.Context(), "")
+	if err != nil || len(result.KVs) != puts*19/20 || result.Revision != puts*19/20 {
+		t.Errorf("%d keys at revision %d: %v", len(result.KVs), result.Revision, err)
+	}
+}
