@@ -186,3 +186,34 @@ func (o *observer) last(key string) int {
 	defer o.mu.Unlock()
 	return o.numbers[key]
 }
+
+// TestEnginesTakeTurns: two engines write as fast as they can. Neither has more than three times the
+// transactions of the other.
+func TestEnginesTakeTurns(t *testing.T) {
+	db := postgres.Start(t, postgres.Options{Sync: true}).Database(t)
+	var done [2]atomic.Int64
+	var clients sync.WaitGroup
+	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+	defer stop()
+	for i := range done {
+		s := open(t, pgstore.Options{ConnString: db})
+		for n := range 3 - i {
+			clients.Go(func() {
+				for ctx.Err() == nil {
+					key := fmt.Sprint("/n/", i, n)
+					if _, err := s.Txn(ctx, nil, []store.Op{store.Put(key, nil)}); err == nil {
+						done[i].Add(1)
+					} else if ctx.Err() == nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	clients.Wait()
+	one, two := done[0].Load(), done[1].Load()
+	t.Logf("%d and %d transactions", one, two)
+	if min(one, two) < 10 || max(one, two) > 3*min(one, two) {
+		t.Errorf("one engine has %d transactions, and the other %d", one, two)
+	}
+}

@@ -75,6 +75,9 @@ func (w *watch) end(ctx context.Context, err error) {
 
 func (w *watch) send(ctx context.Context, messages []store.Watched) bool {
 	for _, m := range messages {
+		if ctx.Err() != nil {
+			return false
+		}
 		select {
 		case <-ctx.Done():
 			return false
