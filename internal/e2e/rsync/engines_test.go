@@ -19,10 +19,10 @@ import (
 
 var manyClusters = flag.Int("rsync.clusters", 1000, "how many clusters TestLargeContext has in one app context")
 
-// crew holds engines on one etcd. Each has its own client, which counts its calls.
+// crew holds engines on one store. Each has its own client, which counts its calls.
 type crew struct {
 	t        *testing.T
-	etcd     *cluster
+	servers  servers
 	prefix   string
 	clusters *fake.Clusters
 	user     *rsync.Engine
@@ -30,11 +30,11 @@ type crew struct {
 	stops    []func()
 }
 
-func newCrew(t *testing.T, etcd *cluster, engines int) *crew {
+func newCrew(t *testing.T, servers servers, engines int) *crew {
 	t.Helper()
-	c := &crew{t: t, etcd: etcd, prefix: fmt.Sprint("/crew", engines), clusters: fake.New()}
+	c := &crew{t: t, servers: servers, prefix: fmt.Sprint("/crew", engines), clusters: fake.New()}
 	var err error
-	if c.user, err = rsync.New(etcd.store(t, c.prefix), c.clusters, rsync.Options{Name: "user"}); err != nil {
+	if c.user, err = rsync.New(servers.store(t, c.prefix), c.clusters, rsync.Options{Name: "user"}); err != nil {
 		t.Fatal(err)
 	}
 	for range engines {
@@ -47,7 +47,7 @@ func newCrew(t *testing.T, etcd *cluster, engines int) *crew {
 // join starts an engine that ends with the test.
 func (c *crew) join() {
 	c.t.Helper()
-	view := storetest.NewFaults(c.etcd.store(c.t, c.prefix), nil)
+	view := storetest.NewFaults(c.servers.store(c.t, c.prefix), nil)
 	engine, err := rsync.New(view, c.clusters, rsync.Options{Name: fmt.Sprint("engine", len(c.views))})
 	if err != nil {
 		c.t.Fatal(err)
@@ -79,7 +79,7 @@ func (c *crew) counts() (sum storetest.Counts) {
 	return sum
 }
 
-// settled waits until the engines have sent no request to etcd for a second.
+// settled waits until the engines have sent no request to the store for a second.
 func (c *crew) settled() {
 	c.t.Helper()
 	last, since := c.counts(), time.Now()
@@ -119,13 +119,19 @@ func (c *crew) done(ref rsync.EventRef, err error) {
 
 // TestEventCostsEtcdTheSameWithManyEngines counts the requests of 1 to 16 engines to a real etcd
 // for the same events.
-func TestEventCostsEtcdTheSameWithManyEngines(t *testing.T) {
+func TestEventCostsEtcdTheSameWithManyEngines(t *testing.T) { testEventCosts(t, startEtcd(t, 1)) }
+
+// TestEventCostsPostgreSQLTheSameWithManyEngines counts the requests to a real PostgreSQL.
+func TestEventCostsPostgreSQLTheSameWithManyEngines(t *testing.T) {
+	testEventCosts(t, startPostgres(t))
+}
+
+func testEventCosts(t *testing.T, servers servers) {
 	const contexts = 40
-	etcd := startEtcd(t, 1)
 	var one storetest.Counts
 	for _, engines := range []int{1, 2, 8, 16} {
 		t.Run(fmt.Sprint(engines), func(t *testing.T) {
-			c := newCrew(t, etcd, engines)
+			c := newCrew(t, servers, engines)
 			for i := range contexts {
 				c.create(fmt.Sprint("id", i), "c1")
 			}
@@ -192,13 +198,22 @@ func TestJoinAmongWaitingContextsOnEtcd(t *testing.T) {
 // TestLargeContext: one context with an app on 1,000 clusters, or on -rsync.clusters, on a real etcd with its default
 // limits, with 1 and with 16 engines.
 func TestLargeContext(t *testing.T) {
+	testLargeContext(t, func() servers { return startEtcd(t, 1) })
+}
+
+// TestLargeContextOnPostgreSQL is TestLargeContext with a store in PostgreSQL.
+func TestLargeContextOnPostgreSQL(t *testing.T) {
+	testLargeContext(t, func() servers { return startPostgres(t) })
+}
+
+func testLargeContext(t *testing.T, newServers func() servers) {
 	names := make([]string, *manyClusters)
 	for i := range names {
 		names[i] = fmt.Sprint("cluster", i)
 	}
 	for _, engines := range []int{1, 16} {
 		t.Run(fmt.Sprint(engines), func(t *testing.T) {
-			c := newCrew(t, startEtcd(t, 1), engines)
+			c := newCrew(t, newServers(), engines)
 			before := c.counts()
 			began := time.Now()
 			lap := func(what string) {
@@ -238,7 +253,7 @@ func TestLargeContext(t *testing.T) {
 				t.Fatal(err)
 			}
 			lap("Delete")
-			result, err := c.etcd.store(t, c.prefix).Range(t.Context(), "/")
+			result, err := c.servers.store(t, c.prefix).Range(t.Context(), "/")
 			if err != nil || len(result.KVs) != engines {
 				t.Errorf("%d keys are left, want the %d engines: %v", len(result.KVs), engines, err)
 			}

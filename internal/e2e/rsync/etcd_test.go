@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rsync_test runs the engine of package rsync and its store on real etcd servers, which it starts in the process.
+// Package rsync_test runs the engine of package rsync and its stores on real servers: etcd, which it
+// starts in the process, and PostgreSQL.
 package rsync_test
 
 import (
@@ -124,6 +125,20 @@ func (c *cluster) store(t *testing.T, prefix string) store.Store {
 		t.Fatal(err)
 	}
 	return s
+}
+
+func (c *cluster) addresses() (out []string) {
+	for _, u := range c.urls {
+		out = append(out, strings.TrimPrefix(u, "http://"))
+	}
+	return out
+}
+
+func (c *cluster) endpoints(addresses []string) (out []string) {
+	for _, a := range addresses {
+		out = append(out, "http://"+a)
+	}
+	return out
 }
 
 // TestConformance: the store in etcd meets the same requirements as the store in memory.

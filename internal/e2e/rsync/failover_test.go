@@ -26,11 +26,11 @@ const (
 	contexts = 24
 )
 
-// fleet holds three engines in separate processes, and three members of etcd. A proxy is between
-// each engine and each member.
+// fleet holds three engines in separate processes, and the servers of their store. A proxy is
+// between each engine and each server.
 type fleet struct {
 	t        *testing.T
-	etcd     *cluster
+	servers  servers
 	judge    *judge
 	user     *rsync.Engine
 	clusters string
@@ -40,17 +40,17 @@ type fleet struct {
 	events   []atomic.Uint64 // for each context, the number of queued events
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t *testing.T, servers servers) *fleet {
 	t.Helper()
-	f := &fleet{t: t, etcd: startEtcd(t, 3), clusters: t.TempDir(), events: make([]atomic.Uint64, contexts)}
+	f := &fleet{t: t, servers: servers, clusters: t.TempDir(), events: make([]atomic.Uint64, contexts)}
 	for _, c := range []string{"c1", "c2"} {
 		if err := os.Mkdir(filepath.Join(f.clusters, "edge+"+c), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	f.judge = newJudge(t, f.etcd.store(t, ""))
+	f.judge = newJudge(t, servers.store(t, ""))
 	var err error
-	if f.user, err = rsync.New(f.etcd.store(t, ""), fake.New(), rsync.Options{Name: "user"}); err != nil {
+	if f.user, err = rsync.New(servers.store(t, ""), fake.New(), rsync.Options{Name: "user"}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
@@ -64,14 +64,14 @@ func newFleet(t *testing.T) *fleet {
 func (f *fleet) start(i, run int) {
 	f.t.Helper()
 	f.proxies[i] = nil
-	var endpoints []string
-	for _, member := range f.etcd.urls {
-		p := tcpproxy.Start(f.t, member[len("http://"):])
+	var addresses []string
+	for _, address := range f.servers.addresses() {
+		p := tcpproxy.Start(f.t, address)
 		f.proxies[i] = append(f.proxies[i], p)
-		endpoints = append(endpoints, "http://"+p.Addr())
+		addresses = append(addresses, p.Addr())
 	}
 	f.names[i] = fmt.Sprintf("engine%d.%d", i, run)
-	f.engines[i] = startProcess(f.t, f.names[i], f.clusters, endpoints)
+	f.engines[i] = startProcess(f.t, f.names[i], f.clusters, f.servers.endpoints(addresses))
 }
 
 // load instantiates all contexts, each again after it is done, until stop is called.
@@ -116,7 +116,7 @@ func (f *fleet) load() (stop func()) {
 	})
 }
 
-// once queues one event and waits for it. If etcd does not answer, it tries again with the same
+// once queues one event and waits for it. If the store does not answer, it tries again with the same
 // key.
 func (f *fleet) once(ctx context.Context, i, n int) error {
 	for {
@@ -135,11 +135,16 @@ func manifest(name string) []byte {
 }
 
 // TestFailover: of three engines under load, one after the other is killed, frozen beyond its
-// lease, and disconnected from etcd. Other engines take over its contexts within its lease and a
+// lease, and disconnected from the store. Other engines take over its contexts within its lease and a
 // second (three times that here, because other tests use the machine). No write of a stale owner is
 // accepted, and no event is lost or processed twice.
-func TestFailover(t *testing.T) {
-	f := newFleet(t)
+func TestFailover(t *testing.T) { testFailover(t, startEtcd(t, 3)) }
+
+// TestFailoverOnPostgreSQL is TestFailover with a store in PostgreSQL.
+func TestFailoverOnPostgreSQL(t *testing.T) { testFailover(t, startPostgres(t)) }
+
+func testFailover(t *testing.T, servers servers) {
+	f := newFleet(t, servers)
 	stop := f.load()
 	t.Cleanup(stop)
 	for i := range f.engines {
@@ -189,7 +194,8 @@ func TestFailover(t *testing.T) {
 	}
 	// All of these engines notice in time that their lease has expired. An engine that does not
 	// notice it continues to write.
-	unaware := startProcess(t, "unaware", f.clusters, f.etcd.urls, engineUnaware+"=1")
+	unaware := startProcess(t, "unaware", f.clusters,
+		servers.endpoints(servers.addresses()), engineUnaware+"=1")
 	waitFor(t, "writes of an engine that does not know that its lease is over", func() bool {
 		fenced, _ := unaware.late()
 		return fenced >= 5
@@ -246,13 +252,28 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 
 // TestLeaderLost: when etcd's leader is lost, all events are still done, and none twice.
 func TestLeaderLost(t *testing.T) {
-	f := newFleet(t)
+	etcd := startEtcd(t, 3)
+	testServerLost(t, etcd, func() { etcd.stop(etcd.leader()) })
+}
+
+// TestPostgreSQLCrashes: when the server crashes and restarts, all events are still done, and none
+// twice.
+func TestPostgreSQLCrashes(t *testing.T) {
+	db := startPostgres(t)
+	testServerLost(t, db, func() {
+		db.server.Kill()
+		db.server.Restart()
+	})
+}
+
+func testServerLost(t *testing.T, servers servers, lose func()) {
+	f := newFleet(t, servers)
 	stop := f.load()
 	t.Cleanup(stop)
 	for i := range f.engines {
 		f.owns(i)
 	}
-	f.etcd.stop(f.etcd.leader())
+	lose()
 	before := make([]uint64, contexts)
 	for i := range before {
 		before[i] = f.events[i].Load()

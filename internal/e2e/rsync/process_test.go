@@ -30,6 +30,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/etcdstore"
+	"github.com/spokewire/sdk-go/rsync/store/pgstore"
 )
 
 // The environment of an engine in a separate process: this test binary, started again.
@@ -54,18 +55,11 @@ func TestMain(m *testing.M) {
 func engineProcess(name string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer cancel()
-	client, err := clientv3.New(clientv3.Config{
-		Endpoints: strings.Split(os.Getenv(engineEndpoints), ","), DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
-		DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second,
-	})
+	s, closeStore, err := engineStore(ctx, strings.Split(os.Getenv(engineEndpoints), ","))
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	s, err := etcdstore.New(client, etcdstore.Options{Timeout: 2 * time.Second})
-	if err != nil {
-		return err
-	}
+	defer closeStore()
 	clusters := connector.Func(func(_ context.Context, provider, cluster string) (connector.Connector, error) {
 		return folder(filepath.Join(os.Getenv(engineClusters), provider+"+"+cluster)), nil
 	})
@@ -79,6 +73,26 @@ func engineProcess(name string) error {
 		return err
 	}
 	return engine.Start(ctx)
+}
+
+// engineStore connects to the servers of a store.
+func engineStore(ctx context.Context, endpoints []string) (s store.Store, closeStore func() error, err error) {
+	if strings.HasPrefix(endpoints[0], "postgres://") {
+		db, err := pgstore.Open(ctx, pgstore.Options{ConnString: endpoints[0], Timeout: 2 * time.Second})
+		if err != nil {
+			return nil, nil, err
+		}
+		return db, db.Close, nil
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: endpoints, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
+		DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err = etcdstore.New(client, etcdstore.Options{Timeout: 2 * time.Second})
+	return s, client.Close, err
 }
 
 // told is a store that prints its refused writes, and the writes with an unknown result, on
