@@ -26,13 +26,13 @@ import (
 
 // cluster holds etcd servers.
 type cluster struct {
-	t       *testing.T
+	t       testing.TB
 	members []*embed.Etcd
 	urls    []string
 	stopped []bool
 }
 
-func freeURL(t *testing.T) url.URL {
+func freeURL(t testing.TB) url.URL {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -44,7 +44,7 @@ func freeURL(t *testing.T) url.URL {
 
 // startEtcd starts a cluster of n members that ends with the test. The options change the
 // configuration of each member.
-func startEtcd(t *testing.T, n int, options ...func(*embed.Config)) *cluster {
+func startEtcd(t testing.TB, n int, options ...func(*embed.Config)) *cluster {
 	t.Helper()
 	c := &cluster{t: t, stopped: make([]bool, n)}
 	configs := make([]*embed.Config, n)
@@ -106,7 +106,7 @@ func (c *cluster) leader() int {
 	return -1
 }
 
-func (c *cluster) client(t *testing.T) *clientv3.Client {
+func (c *cluster) client(t testing.TB) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.urls, DialTimeout: 5 * time.Second, Logger: zap.NewNop(),
 		DialKeepAliveTime: time.Second, DialKeepAliveTimeout: time.Second})
@@ -118,7 +118,7 @@ func (c *cluster) client(t *testing.T) *clientv3.Client {
 }
 
 // store returns a store with its own client, with all keys below a prefix.
-func (c *cluster) store(t *testing.T, prefix string) store.Store {
+func (c *cluster) store(t testing.TB, prefix string) store.Store {
 	t.Helper()
 	s, err := etcdstore.New(c.client(t), etcdstore.Options{Prefix: prefix, Timeout: 10 * time.Second})
 	if err != nil {

@@ -241,7 +241,7 @@ func (f *fleet) each(i int, do func(*tcpproxy.Proxy)) {
 	}
 }
 
-func waitFor(t *testing.T, what string, ok func() bool) {
+func waitFor(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if t.Failed() || time.Now().After(end) {

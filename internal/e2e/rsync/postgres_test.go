@@ -16,7 +16,7 @@ import (
 // servers are the servers of a store: a cluster of etcd, or a database of PostgreSQL.
 type servers interface {
 	// store returns an empty store for each prefix, with its own connections.
-	store(t *testing.T, prefix string) store.Store
+	store(t testing.TB, prefix string) store.Store
 	// addresses returns the addresses of the servers. An engine in a separate process gets the
 	// endpoints of the servers, or of proxies.
 	addresses() []string
@@ -29,13 +29,13 @@ type database struct {
 	connString string
 }
 
-func startPostgres(t *testing.T) database {
+func startPostgres(t testing.TB) database {
 	t.Helper()
 	server := postgres.Start(t, postgres.Options{})
 	return database{server, server.Database(t)}
 }
 
-func (d database) store(t *testing.T, prefix string) store.Store {
+func (d database) store(t testing.TB, prefix string) store.Store {
 	t.Helper()
 	s, err := pgstore.Open(t.Context(), pgstore.Options{
 		ConnString: d.connString, Name: prefix, Timeout: 10 * time.Second,

@@ -25,7 +25,7 @@ SELECT s.revision, coalesce(s.next_expiry <= statement_timestamp(), false),
 FROM {schema}.rsync_store s
 LEFT JOIN {schema}.rsync_record r ON r.store = $1 AND r.key >= $2 AND ($3::bytea IS NULL OR r.key < $3)
 WHERE s.id = $1 ORDER BY r.key`),
-		txn:    db.SQL(`{schema}.rsync_txn`),
+		txn:    db.SQL(`SELECT * FROM {schema}.rsync_txns($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`),
 		revoke: db.SQL(`SELECT {schema}.rsync_revoke($1, $2)`),
 		grant: db.SQL(`
 WITH s AS (

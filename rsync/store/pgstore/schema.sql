@@ -122,7 +122,7 @@ CREATE FUNCTION {schema}.rsync_txn(
     delete_keys bytea[], delete_from bytea[], delete_to bytea[],
     OUT outcome integer, OUT revision bigint,
     OUT now_values bytea[], OUT now_created bigint[], OUT now_modified bigint[], OUT now_leases bigint[]
-) LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $rsync$
+) LANGUAGE plpgsql AS $rsync$
 DECLARE
     due    timestamptz;
     ranged bytea[];
@@ -136,7 +136,7 @@ BEGIN
         SELECT s.revision INTO revision FROM {schema}.rsync_store s WHERE s.id = p_store;
     END IF;
     outcome := 0;
-    IF if_keys IS NOT NULL AND EXISTS (
+    IF cardinality(if_keys) > 0 AND EXISTS (
         SELECT FROM unnest(if_keys, if_created, if_revisions) AS c (key, created, revision)
         LEFT JOIN {schema}.rsync_record r ON r.store = p_store AND r.key = c.key
         WHERE coalesce(CASE WHEN c.created THEN r.create_revision ELSE r.mod_revision END, 0) <> c.revision
@@ -152,22 +152,55 @@ BEGIN
         ) AS c;
         RETURN;
     END IF;
-    IF put_leases IS NOT NULL AND EXISTS (
+    IF cardinality(put_leases) > 0 AND EXISTS (
         SELECT FROM unnest(put_leases) AS p (lease) WHERE p.lease <> 0
         AND NOT EXISTS (SELECT FROM {schema}.rsync_lease l WHERE l.store = p_store AND l.id = p.lease)
     ) THEN
         outcome := 2;
         RETURN;
     END IF;
-    IF delete_from IS NOT NULL THEN
+    IF cardinality(delete_from) > 0 THEN
         SELECT array_agg(r.key) INTO ranged FROM unnest(delete_from, delete_to) AS d (lower, upper)
         JOIN {schema}.rsync_record r
         ON r.store = p_store AND r.key >= d.lower AND (d.upper IS NULL OR r.key < d.upper);
         delete_keys := delete_keys || ranged;
     END IF;
-    IF put_keys IS NOT NULL OR delete_keys IS NOT NULL THEN
+    IF cardinality(put_keys) > 0 OR cardinality(delete_keys) > 0 THEN
         revision := {schema}.rsync_write(p_store, put_keys, put_values, put_leases, put_bytes, delete_keys);
     END IF;
+END $rsync$;
+
+-- rsync_txns executes transactions one after the other, and commits them together. The first array
+-- has 4 numbers for each of them: its conditions, puts, deletes and ranges.
+CREATE FUNCTION {schema}.rsync_txns(
+    p_store integer, sizes integer[], if_keys bytea[], if_created boolean[], if_revisions bigint[],
+    put_keys bytea[], put_values bytea[], put_leases bigint[], put_bytes bigint[],
+    delete_keys bytea[], delete_from bytea[], delete_to bytea[],
+    OUT outcome integer, OUT revision bigint,
+    OUT now_values bytea[], OUT now_created bigint[], OUT now_modified bigint[], OUT now_leases bigint[]
+) RETURNS SETOF record
+LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $rsync$
+DECLARE
+    c integer := 0;
+    p integer := 0;
+    d integer := 0;
+    r integer := 0;
+    n integer[];
+BEGIN
+    FOR i IN 1 .. cardinality(put_bytes) LOOP
+        n := sizes[4 * i - 3:4 * i];
+        SELECT t.* INTO outcome, revision, now_values, now_created, now_modified, now_leases
+        FROM {schema}.rsync_txn(
+            p_store, if_keys[c + 1:c + n[1]], if_created[c + 1:c + n[1]], if_revisions[c + 1:c + n[1]],
+            put_keys[p + 1:p + n[2]], put_values[p + 1:p + n[2]], put_leases[p + 1:p + n[2]], put_bytes[i],
+            delete_keys[d + 1:d + n[3]], delete_from[r + 1:r + n[4]], delete_to[r + 1:r + n[4]]
+        ) AS t;
+        RETURN NEXT;
+        c := c + n[1];
+        p := p + n[2];
+        d := d + n[3];
+        r := r + n[4];
+    END LOOP;
 END $rsync$;
 
 -- rsync_get reads a key. The results are null if it does not exist.

@@ -6,7 +6,6 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	"github.com/spokewire/sdk-go/internal/postgres"
@@ -26,13 +25,12 @@ type writer struct {
 	mu      sync.Mutex
 	queue   []*request
 	sending bool
-	texts   [maxGroup + 1]string // the statement for a number of transactions; of the sending goroutine
 }
 
 // request is a transaction that waits for its result.
 type request struct {
 	ctx    context.Context
-	args   []any
+	arrays arrays
 	bytes  int
 	answer chan answer // has room for the answer
 }
@@ -65,7 +63,7 @@ func (s *Store) Txn(ctx context.Context, compares []store.Compare, ops []store.O
 	ctx, cancel := s.limited(ctx)
 	defer cancel()
 	r := &request{ctx: ctx, answer: make(chan answer, 1)}
-	r.args, r.bytes = arguments(s.id, compares, ops)
+	r.bytes = r.arrays.add(compares, ops)
 	if ctx.Err() != nil || !s.submit(r) {
 		return store.TxnResult{}, s.failure(ctx, "transaction", store.ErrClosed)
 	}
@@ -107,41 +105,58 @@ func (s *Store) check(compares []store.Compare, ops []store.Op) error {
 	return store.CheckKeys(ops)
 }
 
-// arguments returns the arguments of rsync_txn, and their approximate size.
-func arguments(id int, compares []store.Compare, ops []store.Op) (args []any, bytes int) {
-	var ifKeys, putKeys, putValues, deleteKeys, deleteFrom, deleteTo [][]byte
-	var ifCreated []bool
-	var ifRevisions, putLeases []int64
-	putBytes, leased := 0, false
+// arrays are the arguments of rsync_txns, for one or more transactions.
+type arrays struct {
+	sizes                              []int32
+	ifKeys, putKeys, putValues         [][]byte
+	deleteKeys, deleteFrom, deleteTo   [][]byte
+	ifCreated                          []bool
+	ifRevisions, putLeases, eventBytes []int64
+}
+
+// add adds a transaction, and returns its approximate size.
+func (a *arrays) add(compares []store.Compare, ops []store.Op) (bytes int) {
+	var puts, deletes, ranges int32
+	var eventBytes int64
 	for _, c := range compares {
-		ifKeys, ifCreated = append(ifKeys, []byte(c.Key)), append(ifCreated, c.Created)
-		ifRevisions = append(ifRevisions, c.Revision)
+		a.ifKeys, a.ifCreated = append(a.ifKeys, []byte(c.Key)), append(a.ifCreated, c.Created)
+		a.ifRevisions = append(a.ifRevisions, c.Revision)
 		bytes += 30 + len(c.Key)
 	}
 	for _, op := range ops {
-		bytes += 30 + len(op.Key)
+		bytes += 30 + len(op.Key) + len(op.Value)
 		switch op.Kind {
 		case store.OpKindDelete:
-			deleteKeys = append(deleteKeys, []byte(op.Key))
+			a.deleteKeys = append(a.deleteKeys, []byte(op.Key))
+			deletes++
 		case store.OpKindDeletePrefix:
-			deleteFrom, deleteTo = append(deleteFrom, []byte(op.Key)), append(deleteTo, end(op.Key))
+			a.deleteFrom, a.deleteTo = append(a.deleteFrom, []byte(op.Key)), append(a.deleteTo, end(op.Key))
+			ranges++
 		default:
 			v := op.Value
 			if v == nil {
 				v = []byte{} // nil would be null
 			}
-			putKeys, putValues = append(putKeys, []byte(op.Key)), append(putValues, v)
-			putLeases = append(putLeases, int64(op.Lease))
-			leased = leased || op.Lease != 0
-			putBytes += 100 + len(op.Key) + len(op.Value)
+			a.putKeys, a.putValues = append(a.putKeys, []byte(op.Key)), append(a.putValues, v)
+			a.putLeases = append(a.putLeases, int64(op.Lease))
+			eventBytes += int64(100 + len(op.Key) + len(op.Value))
+			puts++
 		}
 	}
-	if !leased {
-		putLeases = nil
-	}
-	return []any{
-		id, ifKeys, ifCreated, ifRevisions, putKeys, putValues, putLeases, putBytes, deleteKeys, deleteFrom, deleteTo,
-	}, bytes + putBytes
+	a.sizes = append(a.sizes, int32(len(compares)), puts, deletes, ranges)
+	a.eventBytes = append(a.eventBytes, eventBytes)
+	return bytes
+}
+
+// join adds the transactions of b.
+func (a *arrays) join(b *arrays) {
+	a.sizes = append(a.sizes, b.sizes...)
+	a.ifKeys, a.ifCreated = append(a.ifKeys, b.ifKeys...), append(a.ifCreated, b.ifCreated...)
+	a.ifRevisions = append(a.ifRevisions, b.ifRevisions...)
+	a.putKeys, a.putValues = append(a.putKeys, b.putKeys...), append(a.putValues, b.putValues...)
+	a.putLeases, a.eventBytes = append(a.putLeases, b.putLeases...), append(a.eventBytes, b.eventBytes...)
+	a.deleteKeys = append(a.deleteKeys, b.deleteKeys...)
+	a.deleteFrom, a.deleteTo = append(a.deleteFrom, b.deleteFrom...), append(a.deleteTo, b.deleteTo...)
 }
 
 // submit queues a transaction. It returns false if the store is closed.
@@ -211,31 +226,31 @@ func (w *writer) take() (group []*request) {
 func (s *Store) execute(group []*request) ([]reply, error) {
 	ctx, cancel := s.limited(s.ctx)
 	defer cancel()
-	var args []any
+	var a arrays
 	for _, r := range group {
-		args = append(args, r.args...)
+		a.join(&r.arrays)
 	}
-	rows, err := s.db.Pool.Query(ctx, s.writer.text(s.sql.txn, len(group), len(group[0].args)), args...)
+	rows, err := s.db.Pool.Query(ctx, s.sql.txn, s.id, a.sizes, a.ifKeys, a.ifCreated, a.ifRevisions, a.putKeys,
+		a.putValues, a.putLeases, a.eventBytes, a.deleteKeys, a.deleteFrom, a.deleteTo)
 	if err != nil {
 		return nil, timeout(ctx, err)
 	}
 	defer rows.Close()
-	replies := make([]reply, len(group))
-	n, last := 0, int64(0)
-	for ; rows.Next(); n++ {
-		var i int
+	var replies []reply
+	last := int64(0)
+	for rows.Next() {
 		var r reply
-		if err := rows.Scan(&i, &r.outcome, &r.revision, &r.values, &r.created, &r.modified, &r.lease); err != nil {
+		if err := rows.Scan(&r.outcome, &r.revision, &r.values, &r.created, &r.modified, &r.lease); err != nil {
 			return nil, err
 		}
-		replies[i] = r
+		replies = append(replies, r)
 		last = max(last, r.revision)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, timeout(ctx, err)
 	}
-	if n != len(group) {
-		return nil, fmt.Errorf("the server returned %d results of %d transactions", n, len(group))
+	if len(replies) != len(group) {
+		return nil, fmt.Errorf("the server returned %d results of %d transactions", len(replies), len(group))
 	}
 	s.feed.hint(last)
 	return replies, nil
@@ -247,28 +262,4 @@ func timeout(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	return err
-}
-
-// text returns the statement for n transactions with their arguments. The server executes the
-// functions one after the other, in one transaction.
-func (w *writer) text(function string, n, args int) string {
-	if w.texts[n] != "" {
-		return w.texts[n]
-	}
-	var b strings.Builder
-	for i := range n {
-		if i > 0 {
-			b.WriteString(" UNION ALL ")
-		}
-		fmt.Fprintf(&b, "SELECT %d, t.* FROM %s(", i, function)
-		for a := range args {
-			if a > 0 {
-				b.WriteString(", ")
-			}
-			fmt.Fprintf(&b, "$%d", i*args+a+1)
-		}
-		b.WriteString(") AS t")
-	}
-	w.texts[n] = b.String()
-	return w.texts[n]
 }
