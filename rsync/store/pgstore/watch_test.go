@@ -81,9 +81,9 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestSlowReader: the reader of a watch receives nothing while the events exceed the queue of the
+// TestSlowWatchReader: the reader of a watch receives nothing while the events exceed the queue of the
 // watch several times. Another watch is not delayed, and the slow reader has all events in the end.
-func TestSlowReader(t *testing.T) {
+func TestSlowWatchReader(t *testing.T) {
 	s := open(t, pgstore.Options{ConnString: postgres.Start(t, postgres.Options{}).Database(t)})
 	slow, other := s.Watch(t.Context(), "/a/", 1), s.Watch(t.Context(), "/", 1)
 	const puts = 40
