@@ -263,7 +263,7 @@ var budgets = map[string]int{
 	"rsync/store":                  0,
 	"rsync/store/memstore":         1,
 	"rsync/store/etcdstore":        153, // etcd's client, with gRPC
-	"rsync/store/pgstore":          40,
+	"rsync/store/pgstore":          39,
 	"rsync/connector":              3,
 	"rsync/connector/fake":         3,
 	"rsync/connector/git":          127, // go-git with SSH and OpenPGP; YAML as Kustomize reads it

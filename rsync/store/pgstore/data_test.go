@@ -18,9 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/pgstore"
 )
 
-// TestKeysOfAnyBytes: keys sort by their bytes and may have any, up to the limit of their length.
-func TestKeysOfAnyBytes(t *testing.T) {
-	s := open(t, pgstore.Options{ConnString: postgres.Start(t, postgres.Options{}).Database(t)})
+// testKeysOfAnyBytes: keys sort by their bytes and may have any, up to the limit of their length.
+func testKeysOfAnyBytes(t *testing.T, server *postgres.Server) {
+	s := open(t, pgstore.Options{ConnString: server.Database(t)})
 	want := []string{"", "\x00", "A", "Z", "a", "a\x00", "a/", "ab", "z", "ä", "\xff", "\xff\x01", "\xff\xff"}
 	for i := range want {
 		put(t, s, want[(i*5)%len(want)], []byte(want[(i*5)%len(want)]))
@@ -46,10 +46,10 @@ func TestKeysOfAnyBytes(t *testing.T) {
 	}
 }
 
-// TestLeaseEndsInEachCall: a lease has expired, and no program watches. Each call is the first one to
+// testLeaseEndsInEachCall: a lease has expired, and no program watches. Each call is the first one to
 // see the end of the lease.
-func TestLeaseEndsInEachCall(t *testing.T) {
-	db := postgres.Start(t, postgres.Options{}).Database(t)
+func testLeaseEndsInEachCall(t *testing.T, server *postgres.Server) {
+	db := server.Database(t)
 	for name, call := range map[string]func(*pgstore.Store, store.KeyValue, store.Lease) (bool, error){
 		"Get": func(s *pgstore.Store, _ store.KeyValue, _ store.Lease) (bool, error) {
 			kv, err := s.Get(t.Context(), "/a/")
@@ -98,18 +98,18 @@ func TestLeaseEndsInEachCall(t *testing.T) {
 	}
 }
 
-// TestRenewalDoesNotWaitForTransactions: a transaction has the lock of the store. A lease is renewed
+// testRenewalDoesNotWaitForTransactions: a transaction has the lock of the store. A lease is renewed
 // meanwhile, and a transaction of another client returns an error within its time limit.
-func TestRenewalDoesNotWaitForTransactions(t *testing.T) {
-	server := postgres.Start(t, postgres.Options{})
-	s := open(t, pgstore.Options{ConnString: server.Database(t), Timeout: time.Second})
+func testRenewalDoesNotWaitForTransactions(t *testing.T, server *postgres.Server) {
+	db := server.Database(t)
+	s := open(t, pgstore.Options{ConnString: db, Timeout: time.Second})
 	lease, err := s.Grant(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var held sync.WaitGroup
 	held.Go(func() {
-		server.Exec(t, "test1", `BEGIN; UPDATE spokewire.rsync_store SET name = name; SELECT pg_sleep(3)`)
+		server.Exec(t, nameOf(t, db), `BEGIN; UPDATE spokewire.rsync_store SET name = name; SELECT pg_sleep(3)`)
 	})
 	eventually(t, "a transaction to wait for the lock", func() bool {
 		_, err := s.Txn(t.Context(), nil, []store.Op{store.Put("/a/", nil)})
@@ -122,12 +122,12 @@ func TestRenewalDoesNotWaitForTransactions(t *testing.T) {
 	put(t, s, "/a/", nil)
 }
 
-// TestGroupedTransactions: transactions that wait for the same connection are committed together. If
+// testGroupedTransactions: transactions that wait for the same connection are committed together. If
 // the server rejects one of them, the others succeed.
-func TestGroupedTransactions(t *testing.T) {
-	server := postgres.Start(t, postgres.Options{})
-	s := open(t, pgstore.Options{ConnString: server.Database(t)})
-	server.Exec(t, "test1", `ALTER TABLE spokewire.rsync_record ADD CHECK (key <> '/bad/')`)
+func testGroupedTransactions(t *testing.T, server *postgres.Server) {
+	db := server.Database(t)
+	s := open(t, pgstore.Options{ConnString: db})
+	server.Exec(t, nameOf(t, db), `ALTER TABLE spokewire.rsync_record ADD CHECK (key <> '/bad/')`)
 	var all sync.WaitGroup
 	const puts = 200
 	for i := range puts {

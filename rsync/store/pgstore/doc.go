@@ -14,22 +14,23 @@
 //
 // A transaction is one statement, and locks the row of its store until it is committed. Transactions
 // are therefore linearizable, and each one that writes has the next revision. A client that is
-// frozen or disconnected has no lock. Transactions that wait for the same connection are committed
-// together.
+// frozen or disconnected has no lock. Transactions of a Store that wait are committed together.
 //
 // Watches read a table of events. NOTIFY only wakes them: a lost notification delays an event by at
 // most a second. Each Store reads the events once for all its watches. Events that are older than
-// [Options].HistoryAge or exceed [Options].HistoryBytes are deleted. A watch from a deleted revision
-// returns [store.ErrCompacted], and so does a watch from a revision that the database does not have,
-// because it was restored or its standby was not up to date.
+// [Options].FeedAge or exceed [Options].FeedBytes are deleted, and a watch from a deleted revision
+// ends with [store.ErrCompacted].
 //
 // Leases expire by the clock of the server. A lease that has expired is ended before the next
-// transaction or read, by the client that sends it. Watches end it in time, within a second at
-// worst. A server whose clock jumps ends leases early or late; engines then take over needlessly or
-// late, but no stale engine writes.
+// transaction or read, by the client that sends it. A Store with a watch ends it without any call,
+// at once or within a second. If the clock of the server jumps, leases end early or late. Engines
+// then take over early or late, but no stale engine writes.
 //
-// The server must have synchronous_commit on, the default. A failover to an asynchronous standby can
-// lose the last transactions.
+// After a broken connection, a restart of the server or a failover, watches continue. The other
+// calls return an error, and the engine repeats them. With synchronous replication, a failover loses
+// no transaction. Without it, the last transactions may be lost: their revisions are not used again,
+// and all watches end with ErrCompacted. Transactions are only durable if the server has fsync and
+// synchronous_commit on, the defaults.
 //
 // # Access
 //
@@ -43,7 +44,9 @@
 //	    spokewire.rsync_event, spokewire.rsync_lease TO engine;
 //
 // Use sslmode=verify-full outside of a trusted network. Errors and logs never contain the password
-// or a value.
+// or a value. To see the keys:
+//
+//	SELECT convert_from(key, 'UTF8') FROM spokewire.rsync_record;
 //
 // # Limits
 //

@@ -7,27 +7,47 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
+	"strings"
 
-	"github.com/spokewire/sdk-go/rsync/store"
+	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/store/pgstore"
 )
 
-// Open connects to a database, in which the owner of the schema has called Migrate. The password is
-// in the file of PGPASSFILE.
-func ExampleOpen() {
+// Any number of processes run an engine with this store. The password is in the file of PGPASSFILE.
+func Example() {
 	ctx := context.Background()
 	s, err := pgstore.Open(ctx, pgstore.Options{
-		ConnString:    "postgres://engine@db-1.example,db-2.example/hub?sslmode=verify-full&target_session_attrs=read-write",
-		Name:          "shop",
-		SkipMigration: true,
+		ConnString: "postgres://engine@db1,db2/hub?sslmode=verify-full&target_session_attrs=read-write",
 	})
 	if err != nil {
-		log.Fatal(err)
+		log.Fatal(err) // names the server and the cause
 	}
 	defer s.Close()
-	result, err := s.Txn(ctx, []store.Compare{store.Absent("/owner/")}, []store.Op{store.Put("/owner/", []byte("one"))})
+	engine, err := rsync.New(s, fake.New(), rsync.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("owner:", result.Succeeded)
+	if err := engine.Start(ctx); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// Errors name the server, the database, the user and the cause, but not the password.
+func ExampleOpen() {
+	_, err := pgstore.Open(context.Background(), pgstore.Options{ConnString: "postgres://hub:secret@127.0.0.1:1/hub"})
+	message, _, _ := strings.Cut(err.Error(), ": failed to connect")
+	fmt.Println(message)
+	// Output:
+	// open the store "default": PostgreSQL at 127.0.0.1:1, database "hub", user "hub": the server is unreachable
+}
+
+// A job of the release runs Migrate as the owner of the tables. The engines then need no privilege to
+// create tables.
+func ExampleMigrate() {
+	err := pgstore.Migrate(context.Background(), pgstore.Options{ConnString: os.Getenv("HUB_OWNER_DATABASE")})
+	if err != nil {
+		log.Fatal(err)
+	}
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store/pgstore"
 )
 
-// TestBadInput: each error of Open names the cause, and does not contain the password.
-func TestBadInput(t *testing.T) {
-	server := postgres.Start(t, postgres.Options{})
+// testBadInput: each error of Open names the cause, and does not contain the password.
+func testBadInput(t *testing.T, server *postgres.Server) {
 	for sql, database := range map[string]string{
 		`CREATE ROLE reader LOGIN PASSWORD 'reader-secret'`: "postgres",
 		`CREATE DATABASE readonly`:                          "postgres",
@@ -50,7 +49,7 @@ func TestBadInput(t *testing.T) {
 			"the schema is missing or too old.*run Migrate"},
 		"timeout": {pgstore.Options{Timeout: -time.Second}, "invalid Options.Timeout"},
 		"bytes":   {pgstore.Options{MaxTxnBytes: 1 << 30}, "invalid Options.MaxTxnBytes: 1073741824: must be at most"},
-		"history": {pgstore.Options{HistoryBytes: -1}, "invalid Options.HistoryBytes: -1"},
+		"history": {pgstore.Options{FeedBytes: -1}, "invalid Options.FeedBytes: -1"},
 	} {
 		s, err := pgstore.Open(t.Context(), c.options)
 		switch {
@@ -65,12 +64,12 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestLeastPrivileges: the package doc's GRANTs are enough for a program that does not migrate, and
+// testLeastPrivileges: the package doc's GRANTs are enough for a program that does not migrate, and
 // without one of them the error names it.
-func TestLeastPrivileges(t *testing.T) {
-	server := postgres.Start(t, postgres.Options{})
+func testLeastPrivileges(t *testing.T, server *postgres.Server) {
 	db := server.Database(t)
-	server.Exec(t, "test1", `CREATE ROLE engine LOGIN PASSWORD 'engine'`)
+	name := nameOf(t, db)
+	server.Exec(t, name, `CREATE ROLE engine LOGIN PASSWORD 'engine'`)
 	if err := pgstore.Migrate(t.Context(), pgstore.Options{ConnString: db}); err != nil {
 		t.Fatal(err)
 	}
@@ -83,9 +82,9 @@ func TestLeastPrivileges(t *testing.T) {
 		t.Fatalf("the package doc has %d grants", len(grants))
 	}
 	for _, grant := range grants {
-		server.Exec(t, "test1", grant)
+		server.Exec(t, name, grant)
 	}
-	options := pgstore.Options{ConnString: server.ConnStringAs("engine", "engine", "test1"), SkipMigration: true}
+	options := pgstore.Options{ConnString: server.ConnStringAs("engine", "engine", name), SkipMigration: true}
 	s := open(t, options)
 	lease, err := s.Grant(t.Context(), time.Second)
 	if err != nil {
@@ -99,7 +98,7 @@ func TestLeastPrivileges(t *testing.T) {
 		s.Healthy(t.Context()), next(t, watch).Err); err != nil {
 		t.Error(err)
 	}
-	server.Exec(t, "test1", `REVOKE DELETE ON spokewire.rsync_event FROM engine`)
+	server.Exec(t, name, `REVOKE DELETE ON spokewire.rsync_event FROM engine`)
 	const want = "DELETE on rsync_event"
 	if _, err := pgstore.Open(t.Context(), options); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
@@ -127,7 +126,8 @@ func TestFailoverToStandby(t *testing.T) {
 	standby.Exec(t, "postgres", `SELECT pg_wal_replay_pause()`)
 	standby.Stop() // it receives no more
 	watch := two.Watch(t.Context(), "/", 1)
-	for revision := put(t, two, "/a/", []byte("3")); next(t, watch).Revision < revision; {
+	lost := put(t, two, "/a/", []byte("3"))
+	for next(t, watch).Revision < lost {
 	}
 	primary.Kill()
 	standby.Restart()
@@ -144,7 +144,17 @@ func TestFailoverToStandby(t *testing.T) {
 	if message := next(t, watch); !errors.Is(message.Err, store.ErrCompacted) {
 		t.Errorf("the watch: %+v", message)
 	}
-	if revision := put(t, two, "/a/", []byte("4")); revision != 3 {
-		t.Errorf("the next revision is %d", revision)
+	// A key that was read with a lost revision does not match a later one.
+	result, err := two.Txn(t.Context(), []store.Compare{store.Unchanged(kv)}, []store.Op{store.Put("/a/", []byte("4"))})
+	if err != nil || !result.Succeeded || result.Revision <= lost {
+		t.Errorf("the next transaction: %+v, %v", result, err)
+	}
+	stale, err := two.Txn(t.Context(), []store.Compare{{Key: "/a/", Revision: lost}}, nil)
+	if err != nil || stale.Succeeded {
+		t.Errorf("a condition with a lost revision: %+v, %v", stale, err)
+	}
+	later := two.Watch(t.Context(), "/", result.Revision)
+	if message := next(t, later); message.Revision != result.Revision {
+		t.Errorf("a watch from its revision: %+v", message)
 	}
 }

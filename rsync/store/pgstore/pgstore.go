@@ -15,11 +15,22 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
+// Defaults of [Options].
+const (
+	DefaultName      = "default"
+	DefaultSchema    = postgres.DefaultSchema
+	DefaultTimeout   = 5 * time.Second
+	DefaultFeedAge   = 10 * time.Minute
+	DefaultFeedBytes = 256 << 20
+)
+
 // Options configures a Store. ConnString is required, unless the environment variables of libpq
 // have its settings.
 type Options struct {
-	// ConnString is a URL or a list of keywords and values, as in libpq. The environment variables
-	// of libpq apply. pool_max_conns limits the connections; each Store with a watch has one more.
+	// ConnString names the server, the database and the user: a URL or keywords and values, as in
+	// libpq. The environment variables of libpq apply, PGSERVICE and PGPASSFILE included. It may
+	// name several servers; then add target_session_attrs=read-write. pool_max_conns limits the
+	// connections; a Store with a watch has one more.
 	ConnString string
 	// Name identifies the store in the database. Defaults to "default".
 	Name string
@@ -32,16 +43,25 @@ type Options struct {
 	// MaxTxnBytes and MaxTxnOps limit transactions. They default to the limits of package store, so
 	// all values fit into any store. MaxTxnBytes is at most 64 MiB.
 	MaxTxnBytes, MaxTxnOps int
-	// HistoryAge and HistoryBytes limit the events that are stored for watches. They default to 10
+	// FeedAge and FeedBytes limit the events that are stored for watches. They default to 10
 	// minutes and 256 MiB. The lowest values of all programs apply.
-	HistoryAge   time.Duration
-	HistoryBytes int64
+	FeedAge   time.Duration
+	FeedBytes int64
 }
 
 const (
 	maxTxnBytes = 64 << 20
 	// maxKeyBytes is below the limit of an entry of an index, about 2,700 bytes.
 	maxKeyBytes = 2000
+)
+
+// The causes of errors of [Open], [Migrate] and [Store.Healthy], for errors.Is. Errors of the server
+// are *pgconn.PgError, for errors.As.
+var (
+	ErrNotMigrated = postgres.ErrNotMigrated
+	ErrNewerSchema = postgres.ErrNewerSchema
+	ErrReadOnly    = postgres.ErrReadOnly
+	ErrPrivileges  = postgres.ErrPrivileges
 )
 
 // Store keeps its data in PostgreSQL. All methods may be called from any goroutine.
@@ -86,7 +106,10 @@ func database(o Options) postgres.Options {
 // Migrate creates or updates the tables and functions. The user must be able to create the schema,
 // or must own it. Programs that use the older tables continue to work.
 func Migrate(ctx context.Context, options Options) error {
-	return postgres.Migrate(ctx, database(options))
+	if err := postgres.Migrate(ctx, database(options)); err != nil {
+		return fmt.Errorf("migrate the schema of stores: %w", err)
+	}
+	return nil
 }
 
 // Open connects to a database and returns a store, which is empty if it is new. Its errors name the
@@ -98,12 +121,12 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	}
 	db, err := postgres.Open(ctx, database(options))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open the store %q: %w", options.Name, err)
 	}
 	s := &Store{options: options, db: db, sql: newStatements(db)}
 	if s.id, err = s.register(ctx); err != nil {
 		db.Close()
-		return nil, fmt.Errorf("open store %q: %w", options.Name, db.Explain(err))
+		return nil, fmt.Errorf("open the store %q: %w", options.Name, db.Explain(err))
 	}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.feed = newFeed(s)
@@ -116,7 +139,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 func (o *Options) complete() error {
 	for name, value := range map[string]int64{
 		"Timeout": int64(o.Timeout), "MaxTxnBytes": int64(o.MaxTxnBytes), "MaxTxnOps": int64(o.MaxTxnOps),
-		"HistoryAge": int64(o.HistoryAge), "HistoryBytes": o.HistoryBytes,
+		"FeedAge": int64(o.FeedAge), "FeedBytes": o.FeedBytes,
 	} {
 		if value < 0 {
 			return fmt.Errorf("invalid Options.%s: %d: must not be negative", name, value)
@@ -126,10 +149,10 @@ func (o *Options) complete() error {
 		return fmt.Errorf("invalid Options.MaxTxnBytes: %d: must be at most %d", o.MaxTxnBytes, maxTxnBytes)
 	}
 	if o.Name == "" {
-		o.Name = "default"
+		o.Name = DefaultName
 	}
 	if o.Timeout == 0 {
-		o.Timeout = 5 * time.Second
+		o.Timeout = DefaultTimeout
 	}
 	if o.MaxTxnBytes == 0 {
 		o.MaxTxnBytes = store.DefaultMaxTxnBytes
@@ -137,11 +160,11 @@ func (o *Options) complete() error {
 	if o.MaxTxnOps == 0 {
 		o.MaxTxnOps = store.DefaultMaxTxnOps
 	}
-	if o.HistoryAge == 0 {
-		o.HistoryAge = 10 * time.Minute
+	if o.FeedAge == 0 {
+		o.FeedAge = DefaultFeedAge
 	}
-	if o.HistoryBytes == 0 {
-		o.HistoryBytes = 256 << 20
+	if o.FeedBytes == 0 {
+		o.FeedBytes = DefaultFeedBytes
 	}
 	return nil
 }
@@ -209,14 +232,11 @@ func (s *Store) failure(ctx context.Context, what string, err error) error {
 		return fmt.Errorf("%s: %w", what, store.ErrClosed)
 	case ctx.Err() != nil && postgres.Code(err) == "":
 		return fmt.Errorf("%s: %w", what, context.Cause(ctx))
-	case postgres.Code(err) == readOnly || errors.Is(err, postgres.ErrReadOnly):
+	case postgres.Code(err) == postgres.CodeReadOnly || errors.Is(err, postgres.ErrReadOnly):
 		s.db.Reset()
 	}
-	return fmt.Errorf("%s: %w", what, s.db.Explain(err))
+	return fmt.Errorf("%s: %w", what, s.db.Diagnose(ctx, err))
 }
-
-// readOnly is the SQLSTATE of a write on a standby.
-const readOnly = "25006"
 
 // compactEvery is the time between two deletions of old events.
 const compactEvery = 30 * time.Second
@@ -238,7 +258,7 @@ func (s *Store) compact() {
 
 func (s *Store) compactNow(ctx context.Context) error {
 	for n := int64(1); n > 0; {
-		err := s.db.Pool.QueryRow(ctx, s.sql.compact, s.id, s.options.HistoryAge, s.options.HistoryBytes).Scan(&n)
+		err := s.db.Pool.QueryRow(ctx, s.sql.compact, s.id, s.options.FeedAge, s.options.FeedBytes).Scan(&n)
 		if err != nil {
 			return s.failure(ctx, "delete old events", err)
 		}

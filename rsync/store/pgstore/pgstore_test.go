@@ -5,6 +5,7 @@ package pgstore_test
 
 import (
 	"fmt"
+	"net/url"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,12 +38,43 @@ func open(t testing.TB, options pgstore.Options) *pgstore.Store {
 	return s
 }
 
-// TestConformance: the store in PostgreSQL meets the same requirements as the store in memory. All
-// stores are in one database.
-func TestConformance(t *testing.T) {
-	db := postgres.Start(t, postgres.Options{}).Database(t)
+// nameOf returns the name of the database in a connection string.
+func nameOf(t *testing.T, connString string) string {
+	t.Helper()
+	u, err := url.Parse(connString)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Path[1:]
+}
+
+// TestStore has the tests that share a server.
+func TestStore(t *testing.T) {
+	server := postgres.Start(t, postgres.Options{})
+	for name, test := range map[string]func(*testing.T, *postgres.Server){
+		"Conformance":                       testConformance,
+		"KeysOfAnyBytes":                    testKeysOfAnyBytes,
+		"LeaseEndsInEachCall":               testLeaseEndsInEachCall,
+		"RenewalDoesNotWaitForTransactions": testRenewalDoesNotWaitForTransactions,
+		"GroupedTransactions":               testGroupedTransactions,
+		"Compaction":                        testCompaction,
+		"SlowWatchReader":                   testSlowWatchReader,
+		"ManyKeys":                          testManyKeys,
+		"LostNotifications":                 testLostNotifications,
+		"CloseEndsWatches":                  testCloseEndsWatches,
+		"LeastPrivileges":                   testLeastPrivileges,
+		"BadInput":                          testBadInput,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, server) })
+	}
+}
+
+// testConformance: the store in PostgreSQL meets the same requirements as the store in memory. All
+// stores are in one database, and their schema has a name that must be quoted.
+func testConformance(t *testing.T, server *postgres.Server) {
+	db := server.Database(t)
 	var n atomic.Int64
 	storetest.Run(t, func(t *testing.T) store.Store {
-		return open(t, pgstore.Options{ConnString: db, Name: fmt.Sprint("test", n.Add(1))})
+		return open(t, pgstore.Options{ConnString: db, Schema: `a "schema"`, Name: fmt.Sprint("test", n.Add(1))})
 	})
 }

@@ -11,7 +11,8 @@ CREATE TABLE {schema}.rsync_store (
     revision    bigint NOT NULL DEFAULT 0,
     compacted   bigint NOT NULL DEFAULT 0, -- the events of later revisions exist
     event_bytes bigint NOT NULL DEFAULT 0, -- of all events ever written
-    next_expiry timestamptz                -- no lease ends earlier; null without leases
+    next_expiry timestamptz,               -- no lease ends earlier; null without leases
+    timeline    text                       -- of the server, at the last write
 ) WITH (fillfactor = 10);
 
 CREATE TABLE {schema}.rsync_record (
@@ -46,6 +47,27 @@ CREATE TABLE {schema}.rsync_lease (
     expires timestamptz NOT NULL,
     PRIMARY KEY (store, id)
 ) WITH (fillfactor = 50);
+
+-- rsync_lock locks the row of a store. The timeline of a server changes when a standby is promoted or a
+-- backup is restored. The last revisions may be lost then, and must not be used again: clients have
+-- read keys with them. So the next revision leaves a gap, and watches end with ErrCompacted.
+CREATE FUNCTION {schema}.rsync_lock(p_store integer) RETURNS void LANGUAGE plpgsql AS $rsync$
+DECLARE
+    now_timeline text := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+    old_timeline text;
+BEGIN
+    SELECT s.timeline INTO old_timeline FROM {schema}.rsync_store s WHERE s.id = p_store FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE undefined_object USING MESSAGE = 'the store was deleted';
+    END IF;
+    IF old_timeline IS NULL THEN
+        UPDATE {schema}.rsync_store SET timeline = now_timeline WHERE id = p_store;
+    ELSIF old_timeline <> now_timeline THEN
+        UPDATE {schema}.rsync_store
+        SET timeline = now_timeline, revision = revision + 1000000, compacted = revision + 1000000
+        WHERE id = p_store;
+    END IF;
+END $rsync$;
 
 -- rsync_write executes puts and deletes at the next revision, and returns the last revision. Its
 -- callers have locked the row of the store.
@@ -110,12 +132,13 @@ END $rsync$;
 CREATE FUNCTION {schema}.rsync_revoke(p_store integer, p_lease bigint) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $rsync$
 BEGIN
-    PERFORM FROM {schema}.rsync_store WHERE id = p_store FOR UPDATE;
+    PERFORM {schema}.rsync_lock(p_store);
     PERFORM {schema}.rsync_end_leases(p_store, p_lease);
 END $rsync$;
 
 -- rsync_txn is one transaction of package store. The outcome is 0 if it succeeded, 1 if a condition
--- is false, and 2 if a lease has ended. With 1 it returns the keys of the conditions.
+-- is false, and 2 if a lease has ended. With 1 it returns the keys of the conditions. Its caller has
+-- locked the row of the store.
 CREATE FUNCTION {schema}.rsync_txn(
     p_store integer, if_keys bytea[], if_created boolean[], if_revisions bigint[],
     put_keys bytea[], put_values bytea[], put_leases bigint[], put_bytes bigint,
@@ -124,17 +147,9 @@ CREATE FUNCTION {schema}.rsync_txn(
     OUT now_values bytea[], OUT now_created bigint[], OUT now_modified bigint[], OUT now_leases bigint[]
 ) LANGUAGE plpgsql AS $rsync$
 DECLARE
-    due    timestamptz;
     ranged bytea[];
 BEGIN
-    SELECT s.revision, s.next_expiry INTO revision, due FROM {schema}.rsync_store s WHERE s.id = p_store FOR UPDATE;
-    IF NOT FOUND THEN
-        RAISE undefined_object USING MESSAGE = 'the store was deleted';
-    END IF;
-    IF due <= clock_timestamp() THEN
-        PERFORM {schema}.rsync_end_leases(p_store, NULL);
-        SELECT s.revision INTO revision FROM {schema}.rsync_store s WHERE s.id = p_store;
-    END IF;
+    SELECT s.revision INTO revision FROM {schema}.rsync_store s WHERE s.id = p_store;
     outcome := 0;
     IF cardinality(if_keys) > 0 AND EXISTS (
         SELECT FROM unnest(if_keys, if_created, if_revisions) AS c (key, created, revision)
@@ -187,6 +202,10 @@ DECLARE
     r integer := 0;
     n integer[];
 BEGIN
+    PERFORM {schema}.rsync_lock(p_store);
+    IF (SELECT s.next_expiry <= clock_timestamp() FROM {schema}.rsync_store s WHERE s.id = p_store) THEN
+        PERFORM {schema}.rsync_end_leases(p_store, NULL);
+    END IF;
     FOR i IN 1 .. cardinality(put_bytes) LOOP
         n := sizes[4 * i - 3:4 * i];
         SELECT t.* INTO outcome, revision, now_values, now_created, now_modified, now_leases

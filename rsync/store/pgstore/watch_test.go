@@ -36,21 +36,21 @@ func next(t testing.TB, watch <-chan store.Watched) store.Watched {
 	return store.Watched{}
 }
 
-// TestCompaction: events beyond the limits of their bytes or age are deleted. A watch from a deleted
+// testCompaction: events beyond the limits of their bytes or age are deleted. A watch from a deleted
 // revision has ErrCompacted, and a watch from the next one has all later events.
-func TestCompaction(t *testing.T) {
-	db := postgres.Start(t, postgres.Options{}).Database(t)
+func testCompaction(t *testing.T, server *postgres.Server) {
+	db := server.Database(t)
 	const puts, size = 200, 1000
 	for name, options := range map[string]pgstore.Options{
-		"bytes": {HistoryBytes: 50 * (size + 200)}, "age": {HistoryAge: time.Second},
+		"bytes": {FeedBytes: 50 * (size + 200)}, "age": {FeedAge: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options.ConnString, options.Name = db, name
 			s := open(t, options)
 			var last int64
 			for i := range puts {
-				if i == puts-50 && options.HistoryAge > 0 {
-					time.Sleep(options.HistoryAge)
+				if i == puts-50 && options.FeedAge > 0 {
+					time.Sleep(options.FeedAge)
 				}
 				last = put(t, s, "/a/", make([]byte, size))
 			}
@@ -81,10 +81,10 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// TestSlowWatchReader: the reader of a watch receives nothing while the events exceed the queue of the
+// testSlowWatchReader: the reader of a watch receives nothing while the events exceed the queue of the
 // watch several times. Another watch is not delayed, and the slow reader has all events in the end.
-func TestSlowWatchReader(t *testing.T) {
-	s := open(t, pgstore.Options{ConnString: postgres.Start(t, postgres.Options{}).Database(t)})
+func testSlowWatchReader(t *testing.T, server *postgres.Server) {
+	s := open(t, pgstore.Options{ConnString: server.Database(t)})
 	slow, other := s.Watch(t.Context(), "/a/", 1), s.Watch(t.Context(), "/", 1)
 	const puts = 40
 	for i := range puts {
@@ -106,10 +106,10 @@ func TestSlowWatchReader(t *testing.T) {
 	}
 }
 
-// TestManyKeys: keys beyond the page of events. One transaction deletes all of them, and is one
+// testManyKeys: keys beyond the page of events. One transaction deletes all of them, and is one
 // message.
-func TestManyKeys(t *testing.T) {
-	s := open(t, pgstore.Options{ConnString: postgres.Start(t, postgres.Options{}).Database(t), MaxTxnOps: 1000})
+func testManyKeys(t *testing.T, server *postgres.Server) {
+	s := open(t, pgstore.Options{ConnString: server.Database(t), MaxTxnOps: 1000})
 	const keys = 5000
 	for i := 0; i < keys; i += 1000 {
 		var ops []store.Op
@@ -142,11 +142,10 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
-// TestLostNotifications: pgbouncer in its transaction mode delivers no notifications, and its
+// testLostNotifications: pgbouncer in its transaction mode delivers no notifications, and its
 // connections change between statements. The store meets its contract, and a watch has events of
 // another Store within a second. (Three seconds here, because other tests use the machine.)
-func TestLostNotifications(t *testing.T) {
-	server := postgres.Start(t, postgres.Options{})
+func testLostNotifications(t *testing.T, server *postgres.Server) {
 	through, db := server.Bouncer(t, "transaction"), server.Database(t)
 	n := 0
 	storetest.Run(t, func(t *testing.T) store.Store {
@@ -165,9 +164,9 @@ func TestLostNotifications(t *testing.T) {
 	}
 }
 
-// TestCloseEndsWatches: the watches of a closed store have ErrClosed, and so has each later call.
-func TestCloseEndsWatches(t *testing.T) {
-	s := open(t, pgstore.Options{ConnString: postgres.Start(t, postgres.Options{}).Database(t)})
+// testCloseEndsWatches: the watches of a closed store have ErrClosed, and so has each later call.
+func testCloseEndsWatches(t *testing.T, server *postgres.Server) {
+	s := open(t, pgstore.Options{ConnString: server.Database(t)})
 	watch := s.Watch(t.Context(), "/", 0)
 	put(t, s, "/a/", nil)
 	if err := s.Close(); err != nil {
