@@ -7,6 +7,7 @@
 //   - memstore stores in memory. It is for tests and Examples, and the reference for the behaviour
 //     of a store.
 //   - etcdstore stores in etcd 3.
+//   - pgstore stores in PostgreSQL.
 //   - storetest has the conformance suite for other stores, and a wrapper that makes a store fail
 //     for tests.
 //

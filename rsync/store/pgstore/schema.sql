@@ -48,21 +48,29 @@ CREATE TABLE {schema}.rsync_lease (
     PRIMARY KEY (store, id)
 ) WITH (fillfactor = 50);
 
+-- rsync_timeline returns the timeline of the server, or an empty text if the server does not report it.
+CREATE FUNCTION {schema}.rsync_timeline() RETURNS text LANGUAGE plpgsql AS $rsync$
+BEGIN
+    RETURN left(pg_walfile_name(pg_current_wal_lsn()), 8);
+EXCEPTION WHEN feature_not_supported OR insufficient_privilege THEN
+    RETURN '';
+END $rsync$;
+
 -- rsync_lock locks the row of a store. The timeline of a server changes when a standby is promoted or a
 -- backup is restored. The last revisions may be lost then, and must not be used again: clients have
 -- read keys with them. So the next revision leaves a gap, and watches end with ErrCompacted.
 CREATE FUNCTION {schema}.rsync_lock(p_store integer) RETURNS void LANGUAGE plpgsql AS $rsync$
 DECLARE
-    now_timeline text := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+    now_timeline text := {schema}.rsync_timeline();
     old_timeline text;
 BEGIN
     SELECT s.timeline INTO old_timeline FROM {schema}.rsync_store s WHERE s.id = p_store FOR UPDATE;
     IF NOT FOUND THEN
         RAISE undefined_object USING MESSAGE = 'the store was deleted';
     END IF;
-    IF old_timeline IS NULL THEN
+    IF old_timeline IS NULL OR old_timeline = '' AND now_timeline <> '' THEN
         UPDATE {schema}.rsync_store SET timeline = now_timeline WHERE id = p_store;
-    ELSIF old_timeline <> now_timeline THEN
+    ELSIF old_timeline <> now_timeline AND now_timeline <> '' THEN
         UPDATE {schema}.rsync_store
         SET timeline = now_timeline, revision = revision + 1000000, compacted = revision + 1000000
         WHERE id = p_store;
