@@ -227,6 +227,8 @@ func TestFailures(t *testing.T) {
 			"--store "},
 		{"no etcd", []string{"serve", "--listen", closed, "--store", "etcd://" + closed}, command.Failed,
 			"--store etcd://" + closed + ": "},
+		{"no PostgreSQL", []string{"serve", "--listen", closed, "--store", "postgres://u:secret@" + closed + "/db"},
+			command.Failed, "--store postgres://u:xxxxx@" + closed + "/db: open the store"},
 		{"a watch without a server", []string{"status", "--server", closed, "--watch", "x"}, command.Failed,
 			"the rsync server does not answer"},
 		{"no folder", []string{"create", "--cluster", "a+b", "x", "/nowhere"}, command.Failed, "/nowhere: "},

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -33,6 +34,7 @@ import (
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/etcdstore"
+	"github.com/spokewire/sdk-go/rsync/store/pgstore"
 )
 
 // serve runs the engine and its service until ctx ends.
@@ -42,7 +44,7 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	}
 	s, closer, err := openStore(ctx, o)
 	if err != nil {
-		return fmt.Errorf("--store %s: %w", o.store, err)
+		return fmt.Errorf("--store %s: %w", withoutPassword(o.store), err)
 	}
 	defer func() { _ = closer.Close() }()
 	// The engine stops after the service, since calls in progress use it.
@@ -79,6 +81,10 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 
 // openStore returns a store, and its connection or file to close.
 func openStore(ctx context.Context, o *options) (store.Store, io.Closer, error) {
+	if strings.HasPrefix(o.store, postgresScheme) {
+		s, err := pgstore.Open(ctx, pgstore.Options{ConnString: o.store})
+		return s, s, err
+	}
 	endpoints, isEtcd := strings.CutPrefix(o.store, "etcd://")
 	if !isEtcd {
 		s, err := filestore.Open(ctx, o.store)
@@ -98,6 +104,20 @@ func openStore(ctx context.Context, o *options) (store.Store, io.Closer, error) 
 		return nil, nil, errors.Join(err, client.Close())
 	}
 	return s, client, nil
+}
+
+const postgresScheme = "postgres://"
+
+// withoutPassword returns the value of --store for an error.
+func withoutPassword(store string) string {
+	if !strings.HasPrefix(store, postgresScheme) {
+		return store
+	}
+	u, err := url.Parse(store)
+	if err != nil {
+		return postgresScheme + "…"
+	}
+	return u.Redacted()
 }
 
 // openClusters returns the connectors of all clusters, by their providers.

@@ -170,13 +170,23 @@ func linesOf(ctx context.Context, e rsyncgrpc.Engine, from int64) []string {
 // there after a restart.
 func TestExampleOnEtcd(t *testing.T) {
 	t.Parallel()
-	etcd := startEtcd(t, 1)
+	testExample(t, "etcd://"+startEtcd(t, 1).addresses()[0])
+}
+
+// TestExampleOnPostgreSQL is TestExampleOnEtcd with PostgreSQL.
+func TestExampleOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	testExample(t, startPostgres(t).connString)
+}
+
+func testExample(t *testing.T, store string) {
+	t.Helper()
 	program := e2etest.Program(t, "rsync", true)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	serve := func() (string, func()) {
 		cmd := exec.CommandContext(ctx, program, "serve", "--listen", "127.0.0.1:0", "--fake", "2", "--store",
-			"etcd://"+strings.TrimPrefix(etcd.urls[0], "http://"))
+			store)
 		stdout, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
