@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rsync_test runs the engine of package rsync and its stores on real servers: etcd, which it
-// starts in the process, and PostgreSQL.
+// Package rsync_test runs the engine of package rsync and its stores on real servers: etcd, which
+// it starts in the process, and PostgreSQL.
 package rsync_test
 
 import (

@@ -116,8 +116,8 @@ func (f *fleet) load() (stop func()) {
 	})
 }
 
-// once queues one event and waits for it. If the store does not answer, it tries again with the same
-// key.
+// once queues one event and waits for it. If the store does not answer, it tries again with the
+// same key.
 func (f *fleet) once(ctx context.Context, i, n int) error {
 	for {
 		ref, err := f.user.Instantiate(ctx, fmt.Sprint("id", i), rsync.IdempotencyKey(fmt.Sprint(n)))
@@ -135,9 +135,9 @@ func manifest(name string) []byte {
 }
 
 // TestFailover: of three engines under load, one after the other is killed, frozen beyond its
-// lease, and disconnected from the store. Other engines take over its contexts within its lease and a
-// second (three times that here, because other tests use the machine). No write of a stale owner is
-// accepted, and no event is lost or processed twice.
+// lease, and disconnected from the store. Other engines take over its contexts within its lease and
+// a second (three times that here, because other tests use the machine). No write of a stale owner
+// is accepted, and no event is lost or processed twice.
 func TestFailover(t *testing.T) { testFailover(t, startEtcd(t, 3)) }
 
 // TestFailoverOnPostgreSQL is TestFailover with a store in PostgreSQL.

@@ -18,8 +18,9 @@ import (
 )
 
 // BenchmarkStores compares etcd and PostgreSQL, both with durable commits, with 1 and 16 writers.
-// Each transaction has a condition and puts two keys of 500 bytes, like a step of an engine. A watch
-// of another client has each event. Its latency is from the start of the transaction to the event.
+// Each transaction has a condition and puts two keys of 500 bytes, like a step of an engine. A
+// watch of another client has each event. Its latency is from the start of the transaction to the
+// event.
 func BenchmarkStores(b *testing.B) {
 	for name, start := range map[string]func(testing.TB) servers{
 		"etcd": func(t testing.TB) servers {

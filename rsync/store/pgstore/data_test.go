@@ -46,8 +46,8 @@ func testKeysOfAnyBytes(t *testing.T, server *postgres.Server) {
 	}
 }
 
-// testLeaseEndsInEachCall: a lease has expired, and no program watches. Each call is the first one to
-// see the end of the lease.
+// testLeaseEndsInEachCall: a lease has expired, and no program watches. Each call is the first one
+// to see the end of the lease.
 func testLeaseEndsInEachCall(t *testing.T, server *postgres.Server) {
 	db := server.Database(t)
 	for name, call := range map[string]func(*pgstore.Store, store.KeyValue, store.Lease) (bool, error){
@@ -98,8 +98,8 @@ func testLeaseEndsInEachCall(t *testing.T, server *postgres.Server) {
 	}
 }
 
-// testRenewalDoesNotWaitForTransactions: a transaction has the lock of the store. A lease is renewed
-// meanwhile, and a transaction of another client returns an error within its time limit.
+// testRenewalDoesNotWaitForTransactions: a transaction has the lock of the store. A lease is
+// renewed meanwhile, and a transaction of another client returns an error within its time limit.
 func testRenewalDoesNotWaitForTransactions(t *testing.T, server *postgres.Server) {
 	db := server.Database(t)
 	s := open(t, pgstore.Options{ConnString: db, Timeout: time.Second})
@@ -122,8 +122,8 @@ func testRenewalDoesNotWaitForTransactions(t *testing.T, server *postgres.Server
 	put(t, s, "/a/", nil)
 }
 
-// testGroupedTransactions: transactions that wait for the same connection are committed together. If
-// the server rejects one of them, the others succeed.
+// testGroupedTransactions: transactions that wait for the same connection are committed together.
+// If the server rejects one of them, the others succeed.
 func testGroupedTransactions(t *testing.T, server *postgres.Server) {
 	db := server.Database(t)
 	s := open(t, pgstore.Options{ConnString: db})

@@ -3,7 +3,7 @@
 
 // Package pgstore implements package store with PostgreSQL 13 or newer.
 //
-//	s, err := pgstore.Open(ctx, pgstore.Options{ConnString: "postgres://hub@db.example/hub?sslmode=verify-full"})
+//	s, err := pgstore.Open(ctx, pgstore.Options{ConnString: "postgres://hub@db.example/hub"})
 //	defer s.Close()
 //	engine, err := rsync.New(s, connectors, rsync.Options{})
 //
@@ -12,9 +12,10 @@
 //
 // # Guarantees
 //
-// A transaction is one statement, and locks the row of its store until it is committed. Transactions
-// are therefore linearizable, and each one that writes has the next revision. A client that is
-// frozen or disconnected has no lock. Transactions of a Store that wait are committed together.
+// A transaction is one statement, and locks the row of its store until it is committed.
+// Transactions are therefore linearizable, and each one that writes has the next revision. A client
+// that is frozen or disconnected has no lock. Transactions of a Store that wait are committed
+// together.
 //
 // Watches read a table of events. NOTIFY only wakes them: a lost notification delays an event by at
 // most a second. Each Store reads the events once for all its watches. Events that are older than
@@ -27,10 +28,10 @@
 // then take over early or late, but no stale engine writes.
 //
 // After a broken connection, a restart of the server or a failover, watches continue. The other
-// calls return an error, and the engine repeats them. With synchronous replication, a failover loses
-// no transaction. Without it, the last transactions may be lost: their revisions are not used again,
-// and all watches end with ErrCompacted. Transactions are only durable if the server has fsync and
-// synchronous_commit on, the defaults.
+// calls return an error, and the engine repeats them. With synchronous replication, a failover
+// loses no transaction. Without it, the last transactions may be lost: their revisions are not used
+// again, and all watches end with ErrCompacted. Transactions are only durable if the server has
+// fsync and synchronous_commit on, the defaults.
 //
 // # Access
 //
@@ -50,11 +51,10 @@
 //
 // # Limits
 //
-//   - A transaction has at most [Options].MaxTxnBytes and MaxTxnOps, a key 2,000 bytes.
-//   - A store commits one transaction, or one group of them, at a time. The time in which the server
-//     writes its log to the disk limits it.
-//   - pgbouncer works in its session mode. In its transaction mode watches receive no notifications,
-//     and report an event within a second.
+//   - A transaction has at most [Options].MaxTxnBytes and MaxTxnOps, and a key 2,000 bytes.
+//   - A store commits one group of transactions at a time: the server's disk limits it.
+//   - pgbouncer works in its session mode. In its transaction mode watches receive no
+//     notifications, and report an event within a second.
 //   - A long transaction in the same database, for example pg_dump, makes each transaction slower
 //     until it ends.
 //

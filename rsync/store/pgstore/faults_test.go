@@ -187,8 +187,8 @@ func (o *observer) last(key string) int {
 	return o.numbers[key]
 }
 
-// TestEnginesTakeTurns: two engines write as fast as they can. Neither has more than three times the
-// transactions of the other.
+// TestEnginesTakeTurns: two engines write as fast as they can. Neither has more than three times
+// the transactions of the other.
 func TestEnginesTakeTurns(t *testing.T) {
 	db := postgres.Start(t, postgres.Options{Sync: true}).Database(t)
 	var done [2]atomic.Int64

@@ -55,8 +55,8 @@ const (
 	maxKeyBytes = 2000
 )
 
-// The causes of errors of [Open], [Migrate] and [Store.Healthy], for errors.Is. Errors of the server
-// are *pgconn.PgError, for errors.As.
+// The causes of errors of [Open], [Migrate] and [Store.Healthy], for errors.Is. Errors of the
+// server are *pgconn.PgError, for errors.As.
 var (
 	ErrNotMigrated = postgres.ErrNotMigrated
 	ErrNewerSchema = postgres.ErrNewerSchema
@@ -113,8 +113,8 @@ func Migrate(ctx context.Context, options Options) error {
 }
 
 // Open connects to a database and returns a store, which is empty if it is new. Its errors name the
-// server and the cause: an unreachable server, a wrong password, a read-only server, a newer schema,
-// missing privileges. Call Close in the end.
+// server and the cause: an unreachable server, a wrong password, a read-only server, a newer
+// schema, missing privileges. Call Close in the end.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	if err := options.complete(); err != nil {
 		return nil, err
@@ -202,8 +202,8 @@ func (s *Store) spawn(f func()) bool {
 	return !s.closed
 }
 
-// Healthy returns an error if the database cannot be used. It names the cause, as the errors of Open
-// do.
+// Healthy returns an error if the database cannot be used. It names the cause, as the errors of
+// Open do.
 func (s *Store) Healthy(ctx context.Context) error {
 	ctx, cancel := s.limited(ctx)
 	defer cancel()

@@ -36,8 +36,8 @@ func next(t testing.TB, watch <-chan store.Watched) store.Watched {
 	return store.Watched{}
 }
 
-// testCompaction: events beyond the limits of their bytes or age are deleted. A watch from a deleted
-// revision has ErrCompacted, and a watch from the next one has all later events.
+// testCompaction: events beyond the limits of their bytes or age are deleted. A watch from a
+// deleted revision has ErrCompacted, and a watch from the next one has all later events.
 func testCompaction(t *testing.T, server *postgres.Server) {
 	db := server.Database(t)
 	const puts, size = 200, 1000
@@ -81,8 +81,9 @@ func testCompaction(t *testing.T, server *postgres.Server) {
 	}
 }
 
-// testSlowWatchReader: the reader of a watch receives nothing while the events exceed the queue of the
-// watch several times. Another watch is not delayed, and the slow reader has all events in the end.
+// testSlowWatchReader: the reader of a watch receives nothing while the events exceed the queue of
+// the watch several times. Another watch is not delayed, and the slow reader has all events in the
+// end.
 func testSlowWatchReader(t *testing.T, server *postgres.Server) {
 	s := open(t, pgstore.Options{ConnString: server.Database(t)})
 	slow, other := s.Watch(t.Context(), "/a/", 1), s.Watch(t.Context(), "/", 1)
