@@ -20,7 +20,8 @@ func newStatements(db *postgres.DB) statements {
 	return statements{
 		get: db.SQL(`SELECT * FROM {schema}.rsync_get($1, $2)`),
 		ranged: db.SQL(`
-SELECT s.revision, coalesce(s.next_expiry <= statement_timestamp(), false),
+SELECT greatest(s.base, (SELECT e.revision FROM {schema}.rsync_event e WHERE e.store = $1
+       ORDER BY e.revision DESC LIMIT 1)), coalesce(s.next_expiry <= statement_timestamp(), false),
        r.key, r.value, r.create_revision, r.mod_revision, r.lease
 FROM {schema}.rsync_store s
 LEFT JOIN {schema}.rsync_record r ON r.store = $1 AND r.key >= $2 AND ($3::bytea IS NULL OR r.key < $3)

@@ -148,3 +148,30 @@ func testGroupedTransactions(t *testing.T, server *postgres.Server) {
 		t.Errorf("%d keys at revision %d: %v", len(result.KVs), result.Revision, err)
 	}
 }
+
+// testIsolation: at another isolation level a transaction would not see the last revision. It is
+// rejected.
+func testIsolation(t *testing.T, server *postgres.Server) {
+	db := server.Database(t)
+	put(t, open(t, pgstore.Options{ConnString: db}), "/a/", nil)
+	err := server.TryExec(nameOf(t, db), `BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT spokewire.rsync_revoke(1, 7)`)
+	if err == nil || !strings.Contains(err.Error(), "change default_transaction_isolation") {
+		t.Errorf("repeatable read: %v", err)
+	}
+}
+
+// testRowOfStore: transactions make no new version of the row of the store. While pg_dump runs, the
+// server keeps all versions, and each transaction would read them.
+func testRowOfStore(t *testing.T, server *postgres.Server) {
+	db := server.Database(t)
+	s := open(t, pgstore.Options{ConnString: db})
+	put(t, s, "/a/", nil) // the first one writes the timeline
+	check := `SELECT 1 / count(*) FROM spokewire.rsync_store WHERE ctid = (SELECT version FROM before)`
+	server.Exec(t, nameOf(t, db), `CREATE TABLE before AS SELECT ctid AS version FROM spokewire.rsync_store`)
+	for range 10 {
+		put(t, s, "/a/", nil)
+	}
+	if err := server.TryExec(nameOf(t, db), check); err != nil {
+		t.Errorf("the row has a new version: %v", err)
+	}
+}

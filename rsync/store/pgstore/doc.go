@@ -55,8 +55,9 @@
 //   - A store commits one group of transactions at a time: the server's disk limits it.
 //   - pgbouncer works in its session mode. In its transaction mode watches receive no
 //     notifications, and report an event within a second.
-//   - A long transaction in the same database, for example pg_dump, makes each transaction slower
-//     until it ends.
+//   - A Store with a watch sends one small statement a second while it is idle.
+//   - During a long transaction in the same database, for example pg_dump, the server keeps all
+//     versions of a key. Transactions that put the same key thousands of times become slower.
 //
 // # Deleting a store
 //

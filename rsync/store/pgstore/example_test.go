@@ -40,8 +40,7 @@ func ExampleOpen() {
 	message, _, _ := strings.Cut(err.Error(), ": failed to connect")
 	fmt.Println(message)
 	// Output:
-	// open the store "default": PostgreSQL at 127.0.0.1:1, database "hub", user "hub": the server
-	// is unreachable
+	// open the store "default": PostgreSQL at 127.0.0.1:1, database "hub", user "hub": the server is unreachable
 }
 
 // A job of the release runs Migrate as the owner of the tables. The engines then need no privilege

@@ -124,7 +124,7 @@ func TestFailoverToStandby(t *testing.T) {
 	two := open(t, pgstore.Options{ConnString: both})
 	put(t, two, "/a/", []byte("2"))
 	eventually(t, "the standby to receive the transaction", func() bool {
-		return standby.TryExec("test1", `SELECT 1 / count(*) FROM spokewire.rsync_store WHERE revision = 2`) == nil
+		return standby.TryExec("test1", `SELECT 1 / count(*) FROM spokewire.rsync_event WHERE revision = 2`) == nil
 	})
 	standby.Exec(t, "postgres", `SELECT pg_wal_replay_pause()`)
 	standby.Stop() // it receives no more

@@ -61,6 +61,8 @@ func TestStore(t *testing.T) {
 		"SlowWatchReader":                   testSlowWatchReader,
 		"ManyKeys":                          testManyKeys,
 		"LostNotifications":                 testLostNotifications,
+		"Isolation":                         testIsolation,
+		"RowOfStore":                        testRowOfStore,
 		"CloseEndsWatches":                  testCloseEndsWatches,
 		"LeastPrivileges":                   testLeastPrivileges,
 		"BadInput":                          testBadInput,
