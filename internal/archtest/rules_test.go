@@ -75,6 +75,8 @@ var rules = []rule{
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},
 	{packages: "cloudevents/work/pgstore", leaf: true, may: []string{"cloudevents/work", "github.com/jackc/pgx/v5/...", uuid}},
+	{packages: "cloudevents/work/etcdstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/etcd/api/v3/...",
+		"go.etcd.io/etcd/client/v3/...", "go.uber.org/zap", "google.golang.org/grpc/codes", "google.golang.org/grpc/status"}},
 	{packages: "cloudevents/work/storetest", may: []string{"cloudevents/work", "github.com/google/go-cmp/cmp"}},
 
 	{packages: "dynamicwatcher", may: []string{
@@ -240,6 +242,7 @@ var budgets = map[string]int{
 	"cloudevents/work/pgstore": 314, // 26 more than package work: pgx with its pool
 
 	"cloudevents/work/restconfig": 685,  // the handlers of the API server, without its storage
+	"cloudevents/work/etcdstore":  1,    // etcd's client, with gRPC
 	"cloudevents/work/apiserver":  1100, // the generic API server, with OpenTelemetry, gRPC and CEL
 
 	"appliedwork":           112, // most of them are from client-go's dynamic client

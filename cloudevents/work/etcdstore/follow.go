@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/wait"
+)
+
+// Follow implements [work.SharedStore]. Errors are f's, [ErrBehind], and those of Load. It returns
+// [ErrUnreachable] when etcd does not answer within [Options].Timeout, also while there are no
+// changes. If f is slow, changes wait in memory.
+func (s *Store) Follow(ctx context.Context, f func(changes []work.Change) error) error {
+	caller := ctx
+	ctx, cancel := s.until(ctx)
+	defer cancel()
+	content, err := s.snapshot(ctx)
+	if err == nil {
+		t := &tail{store: s, next: content.revision + 1, pending: content.pending, f: f}
+		if err := t.call(content.records); err != nil {
+			return err
+		}
+		content = snapshot{}
+		err = t.run(ctx)
+	}
+	switch failed := (*calleeError)(nil); {
+	case errors.As(err, &failed):
+		return failed.error
+	case caller.Err() != nil:
+		return nil
+	case s.life.Err() != nil:
+		return ErrClosed
+	}
+	return err
+}
+
+// calleeError is an error of the function that Follow calls.
+type calleeError struct{ error }
+
+// tail is the part of Follow after the snapshot.
+type tail struct {
+	store   *Store
+	f       func(changes []work.Change) error
+	next    int64 // the revision after the last one that was handled
+	pending bool  // a batch is pending: changes of records copy it
+}
+
+func (t *tail) call(changes []work.Change) error {
+	if err := t.f(changes); err != nil {
+		return &calleeError{err}
+	}
+	return nil
+}
+
+// run watches until ctx ends or the error is permanent.
+func (t *tail) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel(nil)
+	first := t.next - 1
+	group.Go(func() { cancel(t.store.observe(ctx, first)) })
+	for {
+		err := t.watch(ctx)
+		switch {
+		case errors.As(err, new(*calleeError)):
+			return err
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !errors.As(err, new(*resumable)):
+			return err
+		}
+		// etcd has ended the watch, for example because it has no leader.
+		if err := wait.Sleep(ctx, clock.RealClock{}, t.store.options.Timeout/50); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// observe reads from etcd until it does not answer. It returns ErrBehind when etcd has returned to
+// an earlier revision, because a watch would wait for the later one.
+func (s *Store) observe(ctx context.Context, revision int64) error {
+	for {
+		if err := wait.Sleep(ctx, clock.RealClock{}, s.options.Timeout); err != nil {
+			return nil
+		}
+		r, err := s.get(ctx, s.keys.format())
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return s.failure(ctx, "follow", err)
+		case len(r.Kvs) == 0:
+			return fmt.Errorf("%w: the key %q was removed", ErrForeign, s.keys.format())
+		case r.Header.Revision < revision:
+			return fmt.Errorf("%w: the revision decreased from %d to %d: a backup was restored", ErrBehind, revision,
+				r.Header.Revision)
+		}
+		revision = r.Header.Revision
+	}
+}
+
+// resumable is an error after which a new watch may continue.
+type resumable struct{ error }
+
+// watch handles events until the watch ends.
+func (t *tail) watch(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+	defer cancel()
+	keys := t.store.keys
+	// Fragments have a limited size; the client joins those of one revision.
+	for response := range t.store.client.Watch(ctx, keys.pending(), clientv3.WithRange(keys.watchEnd()),
+		clientv3.WithRev(t.next), clientv3.WithFragment()) {
+		if err := response.Err(); err != nil {
+			switch {
+			case response.CompactRevision > 0, errors.Is(err, rpctypes.ErrCompacted):
+				return fmt.Errorf("%w: revision %d was compacted, the next one is %d", ErrBehind, response.CompactRevision, t.next)
+			case isPermanent(err):
+				return t.store.failure(ctx, "follow", err)
+			}
+			return &resumable{err}
+		}
+		events := response.Events
+		for len(events) > 0 {
+			revision, n := events[0].Kv.ModRevision, 1
+			for n < len(events) && events[n].Kv.ModRevision == revision {
+				n++
+			}
+			if revision >= t.next {
+				if err := t.handle(ctx, events[:n]); err != nil {
+					return err
+				}
+				t.next = revision + 1
+			}
+			events = events[n:]
+		}
+	}
+	return &resumable{errors.New("the client has closed the watch")}
+}
+
+// handle calls f with the changes of one revision.
+func (t *tail) handle(ctx context.Context, events []*clientv3.Event) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s, copies := t.store, t.pending
+	var changes, removed []work.Change
+	var deleted []string
+	for _, e := range events {
+		put := e.Type == clientv3.EventTypePut
+		key, chunk, isRecord := s.keys.recordOf(e.Kv.Key)
+		var err error
+		switch {
+		case string(e.Kv.Key) == s.keys.pending():
+			if t.pending = put; put {
+				_, changes, err = s.readPending(ctx, e.Kv.Value, e.Kv.ModRevision)
+			}
+		case string(e.Kv.Key) == s.keys.removed() && put:
+			if removed, err = decodeChanges(e.Kv.Value); err != nil {
+				err = fmt.Errorf("key %q: %w: %w", e.Kv.Key, ErrDamaged, err)
+			}
+		case !isRecord || chunk || copies:
+		case !put:
+			deleted = append(deleted, key)
+		case len(e.Kv.Value) == 0 || e.Kv.Value[0] != inline:
+			err = fmt.Errorf("record %q: %w: %w", key, ErrDamaged, errFormat)
+		default:
+			changes = append(changes, work.Change{Key: key, Value: e.Kv.Value[1:]})
+		}
+		switch {
+		case errors.Is(err, rpctypes.ErrCompacted):
+			return fmt.Errorf("%w: the parts of a batch were compacted", ErrBehind)
+		case errors.Is(err, ErrDamaged):
+			return err
+		case err != nil:
+			return s.failure(ctx, "follow", err)
+		}
+	}
+	changes = append(changes, removed...)
+	if len(deleted) > len(removed) { // another program has deleted records
+		for _, key := range deleted {
+			if !slices.ContainsFunc(removed, func(c work.Change) bool { return c.Key == key }) {
+				changes = append(changes, work.Change{Key: key})
+			}
+		}
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	return t.call(changes)
+}
