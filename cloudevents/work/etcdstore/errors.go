@@ -59,7 +59,7 @@ var hints = []struct {
 func (s *Store) failure(ctx context.Context, doing string, err error) error {
 	for _, h := range hints {
 		if errors.Is(err, h.err) {
-			return fmt.Errorf("%s below %q: %w: %s", doing, s.keys, err, h.hint)
+			return fmt.Errorf("%s in %q: %w: %s", doing, s.keys, err, h.hint)
 		}
 	}
 	var late *timeout

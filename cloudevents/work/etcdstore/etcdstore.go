@@ -203,6 +203,7 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	s := &Store{options: o, client: o.Client, keys: keys(o.Prefix), logger: klog.FromContext(ctx), chunks: map[string]struct{}{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	if err := s.connect(ctx); err != nil {
+		err = s.withReason(ctx, err)
 		_ = s.Close() // err is the reason
 		return nil, fmt.Errorf("open the store in etcd: %w", err)
 	}
@@ -229,8 +230,7 @@ func dial(ctx context.Context, o Options) (*clientv3.Client, error) {
 		Logger:             zap.NewNop(), // errors are returned
 	}
 	if o.TLS != nil {
-		config.TLS = o.TLS.Clone()
-		config.TLS.MinVersion = max(config.TLS.MinVersion, tls.VersionTLS12)
+		config.TLS = tlsConfig(o.TLS)
 	}
 	type result struct {
 		client *clientv3.Client

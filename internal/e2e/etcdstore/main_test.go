@@ -60,8 +60,13 @@ func freeAddr(t testing.TB) string {
 // startServer starts etcd. It ends with the test.
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
+	return newServer(t, "http", args...)
+}
+
+func newServer(t testing.TB, scheme string, args ...string) *server {
+	t.Helper()
 	s := &server{t: t, program: kube.Program(t, "etcd"), addr: freeAddr(t)}
-	s.url = "http://" + s.addr
+	s.url = scheme + "://" + s.addr
 	peer := "http://" + freeAddr(t)
 	s.args = append([]string{
 		"--name=m", "--data-dir=" + filepath.Join(t.TempDir(), "etcd"), "--log-level=error",

@@ -1,0 +1,260 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package etcdstore_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
+)
+
+const password = "pass-phrase-of-the-test"
+
+// protect enables authentication with these users: root, hub for the prefix /hub/, reader, who may
+// only read /hub/, and other for the prefix /other/.
+func (s *server) protect() {
+	s.t.Helper()
+	admin := s.admin()
+	must := func(_ any, err error) {
+		s.t.Helper()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	ctx := s.t.Context()
+	must(admin.UserAdd(ctx, "root", password))
+	must(admin.UserGrantRole(ctx, "root", "root"))
+	for user, prefix := range map[string]string{"hub": "/hub/", "reader": "/hub/", "other": "/other/"} {
+		kind := clientv3.PermReadWrite
+		if user == "reader" {
+			kind = clientv3.PermRead
+		}
+		must(admin.RoleAdd(ctx, user))
+		must(admin.RoleGrantPermission(ctx, user, prefix, clientv3.GetPrefixRangeEnd(prefix), clientv3.PermissionType(kind)))
+		must(admin.UserAdd(ctx, user, password))
+		must(admin.UserGrantRole(ctx, user, user))
+	}
+	must(admin.AuthEnable(ctx))
+}
+
+// root returns a client of the user root.
+func (s *server) root() *clientv3.Client {
+	s.t.Helper()
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{s.url}, Username: "root", Password: password, DialTimeout: 10 * time.Second, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// TestDocumentedRoleIsEnough: with the role of the package doc, all calls work.
+func TestDocumentedRoleIsEnough(t *testing.T) {
+	t.Parallel()
+	etcd := startServer(t)
+	etcd.protect()
+	o := etcdstore.Options{Prefix: "/hub/", Username: "hub", Password: password, Timeout: quick.Timeout,
+		CleanupInterval: quick.CleanupInterval}
+	c := &counter{store: etcd.open(o)}
+	f := follow(t, etcd.open(o), pairs)
+	c.count(t, 4)
+	write(t, c.store, set("large", strings.Repeat("x", 3<<20)))
+	f.endsAt(t, c)
+	if err := f.lastErr(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOpenNamesTheReason: Open returns an error that names what must be changed, without secrets.
+func TestOpenNamesTheReason(t *testing.T) {
+	t.Parallel()
+	etcd := startServer(t)
+	for key, value := range map[string]string{"/hub/format": "spokewire-works/2", "/other/pods/a": "{}"} {
+		if _, err := etcd.admin().Put(t.Context(), key, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	etcd.protect()
+	closed := freeAddr(t)
+	secured, ca, _ := startSecured(t)
+	for name, c := range map[string]struct {
+		o     etcdstore.Options
+		want  error
+		words string
+	}{
+		"no server": {etcdstore.Options{Endpoints: []string{"http://user:" + password + "@" + closed}},
+			etcdstore.ErrUnreachable, closed + ": connect: connection refused"},
+		"no server, with a user": {etcdstore.Options{Endpoints: []string{closed}, Username: "hub", Password: password},
+			etcdstore.ErrUnreachable, closed + ": connect: connection refused"},
+		"wrong password": {etcdstore.Options{Username: "hub", Password: password + "x"}, rpctypes.ErrAuthFailed,
+			"Options.Password"},
+		"wrong user":     {etcdstore.Options{Username: "hubb", Password: password}, rpctypes.ErrAuthFailed, "Options.Username"},
+		"no user":        {etcdstore.Options{}, rpctypes.ErrUserEmpty, "Options.Username"},
+		"no rights":      {etcdstore.Options{Username: "hub", Password: password}, rpctypes.ErrPermissionDenied, "readwrite"},
+		"read-only user": {etcdstore.Options{Username: "reader", Password: password, Prefix: "/hub/"}, rpctypes.ErrPermissionDenied, "readwrite"},
+		"foreign data":   {etcdstore.Options{Username: "other", Password: password, Prefix: "/other"}, etcdstore.ErrForeign, "/other/pods/a"},
+		"later version":  {etcdstore.Options{Username: "hub", Password: password, Prefix: "/hub"}, etcdstore.ErrForeign, "spokewire-works/2"},
+		"TLS, server without": {etcdstore.Options{Endpoints: []string{"https://" + etcd.addr}}, etcdstore.ErrUnreachable,
+			"TLS handshake"},
+		"no TLS, server with": {etcdstore.Options{Endpoints: []string{secured.addr}}, etcdstore.ErrUnreachable, secured.addr},
+		"unknown authority": {etcdstore.Options{Endpoints: []string{"https://" + secured.addr}}, etcdstore.ErrUnreachable,
+			"signed by unknown authority"},
+		"no client certificate": {etcdstore.Options{
+			Endpoints: []string{secured.addr}, TLS: &tls.Config{RootCAs: ca.Pool()},
+		}, etcdstore.ErrUnreachable, "certificate required"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if len(c.o.Endpoints) == 0 {
+				c.o.Endpoints = []string{etcd.url}
+			}
+			c.o.Timeout = 3 * time.Second
+			s, err := etcdstore.Open(t.Context(), c.o)
+			if err == nil {
+				_ = s.Close()
+			}
+			t.Log(err)
+			switch {
+			case !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.words):
+				t.Errorf("Open: %v, want %v with %q", err, c.want, c.words)
+			case strings.Contains(err.Error(), password):
+				t.Error("the error has the password")
+			}
+		})
+	}
+}
+
+// startSecured starts etcd with TLS and client certificates.
+func startSecured(t *testing.T) (*server, *certtest.Authority, *certtest.Identity) {
+	t.Helper()
+	ca, folder := certtest.New(t), t.TempDir()
+	cert, key := ca.Issue(t, "etcd", "127.0.0.1").Write(t, folder, "etcd")
+	s := newServer(t, "https", "--cert-file="+cert, "--key-file="+key, "--client-cert-auth",
+		"--trusted-ca-file="+ca.Write(t, folder, "ca"))
+	return s, ca, ca.Issue(t, "root")
+}
+
+// TestTLS: with a certificate of the client, all calls work.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	etcd, ca, identity := startSecured(t)
+	o := etcdstore.Options{TLS: &tls.Config{RootCAs: ca.Pool(), Certificates: []tls.Certificate{identity.Certificate}}}
+	c := &counter{store: etcd.open(o)}
+	f := follow(t, c.store, pairs)
+	c.count(t, 2)
+	f.endsAt(t, c)
+}
+
+// TestRevokedRightsAreReported: an operator revokes the role of a running store. Writes and Follow
+// return ErrPermissionDenied. After the role is granted again, both continue.
+func TestRevokedRightsAreReported(t *testing.T) {
+	t.Parallel()
+	etcd := startServer(t)
+	etcd.protect()
+	o := etcdstore.Options{Prefix: "/hub/", Username: "hub", Password: password, Timeout: quick.Timeout,
+		CleanupInterval: quick.CleanupInterval}
+	c := &counter{store: etcd.open(o)}
+	f := follow(t, c.store, pairs)
+	c.count(t, 2)
+	root := etcd.root()
+	if _, err := root.UserRevokeRole(t.Context(), "hub", "hub"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.store.Apply(t.Context(), []work.Change{set("a", "1")}); !errors.Is(err, rpctypes.ErrPermissionDenied) {
+		t.Errorf("Apply: %v", err)
+	}
+	eventually(t, "Follow", func() error {
+		if err := f.lastErr(); err == nil || !errors.Is(err, rpctypes.ErrPermissionDenied) {
+			return errors.Join(errors.New("not refused"), err)
+		}
+		return nil
+	})
+	t.Log(f.lastErr())
+	if _, err := root.UserGrantRole(t.Context(), "hub", "hub"); err != nil {
+		t.Fatal(err)
+	}
+	c.count(t, 2)
+	f.endsAt(t, c)
+}
+
+// TestPrefixOfAnotherSource: NewSource refuses the prefix of another source, and accepts its own.
+func TestPrefixOfAnotherSource(t *testing.T) {
+	t.Parallel()
+	etcd := startServer(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	store := etcd.open(etcdstore.Options{Prefix: "/one"})
+	one, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "one", Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- one.Start(ctx) }()
+	if err := one.InventoryComplete(ctx); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	for prefix, refused := range map[string]bool{"/one": true, "/two": false} {
+		_, err := work.NewSource(memory.New().Transport(), work.SourceOptions{
+			SourceID: "two", SharedGroup: "hubs", Store: etcd.open(etcdstore.Options{Prefix: prefix}),
+		})
+		if (err != nil) != refused || refused && !strings.Contains(err.Error(), `belongs to source "one"`) {
+			t.Errorf("source two with the prefix %s: %v", prefix, err)
+		}
+	}
+}
+
+// TestClosedStore: all methods return ErrClosed, and calls in progress end.
+func TestClosedStore(t *testing.T) {
+	t.Parallel()
+	etcd := startServer(t)
+	for name, o := range map[string]etcdstore.Options{"own client": {}, "given client": {Client: etcd.admin()}} {
+		t.Run(name, func(t *testing.T) {
+			s := openStore(t, etcd.url, o)
+			followed := make(chan error, 1)
+			began := make(chan struct{})
+			go func() {
+				followed <- s.Follow(t.Context(), func([]work.Change) error {
+					close(began)
+					return nil
+				})
+			}()
+			<-began
+			if err := errors.Join(s.Close(), s.Close()); err != nil {
+				t.Error(err)
+			}
+			for what, err := range map[string]error{
+				"Follow in progress": <-followed,
+				"Follow":             s.Follow(t.Context(), func([]work.Change) error { return nil }),
+				"Apply":              s.Apply(t.Context(), []work.Change{set("a", "1")}),
+				"ApplyIf":            s.ApplyIf(t.Context(), set("a", "1"), nil),
+				"Load":               s.Load(t.Context(), func(string, []byte) error { return nil }),
+			} {
+				if !errors.Is(err, etcdstore.ErrClosed) {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			if o.Client != nil {
+				if _, err := o.Client.Get(t.Context(), "x"); err != nil {
+					t.Errorf("Close closed the given client: %v", err)
+				}
+			}
+		})
+	}
+}
