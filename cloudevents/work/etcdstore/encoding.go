@@ -20,12 +20,8 @@ const (
 	split  = 's'
 )
 
-// chunkBytes is the maximum size of a value in a record, and the size of a chunk. A page of records
-// has at most pageRecords of them.
-const (
-	chunkBytes  = 256 << 10
-	pageRecords = 256
-)
+// chunkBytes is the maximum size of a value in a record, and the size of a chunk.
+const chunkBytes = 128 << 10
 
 // pieces describes bytes that are stored in several keys.
 type pieces struct {

@@ -35,7 +35,7 @@
 //
 // # Limits
 //
-// A value may have any size. Values of more than 256 KiB are split. Requests have at most
+// A value may have any size. Values of more than 128 KiB are split. Requests have at most
 // [Options].MaxRequestBytes and MaxTxnOps, below the defaults of etcd's flags --max-request-bytes
 // and --max-txn-ops. Load and Follow keep the whole content in memory while they read it: about
 // 150 MB for 100,000 works of 1.5 KB. Such a store also needs 150 MB of etcd's quota, and the same

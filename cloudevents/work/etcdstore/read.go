@@ -18,6 +18,15 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
+// Limits of a page of records. etcd counts all later records for each page, so small pages are slow.
+// Pages begin small and grow until they have pageBytes.
+const (
+	leastPage = 64
+	mostPage  = 4096
+	growth    = 4 // of a page over the last one, at most
+	pageBytes = 8 << 20
+)
+
 // snapshotAttempts is how often a snapshot is read when etcd compacts its revision meanwhile.
 const snapshotAttempts = 5
 
@@ -99,20 +108,8 @@ func (s *Store) readSnapshot(ctx context.Context) (snapshot, error) {
 	}
 	out := snapshot{revision: first.Header.Revision}
 	r := reader{store: s, damaged: map[string]error{}}
-	from, more := s.keys.records(), true
-	for more {
-		page, err := s.get(ctx, from, clientv3.WithRange(s.keys.recordsEnd()), clientv3.WithLimit(pageRecords),
-			clientv3.WithRev(out.revision))
-		if err != nil {
-			return snapshot{}, err
-		}
-		for _, kv := range page.Kvs {
-			if err := r.add(kv); err != nil {
-				return snapshot{}, err
-			}
-			from = string(kv.Key) + "\x00"
-		}
-		more = page.More && len(page.Kvs) > 0
+	if err := r.readAll(ctx, out.revision); err != nil {
+		return snapshot{}, err
 	}
 	var changes []work.Change
 	if pending := first.Responses[1].GetResponseRange().GetKvs(); len(pending) > 0 {
@@ -132,6 +129,31 @@ type reader struct {
 	parts   pieces // of the last record, if its value is split
 	split   bool
 	damaged map[string]error // by key
+}
+
+// readAll adds all records at a revision.
+func (r *reader) readAll(ctx context.Context, revision int64) error {
+	s := r.store
+	from, limit := s.keys.records(), leastPage
+	for {
+		page, err := s.get(ctx, from, clientv3.WithRange(s.keys.recordsEnd()), clientv3.WithLimit(int64(limit)),
+			clientv3.WithRev(revision))
+		if err != nil {
+			return err
+		}
+		size := 1
+		for _, kv := range page.Kvs {
+			if err := r.add(kv); err != nil {
+				return err
+			}
+			size += len(kv.Key) + len(kv.Value)
+			from = string(kv.Key) + "\x00"
+		}
+		if !page.More || len(page.Kvs) == 0 {
+			return nil
+		}
+		limit = min(max(len(page.Kvs)*pageBytes/size, leastPage), growth*limit, mostPage)
+	}
 }
 
 func (r *reader) add(kv *mvccpb.KeyValue) error {

@@ -53,7 +53,7 @@ func TestSmallBatchIsOneTransaction(t *testing.T) {
 		{set("a", "1")},
 		{set("a", "1"), {Key: "b"}},
 		records(100, 1500),
-		{set("large", strings.Repeat("x", 250<<10)), set("b", strings.Repeat("x", 250<<10))},
+		{set("large", strings.Repeat("x", 128<<10)), set("b", strings.Repeat("x", 128<<10))},
 	} {
 		before := revision()
 		write(t, s, batch...)
@@ -161,7 +161,7 @@ func TestLargeRecordLeavesNoChunks(t *testing.T) {
 	}
 	one, two := etcd.open(quick), etcd.open(quick)
 	write(t, one, big)
-	if n := count(); n != 1+8 {
+	if n := count(); n != 1+16 {
 		t.Fatalf("a record of 2 MiB has %d keys", n)
 	}
 	for _, condition := range []work.Change{set("big", "x"), {Key: "big"}} {
@@ -177,7 +177,7 @@ func TestLargeRecordLeavesNoChunks(t *testing.T) {
 		t.Errorf("after a small value there are %d keys, want 2", n)
 	}
 	write(t, one, big)
-	write(t, one, set("big", strings.Repeat("x", 300<<10)))
+	write(t, one, set("big", strings.Repeat("x", 200<<10)))
 	if n := count(); n != 2+2 {
 		t.Errorf("after a value of two chunks there are %d keys, want 4", n)
 	}
