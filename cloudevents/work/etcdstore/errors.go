@@ -29,10 +29,6 @@ var ErrForeign = errors.New("the prefix is not a store of this version")
 // ErrDamaged is returned when a record cannot be read. The error names its key.
 var ErrDamaged = errors.New("the record is damaged")
 
-// ErrBehind is returned by [Store.Follow] when etcd does not have all later changes any more. Follow
-// again to receive the whole content.
-var ErrBehind = errors.New("etcd has removed changes that were not received yet")
-
 // errCollected is returned when a batch takes so long that its parts were removed.
 var errCollected = errors.New("the staged parts of the batch were removed: it took longer than Options.CleanupInterval")
 

@@ -28,10 +28,9 @@
 // # Following
 //
 // [Store.Follow] reads the content at one revision and then watches. It resumes after broken
-// connections and restarts of etcd that are shorter than [Options].Timeout. It returns [ErrBehind]
-// when etcd has compacted changes that it has not received, and when etcd lost changes because a
-// backup was restored. A source then follows again: it reads the whole content within a second or
-// two.
+// connections and restarts of etcd that are shorter than [Options].Timeout. It returns
+// [work.ErrBehind] when etcd has compacted changes that it has not received, and when etcd lost
+// changes because a backup was restored. A source then reads the whole content again.
 //
 // # Limits
 //
@@ -47,7 +46,8 @@
 //
 //	etcd --auto-compaction-mode=periodic --auto-compaction-retention=1h --quota-backend-bytes=8589934592
 //
-// A retention of 5 min or more avoids most [ErrBehind]. Do not use the etcd of a Kubernetes API
+// A retention of 15 min or more, and more than etcd's --watch-progress-notify-interval, lets a
+// follower resume after most failures of the network. Do not use the etcd of a Kubernetes API
 // server: its load and its backups are not yours.
 //
 // # Access

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -18,7 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/wait"
 )
 
-// Follow implements [work.SharedStore]. Errors are f's, [ErrBehind], and those of Load. It returns
+// Follow implements [work.SharedStore]. Errors are f's, [work.ErrBehind], and those of Load. It returns
 // [ErrUnreachable] when etcd does not answer within [Options].Timeout, also while there are no
 // changes. If f is slow, changes wait in memory.
 func (s *Store) Follow(ctx context.Context, f func(changes []work.Change) error) error {
@@ -27,7 +28,8 @@ func (s *Store) Follow(ctx context.Context, f func(changes []work.Change) error)
 	defer cancel()
 	content, err := s.snapshot(ctx)
 	if err == nil {
-		t := &tail{store: s, next: content.revision + 1, pending: content.pending, f: f}
+		t := &tail{store: s, pending: content.pending, f: f}
+		t.next.Store(content.revision + 1)
 		if err := t.call(content.records); err != nil {
 			return err
 		}
@@ -52,8 +54,8 @@ type calleeError struct{ error }
 type tail struct {
 	store   *Store
 	f       func(changes []work.Change) error
-	next    int64 // the revision after the last one that was handled
-	pending bool  // a batch is pending: changes of records copy it
+	next    atomic.Int64 // the revision after the last one that was handled
+	pending bool         // a batch is pending: changes of records copy it
 }
 
 func (t *tail) call(changes []work.Change) error {
@@ -70,8 +72,7 @@ func (t *tail) run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel(nil)
-	first := t.next - 1
-	group.Go(func() { cancel(t.store.observe(ctx, first)) })
+	group.Go(func() { cancel(t.observe(ctx)) })
 	for {
 		err := t.watch(ctx)
 		switch {
@@ -91,11 +92,13 @@ func (t *tail) run(ctx context.Context) error {
 
 // observe reads from etcd until it does not answer. It returns ErrBehind when etcd has returned to
 // an earlier revision, because a watch would wait for the later one.
-func (s *Store) observe(ctx context.Context, revision int64) error {
+func (t *tail) observe(ctx context.Context) error {
+	s := t.store
 	for {
 		if err := wait.Sleep(ctx, clock.RealClock{}, s.options.Timeout); err != nil {
 			return nil
 		}
+		revision := t.next.Load() - 1
 		r, err := s.get(ctx, s.keys.format())
 		switch {
 		case ctx.Err() != nil:
@@ -105,10 +108,9 @@ func (s *Store) observe(ctx context.Context, revision int64) error {
 		case len(r.Kvs) == 0:
 			return fmt.Errorf("%w: the key %q was removed", ErrForeign, s.keys.format())
 		case r.Header.Revision < revision:
-			return fmt.Errorf("%w: the revision decreased from %d to %d: a backup was restored", ErrBehind, revision,
+			return fmt.Errorf("%w: the revision decreased from %d to %d: a backup was restored", work.ErrBehind, revision,
 				r.Header.Revision)
 		}
-		revision = r.Header.Revision
 	}
 }
 
@@ -122,15 +124,19 @@ func (t *tail) watch(ctx context.Context) error {
 	keys := t.store.keys
 	// Fragments have a limited size; the client joins those of one revision.
 	for response := range t.store.client.Watch(ctx, keys.pending(), clientv3.WithRange(keys.watchEnd()),
-		clientv3.WithRev(t.next), clientv3.WithFragment()) {
+		clientv3.WithRev(t.next.Load()), clientv3.WithFragment(), clientv3.WithProgressNotify()) {
 		if err := response.Err(); err != nil {
 			switch {
 			case response.CompactRevision > 0, errors.Is(err, rpctypes.ErrCompacted):
-				return fmt.Errorf("%w: revision %d was compacted, the next one is %d", ErrBehind, response.CompactRevision, t.next)
+				return fmt.Errorf("%w: revision %d was compacted, the next one is %d", work.ErrBehind, response.CompactRevision,
+					t.next.Load())
 			case isPermanent(err):
 				return t.store.failure(ctx, "follow", err)
 			}
 			return &resumable{err}
+		}
+		if response.IsProgressNotify() { // all earlier changes have arrived, and may be compacted
+			t.next.Store(max(t.next.Load(), response.Header.Revision+1))
 		}
 		events := response.Events
 		for len(events) > 0 {
@@ -138,11 +144,11 @@ func (t *tail) watch(ctx context.Context) error {
 			for n < len(events) && events[n].Kv.ModRevision == revision {
 				n++
 			}
-			if revision >= t.next {
+			if revision >= t.next.Load() {
 				if err := t.handle(ctx, events[:n]); err != nil {
 					return err
 				}
-				t.next = revision + 1
+				t.next.Store(revision + 1)
 			}
 			events = events[n:]
 		}
@@ -181,7 +187,7 @@ func (t *tail) handle(ctx context.Context, events []*clientv3.Event) error {
 		}
 		switch {
 		case errors.Is(err, rpctypes.ErrCompacted):
-			return fmt.Errorf("%w: the parts of a batch were compacted", ErrBehind)
+			return fmt.Errorf("%w: the parts of a batch were compacted", work.ErrBehind)
 		case errors.Is(err, ErrDamaged):
 			return err
 		case err != nil:

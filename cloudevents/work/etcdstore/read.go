@@ -24,7 +24,7 @@ const (
 	leastPage = 64
 	mostPage  = 4096
 	growth    = 4 // of a page over the last one, at most
-	pageBytes = 8 << 20
+	pageBytes = 4 << 20
 )
 
 // snapshotAttempts is how often a snapshot is read when etcd compacts its revision meanwhile.

@@ -44,6 +44,7 @@ type server struct {
 	args    []string
 	url     string
 	addr    string
+	folder  string
 	process *daemon.Daemon
 }
 
@@ -65,16 +66,27 @@ func startServer(t testing.TB, args ...string) *server {
 
 func newServer(t testing.TB, scheme string, args ...string) *server {
 	t.Helper()
-	s := &server{t: t, program: kube.Program(t, "etcd"), addr: freeAddr(t)}
-	s.url = scheme + "://" + s.addr
 	peer := "http://" + freeAddr(t)
-	s.args = append([]string{
-		"--name=m", "--data-dir=" + filepath.Join(t.TempDir(), "etcd"), "--log-level=error",
-		"--listen-client-urls=" + s.url, "--advertise-client-urls=" + s.url,
-		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=m=" + peer,
-	}, args...)
+	s := prepareServer(t, scheme, append([]string{
+		"--name=m", "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=m=" + peer,
+	}, args...)...)
 	s.start()
-	t.Cleanup(func() { s.process.Kill() })
+	return s
+}
+
+// prepareServer returns a server that is not started.
+func prepareServer(t testing.TB, scheme string, args ...string) *server {
+	t.Helper()
+	s := &server{t: t, program: kube.Program(t, "etcd"), addr: freeAddr(t), folder: filepath.Join(t.TempDir(), "etcd")}
+	s.url = scheme + "://" + s.addr
+	s.args = append([]string{
+		"--data-dir=" + s.folder, "--log-level=error", "--listen-client-urls=" + s.url, "--advertise-client-urls=" + s.url,
+	}, args...)
+	t.Cleanup(func() {
+		if s.process != nil {
+			s.process.Kill()
+		}
+	})
 	return s
 }
 

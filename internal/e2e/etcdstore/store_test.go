@@ -19,22 +19,47 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/storetest"
 )
 
-// TestConformance: the store meets the requirements of all stores.
+// TestConformance: the store meets the requirements of all stores, with its limits and with the
+// least ones.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t)
 	var n atomic.Int64
-	storetest.Run(t, func(*testing.T) storetest.Opener {
-		prefix := fmt.Sprintf("/test%d", n.Add(1))
-		return func(t *testing.T) (work.Store, func()) {
-			s := etcd.open(etcdstore.Options{Prefix: prefix})
-			return s, func() {
-				if err := s.Close(); err != nil {
-					t.Error(err)
+	for name, o := range map[string]etcdstore.Options{
+		"default limits": {}, "least limits": {MaxRequestBytes: 512 << 10, MaxTxnOps: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(*testing.T) storetest.Opener {
+				o.Prefix = fmt.Sprintf("/test%d", n.Add(1))
+				return func(t *testing.T) (work.Store, func()) {
+					s := etcd.open(o)
+					return s, func() {
+						if err := s.Close(); err != nil {
+							t.Error(err)
+						}
+					}
 				}
-			}
+			})
+		})
+	}
+}
+
+// TestServerWithLowerLimits: the error names the option to set, and with it the batch is accepted.
+func TestServerWithLowerLimits(t *testing.T) {
+	t.Parallel()
+	etcd := startServer(t, "--max-request-bytes=600000", "--max-txn-ops=16")
+	for option, batch := range map[string][]work.Change{
+		"Options.MaxTxnOps": records(100, 10), "Options.MaxRequestBytes": records(2000, 1500),
+	} {
+		err := etcd.open(etcdstore.Options{}).Apply(t.Context(), batch)
+		if err == nil || !strings.Contains(err.Error(), option) {
+			t.Errorf("a batch of %d records: %v", len(batch), err)
 		}
-	})
+		s := etcd.open(etcdstore.Options{MaxRequestBytes: 512 << 10, MaxTxnOps: 16})
+		if err := s.Apply(t.Context(), batch); err != nil {
+			t.Errorf("a batch of %d records with limits: %v", len(batch), err)
+		}
+	}
 }
 
 // TestSmallBatchIsOneTransaction: a batch that fits into a request increases etcd's revision by 1.

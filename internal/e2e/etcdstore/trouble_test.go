@@ -164,10 +164,36 @@ func TestCompactedFollowerFollowsAgain(t *testing.T) {
 	c.count(t, 4)
 	proxy.Unblock()
 	f.endsAt(t, c)
-	if err := f.lastErr(); !errors.Is(err, etcdstore.ErrBehind) || f.wholes() != 2 {
+	if err := f.lastErr(); !errors.Is(err, work.ErrBehind) || f.wholes() != 2 {
 		t.Errorf("the follower received the content %d times: %v", f.wholes(), err)
 	}
 	t.Log(f.lastErr())
+}
+
+// TestIdleFollowerResumes: a follower without changes loses its connection after other programs have
+// changed etcd, and etcd has compacted these changes. It resumes, because it did not miss a change.
+func TestIdleFollowerResumes(t *testing.T) {
+	t.Parallel()
+	etcd := startServer(t, "--watch-progress-notify-interval=1s")
+	proxy := tcpproxy.Start(t, etcd.addr)
+	c := &counter{store: etcd.open(quick)}
+	f := follow(t, openStore(t, "http://"+proxy.Addr(), etcdstore.Options{Timeout: time.Minute}), pairs)
+	c.count(t, 2)
+	f.endsAt(t, c)
+	admin := etcd.admin()
+	for range 10 {
+		if _, err := admin.Put(t.Context(), "/other", "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(4 * time.Second) // the follower receives the progress, which no call can show
+	etcd.compact()
+	proxy.Cut()
+	c.count(t, 2)
+	f.endsAt(t, c)
+	if err := f.lastErr(); err != nil || f.wholes() != 1 {
+		t.Errorf("the follower received the content %d times: %v", f.wholes(), err)
+	}
 }
 
 // compact removes all earlier revisions.
