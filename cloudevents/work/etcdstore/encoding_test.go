@@ -6,11 +6,13 @@ package etcdstore
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
@@ -115,6 +117,32 @@ func TestDamagedRecordIsRefused(t *testing.T) {
 		}
 		if got, err := read(chunk, change); got != "1 true" || err != nil {
 			t.Errorf("without chunk %d of a pending batch: %s, %v", chunk, got, err)
+		}
+	}
+}
+
+// TestNestedTransactionsAreWithinLimit: for each number of operations, the lists on a path of nested
+// transactions have at most limit operations together, and no operation is lost.
+func TestNestedTransactionsAreWithinLimit(t *testing.T) {
+	for _, limit := range []int{leastTxnOps, 9, DefaultMaxTxnOps} {
+		for n := range limit/2*(limit/2) + 1 {
+			ops := slices.Repeat([]clientv3.Op{clientv3.OpPut("k", "v")}, n)
+			total := 0
+			out := nested(ops, limit)
+			for _, op := range out {
+				size := 1
+				if op.IsTxn() {
+					_, inner, _ := op.Txn()
+					size = len(inner)
+					if len(out)+size > limit {
+						t.Fatalf("%d operations are %d transactions of up to %d, the limit is %d", n, len(out), size, limit)
+					}
+				}
+				total += size
+			}
+			if total != n || len(out) > limit {
+				t.Fatalf("%d operations are %d in %d, the limit is %d", n, total, len(out), limit)
+			}
 		}
 	}
 }

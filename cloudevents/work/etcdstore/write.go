@@ -139,15 +139,38 @@ type transaction struct {
 }
 
 func (s *Store) commit(ctx context.Context, t transaction) (*clientv3.TxnResponse, error) {
+	t.ops = nested(t.ops, s.options.MaxTxnOps)
 	return limited(ctx, s.options.Timeout, func(ctx context.Context) (*clientv3.TxnResponse, error) {
 		return s.client.Txn(ctx).If(t.conditions...).Then(t.ops...).Else(t.otherwise...).Commit()
 	})
 }
 
+// etcd's limit of operations is for the sum of the lists in a path of nested transactions. So a
+// transaction with half as many nested ones has the square of that.
+
+// nested returns the operations as nested transactions, if there are more than limit.
+func nested(ops []clientv3.Op, limit int) []clientv3.Op {
+	if len(ops) <= limit {
+		return ops
+	}
+	n := 2
+	for n < limit/2 && n*(limit-n) < len(ops) {
+		n++
+	}
+	var out []clientv3.Op
+	for group := range slices.Chunk(ops, (len(ops)+n-1)/n) {
+		out = append(out, clientv3.OpTxn(nil, group, nil))
+	}
+	return out
+}
+
+// mostOps is the maximum number of operations of a transaction.
+func (s *Store) mostOps() int { return s.options.MaxTxnOps / 2 * (s.options.MaxTxnOps / 2) }
+
 // direct returns the operations of a batch that fits into one transaction. ok is false if it does
 // not fit.
 func (s *Store) direct(changes []work.Change) (ops []clientv3.Op, ok bool) {
-	if len(changes) > s.options.MaxTxnOps {
+	if len(changes) > s.mostOps() {
 		return nil, false
 	}
 	var removed []work.Change
@@ -166,7 +189,7 @@ func (s *Store) direct(changes []work.Change) (ops []clientv3.Op, ok bool) {
 	if removed != nil { // etcd reports no event for a missing record
 		ops = append(ops, clientv3.OpPut(s.keys.removed(), string(encodeChanges(removed))))
 	}
-	return ops, size <= s.options.MaxRequestBytes && len(ops) <= s.options.MaxTxnOps
+	return ops, size <= s.options.MaxRequestBytes && len(ops) <= s.mostOps()
 }
 
 // opBytes is the size of a change in a request, without the prefix twice.
@@ -269,7 +292,7 @@ func (s *Store) complete(ctx context.Context, revision int64, id string, changes
 	for c := range slices.Values(changes) {
 		for op := range slices.Values(s.copyOps(c)) {
 			cost := opBytes + len(op.KeyBytes()) + len(op.RangeBytes()) + len(op.ValueBytes())
-			if len(ops) == s.options.MaxTxnOps-reservedOps || size+cost > s.options.MaxRequestBytes {
+			if len(ops) == s.mostOps()-reservedOps || size+cost > s.options.MaxRequestBytes {
 				if ok, err := flush(); !ok {
 					return err
 				}

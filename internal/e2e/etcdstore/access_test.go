@@ -68,8 +68,7 @@ func TestDocumentedRoleIsEnough(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t)
 	etcd.protect()
-	o := etcdstore.Options{Prefix: "/hub/", Username: "hub", Password: password, Timeout: quick.Timeout,
-		CleanupInterval: quick.CleanupInterval}
+	o := etcdstore.Options{Prefix: "/hub/", Username: "hub", Password: password}
 	c := &counter{store: etcd.open(o)}
 	f := follow(t, etcd.open(o), pairs)
 	c.count(t, 4)

@@ -71,6 +71,12 @@ func newServer(t testing.TB, scheme string, args ...string) *server {
 		"--name=m", "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=m=" + peer,
 	}, args...)...)
 	s.start()
+	if scheme == "http" {
+		eventually(t, "start etcd", func() error {
+			_, err := s.admin().Get(t.Context(), "x")
+			return err
+		})
+	}
 	return s
 }
 
@@ -96,7 +102,7 @@ func (s *server) start() {
 	if s.process, err = daemon.Start(s.program, s.args...); err != nil {
 		s.t.Fatal(err)
 	}
-	err = s.process.WaitReady(time.Minute, func() error {
+	err = s.process.WaitReady(limit, func() error { // also without a certificate, or without the other members
 		conn, err := net.Dial("tcp", s.addr)
 		if err == nil {
 			_ = conn.Close()
@@ -118,7 +124,7 @@ func (s *server) signal(signal syscall.Signal) {
 // admin returns a client of its own.
 func (s *server) admin() *clientv3.Client {
 	s.t.Helper()
-	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.url}, DialTimeout: 10 * time.Second, Logger: zap.NewNop()})
+	c, err := clientv3.New(clientv3.Config{Endpoints: []string{s.url}, DialTimeout: limit, Logger: zap.NewNop()})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -145,8 +151,12 @@ func openStore(t testing.TB, url string, o etcdstore.Options) *etcdstore.Store {
 	return store
 }
 
-// quick are options for tests that wait for a timeout or a cleanup.
-var quick = etcdstore.Options{Timeout: 2 * time.Second, CleanupInterval: 2 * time.Second}
+// quick are options for tests that wait for a timeout or a cleanup. patient are options for all
+// others: a loaded machine may be slow.
+var (
+	quick   = etcdstore.Options{Timeout: 2 * time.Second, CleanupInterval: 2 * time.Second}
+	patient = etcdstore.Options{Timeout: limit}
+)
 
 // limit is how long a test waits for an effect.
 const limit = time.Minute

@@ -56,7 +56,7 @@ func startReplica(t *testing.T, etcd *server, bus *memory.Bus) *replica {
 	proxy := tcpproxy.Start(t, etcd.addr)
 	source, err := work.NewSource(bus.Transport(), work.SourceOptions{
 		SourceID: "hub", SharedGroup: "hubs",
-		Store: openStore(t, "http://"+proxy.Addr(), etcdstore.Options{Timeout: time.Second}),
+		Store: openStore(t, "http://"+proxy.Addr(), etcdstore.Options{Timeout: 3 * time.Second}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestReplicasTakeOver(t *testing.T) {
 			name := fmt.Sprint("w", random.IntN(works))
 			number++
 			attempted[name] = number
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			if err := r.set(ctx, name, strconv.Itoa(number)); err != nil {
 				failed++
 			} else {
@@ -195,7 +195,7 @@ func TestTakeoverIsFast(t *testing.T) {
 	if took > 3*time.Second {
 		t.Errorf("the takeover took %s", took)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := one.set(ctx, "w", "3"); err == nil {
 		t.Error("the former leader accepted a write")

@@ -78,6 +78,8 @@ func TestSmallBatchIsOneTransaction(t *testing.T) {
 		{set("a", "1")},
 		{set("a", "1"), {Key: "b"}},
 		records(100, 1500),
+		records(256, 1500),
+		records(3000, 100),
 		{set("large", strings.Repeat("x", 128<<10)), set("b", strings.Repeat("x", 128<<10))},
 	} {
 		before := revision()
@@ -118,14 +120,14 @@ func TestConcurrentBatchesAreAtomic(t *testing.T) {
 		return nil
 	}
 	const keys = 150
-	a := etcd.open(quick)
+	a := etcd.open(patient)
 	var followers []*follower
 	for range 2 {
-		followers = append(followers, follow(t, etcd.open(quick), equal))
+		followers = append(followers, follow(t, etcd.open(patient), equal))
 	}
 	var group sync.WaitGroup
 	for writer := range 3 {
-		s := etcd.open(quick)
+		s := etcd.open(patient)
 		random := rand.New(rand.NewPCG(uint64(writer), 1))
 		group.Go(func() {
 			for i := range 12 {
@@ -184,7 +186,7 @@ func TestLargeRecordLeavesNoChunks(t *testing.T) {
 		}
 		return r.Count
 	}
-	one, two := etcd.open(quick), etcd.open(quick)
+	one, two := etcd.open(patient), etcd.open(patient)
 	write(t, one, big)
 	if n := count(); n != 1+16 {
 		t.Fatalf("a record of 2 MiB has %d keys", n)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,6 +25,7 @@ import (
 // the same number.
 type counter struct {
 	store  work.SharedStore
+	before func() // is called before each batch
 	failed int
 	last   int // acknowledged
 }
@@ -42,6 +42,9 @@ func pairs(content map[string]string) error {
 func (c *counter) count(t *testing.T, n int) {
 	t.Helper()
 	for range n {
+		if c.before != nil {
+			c.before()
+		}
 		number := fmt.Sprint(c.last + 1)
 		batch := []work.Change{set("left", number), {Key: "missing"}}
 		if c.last%2 == 0 {
@@ -77,9 +80,8 @@ func (f *follower) endsAt(t *testing.T, c *counter) {
 func TestServerIsKilled(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t)
-	slow := etcdstore.Options{Timeout: 20 * time.Second}
-	c := &counter{store: etcd.open(slow)}
-	f := follow(t, etcd.open(slow), pairs)
+	c := &counter{store: etcd.open(patient)}
+	f := follow(t, etcd.open(patient), pairs)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -152,9 +154,9 @@ func TestCompactedFollowerFollowsAgain(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t)
 	proxy := tcpproxy.Start(t, etcd.addr)
-	c := &counter{store: etcd.open(quick)}
-	// A long timeout: otherwise Follow would end because etcd is unreachable.
-	f := follow(t, openStore(t, "http://"+proxy.Addr(), etcdstore.Options{Timeout: time.Minute}), pairs)
+	c := &counter{store: etcd.open(patient)}
+	// With a short timeout, Follow would end because etcd is unreachable.
+	f := follow(t, openStore(t, "http://"+proxy.Addr(), patient), pairs)
 	c.count(t, 4)
 	f.endsAt(t, c)
 	proxy.Block()
@@ -176,8 +178,8 @@ func TestIdleFollowerResumes(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t, "--watch-progress-notify-interval=1s")
 	proxy := tcpproxy.Start(t, etcd.addr)
-	c := &counter{store: etcd.open(quick)}
-	f := follow(t, openStore(t, "http://"+proxy.Addr(), etcdstore.Options{Timeout: time.Minute}), pairs)
+	c := &counter{store: etcd.open(patient)}
+	f := follow(t, openStore(t, "http://"+proxy.Addr(), patient), pairs)
 	c.count(t, 2)
 	f.endsAt(t, c)
 	admin := etcd.admin()
@@ -215,8 +217,8 @@ func TestMaintenanceUnderLoad(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t)
 	admin := etcd.admin()
-	c := &counter{store: etcd.open(etcdstore.Options{})}
-	reader := etcd.open(etcdstore.Options{})
+	c := &counter{store: etcd.open(patient)}
+	reader := etcd.open(patient)
 	f := follow(t, reader, pairs)
 	write(t, c.store, records(2000, 1500)...)
 	done := make(chan struct{})
@@ -255,7 +257,7 @@ func TestServerHasNoSpace(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t, "--quota-backend-bytes=16777216")
 	admin := etcd.admin()
-	s := etcd.open(etcdstore.Options{})
+	s := etcd.open(patient)
 	f := follow(t, s, nil)
 	large := set("large", strings.Repeat("x", 900<<10))
 	var err error
@@ -294,19 +296,10 @@ func TestLostResponses(t *testing.T) {
 	etcd := startServer(t)
 	proxy := tcpproxy.Start(t, etcd.addr)
 	c := &counter{store: openStore(t, "http://"+proxy.Addr(), quick)}
-	f := follow(t, openStore(t, "http://"+proxy.Addr(), etcdstore.Options{Timeout: 10 * time.Second}), pairs)
+	f := follow(t, openStore(t, "http://"+proxy.Addr(), patient), pairs)
 	proxy.Delay(5 * time.Millisecond)
-	ctx, cancel := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	group.Go(func() {
-		for ctx.Err() == nil {
-			time.Sleep(time.Duration(rand.IntN(200)) * time.Millisecond)
-			proxy.Cut()
-		}
-	})
+	c.before = func() { time.AfterFunc(time.Duration(rand.IntN(40))*time.Millisecond, proxy.Cut) }
 	c.count(t, 60)
-	cancel()
-	group.Wait()
 	f.endsAt(t, c)
 	t.Logf("%d batches, %d attempts failed, the follower received the content %d times: %v", c.last, c.failed, f.wholes(),
 		f.lastErr())

@@ -219,9 +219,6 @@ func TestWriterDiesAtEachStep(t *testing.T) {
 				t.Fatalf("step %d, after %t: the content changed (-before +after):\n%s", step, after, diff)
 			}
 			f.agrees(t, s)
-			if err := f.lastErr(); err != nil || f.wholes() != 1 {
-				t.Errorf("the follower received the content %d times: %v", f.wholes(), err)
-			}
 			_ = s.Close()
 		}
 	}
