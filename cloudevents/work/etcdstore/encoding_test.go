@@ -62,7 +62,9 @@ func FuzzDecode(f *testing.F) {
 // TestKeysAreSeparate: any two keys have separate ranges, and are read back.
 func TestKeysAreSeparate(t *testing.T) {
 	k := keys("/p/")
-	all := []string{"", "a", "a/b", "a-b", "ab", "a\x00", "a\x00000000", "a\x01", "a\x01z", "a\x01o", "a\x02", "é", "\x00", "\x01"}
+	all := []string{
+		"", "a", "a/b", "a-b", "ab", "a\x00", "a\x00000000", "a\x01", "a\x01z", "a\x01o", "a\x02", "é", "\x00", "\x01",
+	}
 	for _, a := range all {
 		for _, key := range []string{k.record(a), k.chunk(a, 0), k.chunk(a, 999)} {
 			got, chunk, ok := k.recordOf([]byte(key))

@@ -16,14 +16,16 @@
 //
 // # Batches
 //
-// A batch that fits into one request is one transaction. It is durable when Apply returns: etcd has
-// written it to the disks of a majority of its members. A larger batch has several transactions.
-// The first ones stage its parts, which no reader looks at. The next transaction checks the
-// condition of ApplyIf and commits the whole batch with one record. Then the changes are copied to
-// their records, and other writers complete the copy if this process ends before. So readers and
-// followers see each batch entirely or not at all, and a former leader that was suspended within
-// any step cannot commit. Staged parts of a process that ended are removed after two
-// [Options].CleanupInterval.
+// A batch that fits into one request is one transaction: by default up to 1 MiB and 3,500 records
+// of at most 128 KiB. It is durable when Apply returns: etcd has written it to the disks of a
+// majority of its members.
+//
+// A larger batch has several transactions. The first ones stage its parts, which no reader looks
+// at. The next transaction checks the condition of ApplyIf and commits the whole batch with one
+// record. Then the changes are copied to their records. If this process ends before, other writers
+// complete the copy. So readers and followers see each batch entirely or not at all, and a former
+// leader that was suspended within any step cannot commit. Staged parts of a process that ended
+// are removed after two [Options].CleanupInterval.
 //
 // # Following
 //
@@ -166,7 +168,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("invalid Options.CleanupInterval: %s: must be at least Timeout, which is %s",
 			o.CleanupInterval, o.Timeout)
 	case o.MaxRequestBytes < leastRequestBytes:
-		return o, fmt.Errorf("invalid Options.MaxRequestBytes: %d: must be at least %d", o.MaxRequestBytes, leastRequestBytes)
+		return o, fmt.Errorf("invalid Options.MaxRequestBytes: %d: must be at least %d", o.MaxRequestBytes,
+			leastRequestBytes)
 	case o.MaxTxnOps < leastTxnOps:
 		return o, fmt.Errorf("invalid Options.MaxTxnOps: %d: must be at least %d", o.MaxTxnOps, leastTxnOps)
 	}
@@ -200,7 +203,9 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("etcdstore.Open: %w", err)
 	}
-	s := &Store{options: o, client: o.Client, keys: keys(o.Prefix), logger: klog.FromContext(ctx), chunks: map[string]struct{}{}}
+	s := &Store{
+		options: o, client: o.Client, keys: keys(o.Prefix), logger: klog.FromContext(ctx), chunks: map[string]struct{}{},
+	}
 	s.life, s.end = context.WithCancel(context.Background())
 	if err := s.connect(ctx); err != nil {
 		err = s.withReason(ctx, err)

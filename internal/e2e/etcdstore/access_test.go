@@ -90,32 +90,35 @@ func TestOpenNamesTheReason(t *testing.T) {
 	}
 	etcd.protect()
 	closed := freeAddr(t)
+	refused := closed + ": connect: connection refused"
 	secured, ca, _ := startSecured(t)
+	as := func(user, prefix string) etcdstore.Options {
+		return etcdstore.Options{Username: user, Password: password, Prefix: prefix}
+	}
+	at := func(endpoint string) etcdstore.Options { return etcdstore.Options{Endpoints: []string{endpoint}} }
+	misspelled, late, uncertified := as("hub", ""), as("hub", ""), at(secured.addr)
+	misspelled.Password += "x"
+	late.Endpoints = []string{closed}
+	uncertified.TLS = &tls.Config{RootCAs: ca.Pool()}
+	unreachable, denied := etcdstore.ErrUnreachable, rpctypes.ErrPermissionDenied
 	for name, c := range map[string]struct {
 		o     etcdstore.Options
 		want  error
 		words string
 	}{
-		"no server": {etcdstore.Options{Endpoints: []string{"http://user:" + password + "@" + closed}},
-			etcdstore.ErrUnreachable, closed + ": connect: connection refused"},
-		"no server, with a user": {etcdstore.Options{Endpoints: []string{closed}, Username: "hub", Password: password},
-			etcdstore.ErrUnreachable, closed + ": connect: connection refused"},
-		"wrong password": {etcdstore.Options{Username: "hub", Password: password + "x"}, rpctypes.ErrAuthFailed,
-			"Options.Password"},
-		"wrong user":     {etcdstore.Options{Username: "hubb", Password: password}, rpctypes.ErrAuthFailed, "Options.Username"},
-		"no user":        {etcdstore.Options{}, rpctypes.ErrUserEmpty, "Options.Username"},
-		"no rights":      {etcdstore.Options{Username: "hub", Password: password}, rpctypes.ErrPermissionDenied, "readwrite"},
-		"read-only user": {etcdstore.Options{Username: "reader", Password: password, Prefix: "/hub/"}, rpctypes.ErrPermissionDenied, "readwrite"},
-		"foreign data":   {etcdstore.Options{Username: "other", Password: password, Prefix: "/other"}, etcdstore.ErrForeign, "/other/pods/a"},
-		"later version":  {etcdstore.Options{Username: "hub", Password: password, Prefix: "/hub"}, etcdstore.ErrForeign, "spokewire-works/2"},
-		"TLS, server without": {etcdstore.Options{Endpoints: []string{"https://" + etcd.addr}}, etcdstore.ErrUnreachable,
-			"TLS handshake"},
-		"no TLS, server with": {etcdstore.Options{Endpoints: []string{secured.addr}}, etcdstore.ErrUnreachable, secured.addr},
-		"unknown authority": {etcdstore.Options{Endpoints: []string{"https://" + secured.addr}}, etcdstore.ErrUnreachable,
-			"signed by unknown authority"},
-		"no client certificate": {etcdstore.Options{
-			Endpoints: []string{secured.addr}, TLS: &tls.Config{RootCAs: ca.Pool()},
-		}, etcdstore.ErrUnreachable, "certificate required"},
+		"no server":              {at("http://user:" + password + "@" + closed), unreachable, refused},
+		"no server, with a user": {late, unreachable, refused},
+		"wrong password":         {misspelled, rpctypes.ErrAuthFailed, "Options.Password"},
+		"wrong user":             {as("hubb", ""), rpctypes.ErrAuthFailed, "Options.Username"},
+		"no user":                {etcdstore.Options{}, rpctypes.ErrUserEmpty, "Options.Username"},
+		"no rights":              {as("hub", ""), denied, "readwrite"},
+		"read-only user":         {as("reader", "/hub/"), denied, "readwrite"},
+		"foreign data":           {as("other", "/other"), etcdstore.ErrForeign, "/other/pods/a"},
+		"later version":          {as("hub", "/hub"), etcdstore.ErrForeign, "spokewire-works/2"},
+		"TLS, server without":    {at("https://" + etcd.addr), unreachable, "TLS handshake"},
+		"no TLS, server with":    {at(secured.addr), unreachable, secured.addr},
+		"unknown authority":      {at("https://" + secured.addr), unreachable, "signed by unknown authority"},
+		"no client certificate":  {uncertified, unreachable, "certificate required"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if len(c.o.Endpoints) == 0 {
