@@ -18,9 +18,14 @@ import (
 // pending batch, and removes staged parts, if they have not changed since the last search.
 func (s *Store) cleanUp() {
 	seen := map[string]int64{}
+	failing := false
 	for wait.Sleep(s.life, clock.RealClock{}, s.options.CleanupInterval) == nil {
 		found, err := s.searchRest(s.life, seen)
-		if err == nil {
+		if err != nil && !failing && s.life.Err() == nil {
+			s.logger.Error(s.failure(s.life, "clean up", err), "Failed to remove the rest of interrupted batches, retrying",
+				"prefix", string(s.keys))
+		}
+		if failing = err != nil; !failing {
 			seen = found
 		}
 	}
@@ -44,8 +49,11 @@ func (s *Store) searchRest(ctx context.Context, seen map[string]int64) (map[stri
 		if !unchanged(kv) {
 			return found, nil
 		}
-		s.logger.Info("Completing the batch of a writer that ended", "prefix", string(s.keys))
-		return found, s.completeOther(ctx, kv, r.Header.Revision)
+		if err := s.completeOther(ctx, kv, r.Header.Revision); err != nil {
+			return nil, err
+		}
+		s.logger.Info("Completed the batch of a writer that ended", "prefix", string(s.keys))
+		return found, nil
 	}
 	for _, kv := range r.Responses[1].GetResponseRange().GetKvs() {
 		id := strings.TrimPrefix(string(kv.Key), s.keys.staged())
