@@ -242,7 +242,7 @@ var budgets = map[string]int{
 	"cloudevents/work/pgstore": 314, // 26 more than package work: pgx with its pool
 
 	"cloudevents/work/restconfig": 685,  // the handlers of the API server, without its storage
-	"cloudevents/work/etcdstore":  1,    // etcd's client, with gRPC
+	"cloudevents/work/etcdstore":  399,  // etcd's client, with gRPC
 	"cloudevents/work/apiserver":  1100, // the generic API server, with OpenTelemetry, gRPC and CEL
 
 	"appliedwork":           112, // most of them are from client-go's dynamic client
