@@ -12,9 +12,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -203,17 +203,19 @@ func (r *records) load(ctx context.Context) error {
 		value            []byte
 	}
 	queue := make(chan record, 64)
-	decoding, ctx := errgroup.WithContext(ctx)
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var decoding sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
-		decoding.Go(func() error {
+		decoding.Go(func() {
 			for rec := range queue {
 				var stored storedSourceWork
 				if err := json.Unmarshal(rec.value, &stored); err != nil {
-					return fmt.Errorf("record %q: %w", rec.key, err)
+					fail(fmt.Errorf("record %q: %w", rec.key, err))
+					return
 				}
 				r.loadWork(rec.cluster, rec.id, &stored)
 			}
-			return nil
 		})
 	}
 	err := journal.Load(ctx, r.options.Store, func(key string, value []byte) error {
@@ -231,8 +233,9 @@ func (r *records) load(ctx context.Context) error {
 		}
 	})
 	close(queue)
-	if first := decoding.Wait(); first != nil {
-		return first
+	decoding.Wait()
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
 	}
 	if err != nil {
 		return err
