@@ -210,6 +210,7 @@ func (s *storage) delete(
 			return nil, err
 		}
 		accepted := o.DeepCopy()
+		accepted.IgnoreStoreReadErrorWithClusterBreakingPotential = nil // not with preconditions; works can be read
 		if accepted.Preconditions == nil {
 			accepted.Preconditions = &metav1.Preconditions{}
 		}
