@@ -74,7 +74,9 @@ var rules = []rule{
 		"github.com/spf13/pflag", clientGo + "kubernetes", clientGo + "rest", clientGo + "tools/clientcmd",
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},
-	{packages: "cloudevents/work/pgstore", leaf: true, may: []string{"cloudevents/work", "github.com/jackc/pgx/v5/...", uuid}},
+	{packages: "cloudevents/work/pgstore", leaf: true, may: []string{
+		"cloudevents/work", "github.com/jackc/pgx/v5/...", uuid,
+	}},
 	{packages: "cloudevents/work/etcdstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/etcd/api/v3/...",
 		"go.etcd.io/etcd/client/v3/...", "go.uber.org/zap", "google.golang.org/grpc/codes", "google.golang.org/grpc/status"}},
 	{packages: "cloudevents/work/storetest", may: []string{"cloudevents/work", "github.com/google/go-cmp/cmp"}},

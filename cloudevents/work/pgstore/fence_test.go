@@ -29,7 +29,7 @@ const leaderEnv = "SPOKEWIRE_TEST_LEADER"
 
 // TestFrozenLeader: a process is stopped at random moments, also in the middle of a write. Another
 // process becomes the leader meanwhile. The stopped process blocks no write, and when it continues,
-// none of its batches follows the batch of the new leader.
+// the batch of the new leader is followed by no batch of the stopped one.
 func TestFrozenLeader(t *testing.T) {
 	if connString := os.Getenv(leaderEnv); connString != "" {
 		leadUntilKilled(t, connString)

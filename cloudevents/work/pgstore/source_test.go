@@ -66,7 +66,7 @@ func create(ctx context.Context, source *work.Source, name string) error {
 	return err
 }
 
-// sees waits until a source or agent has exactly these works, and none is being deleted.
+// sees waits until a source or agent has exactly these works, without deletions.
 func sees(t *testing.T, clientset interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (*workv1.ManifestWork, error)
 	List(ctx context.Context, options metav1.ListOptions) (*workv1.ManifestWorkList, error)

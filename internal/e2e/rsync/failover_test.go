@@ -256,8 +256,7 @@ func TestLeaderLost(t *testing.T) {
 	testServerLost(t, etcd, func() { etcd.stop(etcd.leader()) })
 }
 
-// TestPostgreSQLCrashes: when the server crashes and restarts, all events are still done, and none
-// twice.
+// TestPostgreSQLCrashes: when the server crashes and restarts, all events are still done once.
 func TestPostgreSQLCrashes(t *testing.T) {
 	db := startPostgres(t)
 	testServerLost(t, db, func() {

@@ -43,7 +43,7 @@ WHERE store = $1 AND id = $2 AND expires > clock_timestamp()`),
 	}
 }
 
-// end returns the first key after all keys with a prefix, or nil if there is none.
+// end returns the first key after all keys with a prefix, or nil without such a key.
 func end(prefix string) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] < 0xff {

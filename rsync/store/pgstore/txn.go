@@ -177,7 +177,7 @@ func (s *Store) send() {
 	for group := s.writer.take(); group != nil; group = s.writer.take() {
 		replies, err := s.execute(group)
 		if err != nil && len(group) > 1 && postgres.Code(err) != "" && !postgres.Retryable(err) {
-			// The server has executed none. Find out for which of them the error is.
+			// The server has executed no transaction. Find out for which of them the error is.
 			for i := range group {
 				replies, err := s.execute(group[i : i+1])
 				answerAll(group[i:i+1], replies, err)
