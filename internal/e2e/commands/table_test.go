@@ -244,8 +244,15 @@ var table = map[string]row{
 	"make tidy":                  verb("./...", nil, "== internal/tools/lint", "go mod tidy -diff"),
 	"make vuln":                  vuln,
 
-	"apt-get install mosquitto":                   ci,
-	"apt-get install mosquitto git chromium curl": ci,
+	"apt-get install mosquitto":                                        ci,
+	"apt-get install mosquitto postgresql pgbouncer git chromium curl": ci,
 	"go mod tidy":        tidyModule,
 	"etcdctl check perf": never("it writes to an etcd of yours for a minute, and is a program of etcd"),
+
+	"etcdctl role add works":            never(documentedRole),
+	"etcdctl user add hub":              never(documentedRole),
+	"etcdctl user grant-role hub works": never(documentedRole),
+	"etcdctl role grant-permission works readwrite --prefix=true /hub/works/": never(documentedRole),
 }
+
+const documentedRole = "a test of internal/e2e/etcdstore sends the same requests to etcd"
