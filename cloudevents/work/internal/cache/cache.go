@@ -15,10 +15,13 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/clock"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Entry is the cache's part of a record: embed it in the owner's type.
@@ -38,7 +41,7 @@ type Record interface {
 }
 
 // Cache has the works of one source or agent. Every method requires the lock, except those of the
-// lock itself and List. For Get, Has, Count, LastVersion, All and Reached the read lock is
+// lock itself, List and WaitReached. For Get, Has, Count, LastVersion, All and Reached the read lock is
 // enough.
 type Cache[R Record] struct {
 	sync.RWMutex
@@ -57,7 +60,8 @@ type Cache[R Record] struct {
 	ends       WatchEnds
 	sealed     bool
 	closed     bool
-	held       bool // the end marker of initial events waits for Release
+	held       bool           // the end marker of initial events waits for Release
+	grew       wait.Broadcast // version has changed, or closed
 }
 
 // New returns an empty cache. Its first resourceVersion is the time in microseconds, so that a
@@ -96,20 +100,21 @@ func (s *Cache[R]) Put(r R, obj *workv1.ManifestWork) {
 
 // stamp sets an object's resourceVersion to the next version.
 func (s *Cache[R]) stamp(obj *workv1.ManifestWork) {
-	s.version++
+	s.raise(s.version + 1)
 	obj.ResourceVersion = strconv.FormatUint(s.version, 10)
 }
 
-// PutAs is Put for an object with a resourceVersion of another replica. If the version of this
-// cache is the same or higher, the object is a copy with the next version.
-func (s *Cache[R]) PutAs(r R, obj *workv1.ManifestWork) {
-	version, err := strconv.ParseUint(obj.ResourceVersion, 10, 64)
-	if err != nil || version <= s.version {
-		own := *obj
-		s.Put(r, &own)
-		return
+// raise sets the version, unless it is higher already.
+func (s *Cache[R]) raise(version uint64) {
+	if version > s.version {
+		s.version = version
+		s.grew.Wake()
 	}
-	s.version = version
+}
+
+// PutAs is Put for an object of another replica. The object keeps its resourceVersion, version.
+func (s *Cache[R]) PutAs(r R, obj *workv1.ManifestWork, version uint64) {
+	s.raise(version)
 	s.show(r, obj)
 }
 
@@ -155,10 +160,34 @@ func (s *Cache[R]) Begin(version uint64) {
 	if version <= s.version {
 		return
 	}
-	s.version = version
+	s.raise(version)
 	if s.log.n == 0 {
 		s.log = eventLog{trimmed: version}
 	}
+}
+
+// Advance ends a step from one version to another. With gap, the log does not have all changes
+// between the two: watches cannot resume there.
+func (s *Cache[R]) Advance(from, to uint64, gap bool) {
+	s.raise(to)
+	if gap {
+		s.log.skip(from, to)
+	}
+}
+
+// Rewind sets the version of objects that are not successors of the previous ones. All watches end
+// with the error Expired, and no watch resumes from another version.
+func (s *Cache[R]) Rewind(version uint64) {
+	for _, watchers := range s.watchers {
+		for w := range watchers {
+			s.ends.Expired++
+			w.fail(apierrors.NewResourceExpired("the objects of this watch were replaced"))
+		}
+	}
+	s.watchers, s.named = map[place]map[*Watcher]struct{}{}, 0
+	s.log, s.snapshots = eventLog{trimmed: version}, nil
+	s.version = version
+	s.grew.Wake()
 }
 
 // LastVersion returns the resourceVersion of the last write.
@@ -166,7 +195,10 @@ func (s *Cache[R]) LastVersion() uint64 { return s.version }
 
 // Remove removes the record's object. The event is DELETED, with the state last, or the current
 // object if last is nil.
-func (s *Cache[R]) Remove(r R, last *workv1.ManifestWork) {
+func (s *Cache[R]) Remove(r R, last *workv1.ManifestWork) { s.RemoveAs(r, last, s.version+1) }
+
+// RemoveAs is Remove with the version of another replica.
+func (s *Cache[R]) RemoveAs(r R, last *workv1.ManifestWork, version uint64) {
 	slot := r.Slot()
 	previous := slot.Object
 	if previous == nil {
@@ -183,7 +215,8 @@ func (s *Cache[R]) Remove(r R, last *workv1.ManifestWork) {
 	s.count--
 	slot.Object = nil
 	final := *last
-	s.stamp(&final)
+	s.raise(version)
+	final.ResourceVersion = strconv.FormatUint(s.version, 10)
 	cost := eventBytes + objectBytes + unshared(previous, &nothing)
 	if last != previous {
 		cost += unshared(last, previous)
@@ -275,6 +308,7 @@ func (s *Cache[R]) Close() {
 	}
 	s.watchers, s.named = map[place]map[*Watcher]struct{}{}, 0
 	s.log, s.snapshots = eventLog{trimmed: s.version}, nil
+	s.grew.Wake()
 	if s.timer != nil {
 		s.timer.Stop()
 		s.timer = nil

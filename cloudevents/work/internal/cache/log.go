@@ -5,6 +5,7 @@ package cache
 
 import (
 	"iter"
+	"slices"
 	"sort"
 	"strconv"
 	"time"
@@ -44,6 +45,46 @@ type eventLog struct {
 	bytes int
 	// trimmed is the version of the last write that is no longer in the ring.
 	trimmed uint64
+	// gaps are versions of other replicas for which the ring may lack writes, in ascending order.
+	gaps []gap
+}
+
+// gap has the versions between two versions, both excluded.
+type gap struct{ from, to uint64 }
+
+// maxGaps bounds the gaps. The oldest is dropped with the writes before its end.
+const maxGaps = 1024
+
+// skip adds a gap.
+func (l *eventLog) skip(from, to uint64) {
+	if to <= from+1 {
+		return
+	}
+	l.gaps = append(l.gaps, gap{from, to})
+	if len(l.gaps) > maxGaps {
+		to := l.gaps[0].to
+		for l.n > 0 && l.at(0).version <= to {
+			l.drop()
+		}
+		l.trim(to)
+		l.shrink()
+	}
+}
+
+// trim records that the writes until a version are no longer in the ring.
+func (l *eventLog) trim(version uint64) {
+	l.trimmed = max(l.trimmed, version)
+	past := 0
+	for past < len(l.gaps) && l.gaps[past].to <= l.trimmed {
+		past++
+	}
+	l.gaps = slices.Delete(l.gaps, 0, past)
+}
+
+// reaches reports whether the ring has all writes after a version.
+func (l *eventLog) reaches(version uint64) bool {
+	return version >= l.trimmed &&
+		!slices.ContainsFunc(l.gaps, func(g gap) bool { return g.from < version && version < g.to })
 }
 
 // append adds a write and drops the oldest ones above the limits of events and bytes.
@@ -71,7 +112,7 @@ func (l *eventLog) expire(until time.Duration) {
 // drop removes the oldest write.
 func (l *eventLog) drop() {
 	e := l.at(0)
-	l.trimmed = e.version
+	l.trim(e.version)
 	l.bytes -= e.cost
 	*e = event{}
 	l.first = (l.first + 1) % len(l.ring)
@@ -107,7 +148,7 @@ func (l *eventLog) after(version uint64) int {
 // since returns the writes after a version, oldest first. It returns false if some of them were
 // dropped.
 func (l *eventLog) since(version uint64) (iter.Seq[event], bool) {
-	if version < l.trimmed {
+	if !l.reaches(version) {
 		return nil, false
 	}
 	return func(yield func(event) bool) {
@@ -123,7 +164,7 @@ func (l *eventLog) since(version uint64) (iter.Seq[event], bool) {
 // version by namespace and name: nil if it did not exist. It returns false if some of the writes
 // were dropped.
 func (l *eventLog) before(version uint64, of place) (map[place]*workv1.ManifestWork, bool) {
-	if version < l.trimmed {
+	if !l.reaches(version) {
 		return nil, false
 	}
 	var out map[place]*workv1.ManifestWork

@@ -5,6 +5,7 @@ package cache
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -240,6 +241,35 @@ func (s *Cache[R]) collectAt(f *Filter, version uint64) ([]*workv1.ManifestWork,
 		return nil, apierrors.NewResourceExpired("The resourceVersion for the provided list is too old.")
 	}
 	return s.collectLocked(f, changed), nil
+}
+
+// versionWait is how long WaitReached waits, as in the API server.
+const versionWait = 3 * time.Second
+
+// WaitReached waits until the cache has a version, up to 3 s. It returns the error Timeout for a
+// version from the future. It locks the cache itself.
+func (s *Cache[R]) WaitReached(ctx context.Context, version uint64) error {
+	s.RLock()
+	err := s.Reached(version)
+	s.RUnlock()
+	if err == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, versionWait)
+	defer cancel()
+	for {
+		s.Lock()
+		err, grew, closed := s.Reached(version), s.grew.Next(), s.closed
+		s.Unlock()
+		if err == nil || closed {
+			return err
+		}
+		select {
+		case <-grew:
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // Reached returns the error Timeout for a version from the future.

@@ -24,8 +24,8 @@ type Backend interface { //nolint:interfacebloat // the steps of the verbs of an
 	WaitSynced(ctx context.Context) error
 	// Refresh has the backend read the writes of others. It reports whether there may be new ones.
 	Refresh(ctx context.Context) (bool, error)
-	// Reached returns an error for a resourceVersion from the future.
-	Reached(version uint64) error
+	// Reached waits until the backend has a resourceVersion, and returns the error Timeout after 3 s.
+	Reached(ctx context.Context, version uint64) error
 	// Create adds an object, which it keeps, and returns its snapshot. It completes and validates
 	// the object before it calls Create.Check.
 	Create(ctx context.Context, obj *workv1.ManifestWork, c Create) (*workv1.ManifestWork, error)
@@ -82,10 +82,8 @@ func (r Reader[R]) Stopped() bool {
 }
 
 // Reached implements Backend.
-func (r Reader[R]) Reached(version uint64) error {
-	r.Store.RLock()
-	defer r.Store.RUnlock()
-	return r.Store.Reached(version)
+func (r Reader[R]) Reached(ctx context.Context, version uint64) error {
+	return r.Store.WaitReached(ctx, version)
 }
 
 // List implements Backend.

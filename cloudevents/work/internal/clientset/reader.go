@@ -48,7 +48,7 @@ func (w *works) page(ctx context.Context, opts metav1.ListOptions) ([]*workv1.Ma
 	if err != nil {
 		return nil, meta, err
 	}
-	at, from, err := w.listFrom(opts)
+	at, from, err := w.listFrom(ctx, opts)
 	if err != nil {
 		return nil, meta, err
 	}
@@ -78,7 +78,7 @@ func (w *works) page(ctx context.Context, opts metav1.ListOptions) ([]*workv1.Ma
 
 // listFrom returns the version of a list, 0 for the current one, and the position of the object
 // before the first.
-func (w *works) listFrom(opts metav1.ListOptions) (at uint64, from continueToken, err error) {
+func (w *works) listFrom(ctx context.Context, opts metav1.ListOptions) (at uint64, from continueToken, err error) {
 	version, err := parseVersion(opts.ResourceVersion)
 	if err != nil {
 		return 0, from, badVersion(opts.ResourceVersion, err)
@@ -94,13 +94,13 @@ func (w *works) listFrom(opts metav1.ListOptions) (at uint64, from continueToken
 		if err != nil {
 			return 0, from, badVersion(from.Version, err)
 		}
-		return at, from, nil
+		return at, from, w.backend.Reached(ctx, at)
 	}
 	// The first page of a list from a version shows that version, like the other pages.
 	if opts.ResourceVersionMatch == metav1.ResourceVersionMatchExact || opts.ResourceVersionMatch == "" && opts.Limit > 0 {
-		return version, from, nil
+		at = version
 	}
-	return 0, from, w.backend.Reached(version)
+	return at, from, w.backend.Reached(ctx, version)
 }
 
 // pageExpired returns an error with the API server's text, and a token for the rest of the current
@@ -179,7 +179,7 @@ func (w *works) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Inter
 	// SendInitialEvents is false. A watch from a future version ends with an error, as if it
 	// resumed there.
 	initial := ptr.Deref(opts.SendInitialEvents, version == 0)
-	if !initial || w.backend.Reached(version) != nil {
+	if reached := w.backend.Reached(ctx, version); !initial || reached != nil {
 		o.Resume, o.Since = true, version
 	}
 	o.MarkInitialEnd = initial && opts.AllowWatchBookmarks

@@ -45,7 +45,7 @@ func (w *works) get(ctx context.Context, name string, opts metav1.GetOptions) (*
 		return nil, InternalError("resourceVersion: Invalid value: %q: %v", opts.ResourceVersion, err)
 	}
 	if version > 0 {
-		if err := w.backend.Reached(version); err != nil {
+		if err := w.backend.Reached(ctx, version); err != nil {
 			return nil, err
 		}
 	}

@@ -4,15 +4,10 @@
 package source
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 )
@@ -23,6 +18,7 @@ type mirrored struct {
 	gone     []*sourceWork
 	clusters []journal.Change // applied after the works: a cluster with works stays
 	meta     *journal.Change
+	version  uint64 // of the last work, in meta; 0 without meta
 }
 
 type mirroredWork struct {
@@ -53,20 +49,13 @@ func (r *replica) mirrorLocked(changes []journal.Change, whole bool) error {
 			}
 		}
 	}
-	for _, w := range batch.gone {
-		w.dropLocked(nil)
-	}
-	// Watches deliver versions in ascending order.
-	slices.SortFunc(batch.works, func(a, b mirroredWork) int { return cmp.Compare(a.version, b.version) })
-	for _, m := range batch.works {
-		r.mirrorWorkLocked(m.work, m.stored)
-	}
+	r.mirrorWorksLocked(&batch, whole)
 	for _, c := range batch.clusters {
 		if err := r.mirrorOtherLocked(c); err != nil {
 			return err
 		}
 	}
-	if batch.meta != nil { // its resourceVersion is that of the last work
+	if batch.meta != nil { // after the works: its resourceVersion is that of the last one
 		if err := r.mirrorOtherLocked(*batch.meta); err != nil {
 			return err
 		}
@@ -99,7 +88,11 @@ func (r *replica) readBatchLocked(changes []journal.Change) (mirrored, error) {
 		cluster, id, isWork := journal.ParseKey(journal.PrefixWork, c.Key)
 		switch {
 		case c.Key == journal.KeyMeta:
-			batch.meta = &changes[i]
+			var m journal.Meta
+			if err := json.Unmarshal(c.Value, &m); err != nil {
+				return batch, fmt.Errorf("read record %q of the Store: %w", c.Key, err)
+			}
+			batch.meta, batch.version = &changes[i], m.ResourceVersion
 			continue
 		case strings.HasPrefix(c.Key, journal.PrefixCluster):
 			batch.clusters = append(batch.clusters, c)
@@ -141,12 +134,8 @@ func (m *storedSourceWork) resourceVersion() uint64 {
 }
 
 // mirrorWorkLocked replaces the state of a work by its stored record.
-func (r *replica) mirrorWorkLocked(w *sourceWork, stored *storedSourceWork) {
-	old := w.Object
-	again := old != nil && (stored.Object == nil || old.UID != stored.Object.UID)
-	if again {
-		r.cache.Remove(w, nil)
-	}
+func (r *replica) mirrorWorkLocked(m mirroredWork) {
+	w, stored, changed := m.work, m.stored, m.changed()
 	w.loadLocked(stored)
 	r.works[workID{w.cluster.name, w.id}] = w
 	defer w.accountLocked()
@@ -155,18 +144,10 @@ func (r *replica) mirrorWorkLocked(w *sourceWork, stored *storedSourceWork) {
 		return
 	}
 	r.tombstones.removeLocked(w)
-	if again || old == nil || !sameObject(old, stored.Object) {
+	if changed {
 		r.shared.workLocked(stored.Object)
-		r.cache.PutAs(w, stored.Object)
+		r.cache.PutAs(w, stored.Object, m.version)
 	}
-}
-
-// sameObject reports whether two objects are equal, except for their resourceVersion: each replica
-// has its own counter.
-func sameObject(a, b *workv1.ManifestWork) bool {
-	other := *b
-	other.ResourceVersion = a.ResourceVersion
-	return apiequality.Semantic.DeepEqual(a, &other)
 }
 
 // mirrorOtherLocked applies a change of a record that is not the record of a work.

@@ -39,6 +39,8 @@ type replica struct {
 	id       string
 	store    journal.SharedStore
 	claimed  []byte         // this replica's last record for journal.KeyLeader
+	current  []byte         // the last record for journal.KeyLeader that it has read; nil for none
+	leader   storedLeader   // the content of current
 	claims   uint64         // number of its claims
 	turn     chan struct{}  // has a token during a claim
 	follows  bool           // has read the whole content of the store
@@ -57,6 +59,7 @@ func newReplica(r *records, x *exchange) *replica {
 		return nil
 	}
 	r.leads = false
+	r.cache.Rewind(1) // versions come from the store
 	id := uuid.NewString()
 	return &replica{
 		records: r, exchange: x, id: id, store: store,
@@ -79,6 +82,8 @@ func (r *replica) leaderLocked() []byte {
 type storedLeader struct {
 	Replica string `json:"replica"`
 	Claim   uint64 `json:"claim"`
+	// Version is the resourceVersion at which the leader begins, 0 for earlier releases.
+	Version uint64 `json:"version,omitempty"`
 }
 
 // errNotLeading ends a call of Follow when this replica has lost leadership. Its memory may then
@@ -154,9 +159,10 @@ func (r *replica) claim(ctx context.Context) error {
 		leads, follows, changed := r.leads, r.follows, r.changed.Next()
 		var claim []byte
 		var err error
+		previous := journal.Change{Key: journal.KeyLeader, Value: r.current}
 		if !leads && follows && !r.hasEnded() {
 			r.claims++
-			claim, err = journal.Encode(&storedLeader{Replica: r.id, Claim: r.claims})
+			claim, err = journal.Encode(&storedLeader{Replica: r.id, Claim: r.claims, Version: r.firstVersionLocked()})
 			r.claimed = claim
 		}
 		r.mu.Unlock()
@@ -166,7 +172,8 @@ func (r *replica) claim(ctx context.Context) error {
 		case leads:
 			return nil
 		case claim != nil:
-			if err := r.store.Apply(ctx, []journal.Change{{Key: journal.KeyLeader, Value: claim}}); err != nil {
+			err := r.store.ApplyIf(ctx, previous, []journal.Change{{Key: journal.KeyLeader, Value: claim}})
+			if err != nil && !errors.Is(err, journal.ErrCondition) {
 				return fmt.Errorf("become the leader: %w", err)
 			}
 		}
@@ -243,11 +250,9 @@ func (r *replica) following() error {
 func (r *replica) followed(changes []journal.Change, whole bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	led, leads := r.leads, r.leads
-	for _, c := range changes {
-		if c.Key == journal.KeyLeader {
-			leads = r.claimed != nil && bytes.Equal(c.Value, r.claimed)
-		}
+	led, leads, claimed := r.leads, r.leads, r.readLeaderLocked(changes, whole)
+	if claimed {
+		leads = r.claimed != nil && bytes.Equal(r.current, r.claimed)
 	}
 	switch {
 	case led && !leads:
@@ -276,10 +281,27 @@ func (r *replica) followed(changes []journal.Change, whole bool) error {
 		r.workOffLocked(r.inbox.events)
 		r.askAnewLocked()
 	}
-	if r.leads || first {
+	if claimed || r.leads || first {
 		r.changed.Wake()
 	}
 	return nil
+}
+
+// readLeaderLocked reads the record of the leader in a batch. It reports whether the record may be
+// another one.
+func (r *replica) readLeaderLocked(changes []journal.Change, whole bool) bool {
+	if whole {
+		r.current, r.leader = nil, storedLeader{}
+	}
+	for _, c := range changes {
+		if c.Key != journal.KeyLeader {
+			continue
+		}
+		r.current, r.leader = bytes.Clone(c.Value), storedLeader{}
+		_ = json.Unmarshal(c.Value, &r.leader) // of an unreadable record, only the bytes matter
+		return true
+	}
+	return whole
 }
 
 // stopLeadingLocked drops the answers and the unsaved changes of this replica, because another
