@@ -26,6 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/apiserver"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
+	"github.com/spokewire/sdk-go/cloudevents/work/pgstore"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
@@ -37,23 +38,41 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return p.Run(args, stdout, stderr, func(o *options) error { return serve(ctx, o) })
 }
 
+// closer is a store that must be closed.
+type closer interface {
+	work.Store
+	io.Closer
+}
+
+// openStore opens the database of --store, or the file in its folder.
+func openStore(ctx context.Context, o *options) (closer, error) {
+	if o.shared() {
+		return pgstore.Open(ctx, pgstore.Options{ConnString: o.store, Name: o.source})
+	}
+	if err := os.MkdirAll(o.store, 0o700); err != nil {
+		return nil, err
+	}
+	return boltstore.Open(filepath.Join(o.store, "works.db"), boltstore.Options{})
+}
+
 // serve runs the source and the server until ctx ends.
 func serve(ctx context.Context, o *options) (err error) {
 	transport, err := mqtt.New(o.broker)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(o.store, 0o700); err != nil {
-		return fmt.Errorf("--store: %w", err)
-	}
-	store, err := boltstore.Open(filepath.Join(o.store, "works.db"), boltstore.Options{})
+	store, err := openStore(ctx, o)
 	if err != nil {
 		return fmt.Errorf("--store: %w", err)
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	source, err := work.NewSource(transport, work.SourceOptions{
+	sourceOptions := work.SourceOptions{
 		SourceID: o.source, Store: store, MetricsRegisterer: legacyregistry.Registerer(),
-	})
+	}
+	if o.shared() {
+		sourceOptions.SharedGroup = o.source
+	}
+	source, err := work.NewSource(transport, sourceOptions)
 	if err != nil {
 		return err
 	}

@@ -24,16 +24,27 @@ func TestUsage(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	commandtest.Refuses(t, parse, map[string]string{
-		"--store x":                                       "--broker is required",
-		"--broker mqtt://b x":                             `unknown argument "x"`,
-		"--broker mqtt://b --store=":                      "--store must not be empty",
-		"--broker mqtt://b --source=a/b":                  "--source",
-		"--broker mqtt://b --secure-port=-1":              "--secure-port",
-		"--broker mqtt://b --secure-port=0":               "--secure-port 0 must be",
-		"--broker mqtt://b --forget=a/b":                  "--forget",
-		"--broker mqtt://b --unknown":                     "unknown flag: --unknown",
-		"--broker mqtt://b --shutdown-delay-duration=-1s": "ShutdownDelay: -1s",
+		"--store x":                                                "--broker is required",
+		"--broker mqtt://b x":                                      `unknown argument "x"`,
+		"--broker mqtt://b --store=":                               "--store must not be empty",
+		"--broker mqtt://b --source=a/b":                           "--source",
+		"--broker mqtt://b --secure-port=-1":                       "--secure-port",
+		"--broker mqtt://b --secure-port=0":                        "--secure-port 0 must be",
+		"--broker mqtt://b --forget=a/b":                           "--forget",
+		"--broker mqtt://b --store=postgres://u:secret@h/d":        "--store: the URL must not have a password",
+		"--broker mqtt://b --store=postgres://h/d?password=secret": "--store: the URL must not have a password",
+		"--broker mqtt://b --store=postgresql://u:secret@h:port/d": "--store: invalid URL of a database",
+		"--broker mqtt://b --unknown":                              "unknown flag: --unknown",
+		"--broker mqtt://b --shutdown-delay-duration=-1s":          "ShutdownDelay: -1s",
 	})
+	for store, shared := range map[string]bool{
+		"work-data": false, "postgres": false, "postgres://u@h/d": true, "postgresql:///d?service=works": true,
+	} {
+		o, err := parse([]string{"--broker", "mqtt://b", "--store", store})
+		if err != nil || o.store != store || o.shared() != shared {
+			t.Errorf("--store %s: %+v, %v; want shared %t", store, o, err, shared)
+		}
+	}
 	o, err := parse([]string{"--broker", "mqtt://b", "--read-only", "--shutdown-delay-duration", "5s",
 		"--secure-port", "6444", "--inventory-complete", "--forget", "a", "--forget", "b"})
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/url"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
@@ -31,8 +33,10 @@ other clusters over an MQTT broker.
   --password-file FILE a file with the user's password
   --source ID          the source ID (default hub). It must stay the same, and differ between
                        sources of one broker
-  --store DIR          the folder of the works (default work-data). The server needs the same folder
-                       after a restart
+  --store DIR|URL      the folder of the works (default work-data), or a PostgreSQL database,
+                       postgres://USER@HOST/DATABASE, that several replicas can share. The server
+                       needs the same works after a restart. The password comes from PGPASSWORD,
+                       or a file: PGPASSFILE or ?passfile=FILE
   --inventory-complete declare that the store has all works of the source: unknown works on clusters
                        are deleted from then on. The store records it. A server with an empty store
                        and this flag deletes all works
@@ -101,10 +105,31 @@ func parse(args []string) (*options, error) {
 	case o.store == "":
 		return nil, errors.New("--store must not be empty")
 	}
+	if o.shared() {
+		err = checkDatabase(o.store)
+	}
 	for _, cluster := range o.forget {
 		err = errors.Join(err, codec.ValidateName("--forget", cluster))
 	}
 	return o, errors.Join(err, codec.ValidateName("--source", o.source), o.server.Validate())
+}
+
+// shared reports whether the store is a database that replicas share.
+func (o *options) shared() bool {
+	return strings.HasPrefix(o.store, "postgres://") || strings.HasPrefix(o.store, "postgresql://")
+}
+
+// checkDatabase refuses a password, which all users of the machine could read. Its errors do not
+// contain the URL.
+func checkDatabase(store string) error {
+	u, err := url.Parse(store)
+	if err != nil {
+		return errors.New("--store: invalid URL of a database")
+	}
+	if _, has := u.User.Password(); has || u.Query().Has("password") {
+		return errors.New("--store: the URL must not have a password; use PGPASSWORD, PGPASSFILE or PGSERVICE")
+	}
+	return nil
 }
 
 // check checks the files of the options.
