@@ -45,6 +45,17 @@
 // After the end of the context of [Server.Start], the server completes its requests, which takes at
 // most a minute, and ends its watches. Clients then continue their watches at another replica.
 //
+// # Several replicas
+//
+// Several servers can be endpoints of one Service if their sources are replicas with a
+// work.SharedStore, for example package pgstore, and SourceOptions.SharedGroup. All have the same
+// resourceVersions. A read or a watch from a version waits up to 3 s for it; a watch continues at any
+// replica. A read without a version may be a moment behind a write at another replica.
+//
+// A write makes its replica the leader. The API server of a cluster sends the requests of most clients
+// over one HTTP/2 connection to one replica, so the leader rarely changes. A write in progress at the
+// previous leader returns ServiceUnavailable; clients try again.
+//
 // # Where the CRD of ManifestWork is installed
 //
 // An APIService for the group version of a CRD hides the CRD: the works in etcd stay, but no client
