@@ -63,12 +63,13 @@ type SourceOptions struct {
 	Profile codec.Profile
 	// SharedGroup lets several replicas be this source. It is the name of the shared subscription, one
 	// topic level. Store must be a [SharedStore] that all replicas can reach. All replicas have the
-	// same works with the same resourceVersions. A write, or a call of [Source.Lead], makes a
-	// replica the leader. Only the leader publishes. The user provides leader election. If another
-	// replica has become the leader and this one has not noticed it yet, its next write returns
+	// same works with the same resourceVersions. A write, or a call of [Source.Lead], makes a replica
+	// the leader. Only the leader publishes. The user provides leader election. If another replica has
+	// become the leader and this one has not noticed it yet, its next write returns
 	// ServiceUnavailable. Before a write returns NotFound, it reads the changes of other replicas.
-	// Reads on other replicas may lag, but a read from a resourceVersion waits for it. Writes before Start fail. If the link of a replica breaks, most
-	// brokers lose its messages, which are repaired like any lost message.
+	// Reads on other replicas may lag, but a read from a resourceVersion waits for it. Writes before
+	// Start fail. If the link of a replica breaks, most brokers lose its messages, which are repaired
+	// like any lost message.
 	SharedGroup string
 	// QPS limits published events per second, and Burst limits how many are published at once. 0
 	// means no limit; Burst defaults to QPS, rounded up.

@@ -211,7 +211,7 @@ func (d disconnected) Unwrap() error { return d.error }
 // IsDisconnected reports whether err is the error of Healthy of a running engine without a
 // connection. If err joins errors, all of them must be.
 func IsDisconnected(err error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // errors.As finds one of several
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // errors.As would find one of several
 		return !slices.ContainsFunc(joined.Unwrap(), func(err error) bool { return !IsDisconnected(err) })
 	}
 	_, ok := err.(disconnected) //nolint:errorlint // a wrapped one is part of another error

@@ -45,11 +45,11 @@ func (s *Store) searchRest(ctx context.Context, seen map[string]int64) (map[stri
 		found[string(kv.Key)] = kv.ModRevision
 		return seen[string(kv.Key)] == kv.ModRevision
 	}
-	for _, kv := range r.Responses[0].GetResponseRange().GetKvs() {
-		if !unchanged(kv) {
+	if kvs := r.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
+		if !unchanged(kvs[0]) {
 			return found, nil
 		}
-		if err := s.completeOther(ctx, kv, r.Header.Revision); err != nil {
+		if err := s.completeOther(ctx, kvs[0], r.Header.Revision); err != nil {
 			return nil, err
 		}
 		s.logger.Info("Completed the batch of a writer that ended", "prefix", string(s.keys))

@@ -33,7 +33,6 @@ func (s *Store) Follow(ctx context.Context, f func(changes []work.Change) error)
 		if err := t.call(content.records); err != nil {
 			return err
 		}
-		content = snapshot{}
 		err = t.run(ctx)
 	}
 	switch failed := (*calleeError)(nil); {

@@ -36,7 +36,7 @@ func limited[T any](ctx context.Context, limit time.Duration, f func(context.Con
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
 	out, err := f(ctx)
-	if err != nil && context.Cause(ctx) == late {
+	if err != nil && errors.Is(context.Cause(ctx), late) {
 		err = fmt.Errorf("%w: %w", late, err)
 	}
 	return out, err

@@ -5,6 +5,7 @@ package pgstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -24,12 +25,11 @@ func Example() {
 	if err != nil {
 		log.Fatal(err) // names the server and the cause
 	}
-	defer s.Close()
 	engine, err := rsync.New(s, fake.New(), rsync.Options{})
-	if err != nil {
-		log.Fatal(err)
+	if err == nil {
+		err = engine.Start(ctx) // until ctx ends
 	}
-	if err := engine.Start(ctx); err != nil {
+	if err := errors.Join(err, s.Close()); err != nil {
 		log.Fatal(err)
 	}
 }
