@@ -4,6 +4,7 @@
 package work_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
@@ -42,12 +44,13 @@ func TestEqualManifestsShareMemory(t *testing.T) {
 	write := func(value string) {
 		for i := range clusters {
 			works := source.Clientset().WorkV1().ManifestWorks(fmt.Sprint("cluster", i))
-			obj, err := works.Get(t.Context(), "app", metav1.GetOptions{})
-			if apierrors.IsNotFound(err) {
-				_, err = works.Create(t.Context(), newWork("app", strings.Repeat(value, size)), metav1.CreateOptions{})
-			} else if err == nil {
-				obj.Spec = newWork("app", strings.Repeat(value, size)).Spec
-				_, err = works.Update(t.Context(), obj, metav1.UpdateOptions{})
+			obj := newWork("app", strings.Repeat(value, size))
+			_, err := works.Create(t.Context(), obj, metav1.CreateOptions{})
+			if apierrors.IsAlreadyExists(err) {
+				var patch []byte
+				if patch, err = json.Marshal(map[string]any{"spec": obj.Spec}); err == nil {
+					_, err = works.Patch(t.Context(), obj.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+				}
 			}
 			if err != nil {
 				t.Fatal(err)
