@@ -213,8 +213,8 @@ func (s *scene) testManyWatches() {
 // end with a clear error.
 func (s *scene) testSlowClients() {
 	s.t.Helper()
-	const changes, size, most = 128, 256 << 10, 256 // 32 MiB of events; MiB of memory
-	ctx, cancel := context.WithTimeout(s.t.Context(), 2*e2etest.Patience)
+	const changes, size, most = 64, 256 << 10, 256 // 16 MiB of events; MiB of memory
+	ctx, cancel := context.WithTimeout(s.t.Context(), 4*e2etest.Patience)
 	defer cancel()
 	empty := s.resident()
 	watch := func() io.ReadCloser {

@@ -314,13 +314,13 @@ func TestLostResponseOfAcceptedBatch(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t)
 	proxy := tcpproxy.Start(t, etcd.addr)
-	s, direct := openStore(t, "http://"+proxy.Addr(), quick), etcd.open(quick)
+	s, direct := openStore(t, "http://"+proxy.Addr(), patient), etcd.open(quick)
 	for name, batch := range map[string][]work.Change{
 		"small": {set("a", "small")}, "large": append(records(500, 10), set("a", "large")),
 	} {
 		write(t, direct, set("writer", "one"), set("a", "before"))
 		write(t, s, set("b", "the connection is there again"))
-		proxy.Delay(300 * time.Millisecond) // in each direction
+		proxy.Delay(time.Second) // in each direction
 		failed := make(chan error, 1)
 		go func() { failed <- s.ApplyIf(t.Context(), leaderOne, batch) }()
 		eventually(t, "accept", func() error {
