@@ -147,7 +147,8 @@ func startSecured(t *testing.T) (*server, *certtest.Authority, *certtest.Identit
 	cert, key := ca.Issue(t, "etcd", "127.0.0.1").Write(t, folder, "etcd")
 	s := newServer(t, "https", "--cert-file="+cert, "--key-file="+key, "--client-cert-auth",
 		"--trusted-ca-file="+ca.Write(t, folder, "ca"))
-	return s, ca, ca.Issue(t, "root")
+	root := ca.Issue(t, "root")
+	return s, ca, root
 }
 
 // TestTLS: with a certificate of the client, all calls work.

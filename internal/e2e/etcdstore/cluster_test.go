@@ -95,7 +95,7 @@ func TestMembersFail(t *testing.T) {
 	t.Log(err)
 	eventually(t, "Follow without a quorum", func() error {
 		if err := f.lastErr(); !errors.Is(err, etcdstore.ErrUnreachable) {
-			return fmt.Errorf("the error is %v", err)
+			return fmt.Errorf("the error is %s", fmt.Sprint(err))
 		}
 		return nil
 	})
@@ -162,7 +162,7 @@ func TestDamagedRecordsAreReported(t *testing.T) {
 		}
 		eventually(t, "Follow", func() error {
 			if err := f.lastErr(); name != "large" && !errors.Is(err, etcdstore.ErrDamaged) {
-				return fmt.Errorf("with a damaged %q it returned %v", key, err)
+				return fmt.Errorf("with a damaged %q it returned %s", key, fmt.Sprint(err))
 			}
 			return nil
 		})

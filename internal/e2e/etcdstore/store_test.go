@@ -240,7 +240,7 @@ func TestForeignDeletionReachesFollowers(t *testing.T) {
 	}
 	eventually(t, "the follower", func() error {
 		if err := f.lastErr(); !errors.Is(err, etcdstore.ErrForeign) {
-			return fmt.Errorf("its error is %v", err)
+			return fmt.Errorf("its error is %s", fmt.Sprint(err))
 		}
 		return nil
 	})

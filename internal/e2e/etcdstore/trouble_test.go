@@ -133,7 +133,7 @@ func TestServerIsSuspended(t *testing.T) {
 	}
 	eventually(t, "Follow", func() error {
 		if err := f.lastErr(); !errors.Is(err, etcdstore.ErrUnreachable) {
-			return fmt.Errorf("its error is %v", err)
+			return fmt.Errorf("its error is %s", fmt.Sprint(err))
 		}
 		return nil
 	})

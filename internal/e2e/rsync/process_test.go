@@ -59,7 +59,7 @@ func engineProcess(name string) error {
 	if err != nil {
 		return err
 	}
-	defer closeStore()
+	defer func() { _ = closeStore() }()
 	clusters := connector.Func(func(_ context.Context, provider, cluster string) (connector.Connector, error) {
 		return folder(filepath.Join(os.Getenv(engineClusters), provider+"+"+cluster)), nil
 	})
