@@ -5,7 +5,9 @@ package restconfig
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"path"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -34,8 +36,13 @@ func Join(cluster, works *rest.Config, mapper MapperProvider) (*rest.Config, Map
 	if !ok {
 		return nil, nil, errors.New("restconfig.Join: works must be a configuration of FromSource or FromAgent")
 	}
+	base, _, err := rest.DefaultServerUrlFor(cluster)
+	if err != nil {
+		return nil, nil, fmt.Errorf("restconfig.Join: the host of the cluster: %w", err)
+	}
+	prefix := strings.TrimSuffix(path.Join("/", base.Path), "/")
 	both := rest.CopyConfig(cluster)
-	both.Wrap(func(next http.RoundTripper) http.RoundTripper { return router{next, direct} })
+	both.Wrap(func(next http.RoundTripper) http.RoundTripper { return router{next, direct, prefix} })
 	return both, func(c *rest.Config, h *http.Client) (meta.RESTMapper, error) {
 		ofWorks, err := mapper(works, &http.Client{Transport: direct})
 		if err != nil {
@@ -53,12 +60,18 @@ func Join(cluster, works *rest.Config, mapper MapperProvider) (*rest.Config, Map
 type router struct {
 	cluster http.RoundTripper
 	works   transport
+	prefix  string // of the cluster's paths: a proxy may serve its API at a path
 }
 
 // RoundTrip implements [http.RoundTripper].
 func (t router) RoundTrip(r *http.Request) (*http.Response, error) {
-	if strings.HasPrefix(r.URL.Path+"/", "/apis/"+workv1.GroupName+"/v1/") {
-		return t.works.RoundTrip(r)
+	below, ok := strings.CutPrefix(r.URL.Path, t.prefix)
+	if !ok || !strings.HasPrefix(below+"/", "/apis/"+workv1.GroupName+"/v1/") {
+		return t.cluster.RoundTrip(r)
 	}
-	return t.cluster.RoundTrip(r)
+	if t.prefix != "" {
+		r = r.Clone(r.Context())
+		r.URL.Path, r.URL.RawPath = below, ""
+	}
+	return t.works.RoundTrip(r)
 }

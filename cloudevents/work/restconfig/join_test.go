@@ -23,8 +23,16 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/restconfig"
 )
 
-// TestJoin reads a work of a source and a ConfigMap of a cluster with one client.
+// TestJoin reads a work of a source and a ConfigMap of a cluster with one client. A proxy may serve
+// the API of the cluster at a path.
 func TestJoin(t *testing.T) {
+	for _, path := range []string{"", "/", "/k8s/clusters/hub", "/k8s/clusters/hub/"} {
+		t.Run("path "+path, func(t *testing.T) { testJoin(t, path) })
+	}
+}
+
+func testJoin(t *testing.T, path string) {
+	t.Helper()
 	source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"})
 	if err != nil {
 		t.Fatal(err)
@@ -41,11 +49,11 @@ func TestJoin(t *testing.T) {
 			t.Errorf("the cluster received %s %s", r.Method, r.URL)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write([]byte(documents[r.URL.Path]))
+		_, _ = w.Write([]byte(documents[strings.TrimPrefix(r.URL.Path, strings.TrimSuffix(path, "/"))]))
 	}))
 	defer cluster.Close()
 	works := must(restconfig.FromSource(source))
-	config, provider, err := restconfig.Join(&rest.Config{Host: cluster.URL}, works, apiutil.NewDynamicRESTMapper)
+	config, provider, err := restconfig.Join(&rest.Config{Host: cluster.URL + path}, works, apiutil.NewDynamicRESTMapper)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,6 +100,7 @@ func TestJoinRefusesOtherConfigurations(t *testing.T) {
 	}{
 		{"two clusters", cluster, cluster, mapper}, {"no cluster", nil, works, mapper},
 		{"no works", cluster, nil, mapper}, {"no mapper", cluster, works, nil},
+		{"a host that is no URL", &rest.Config{Host: "https://hub:port"}, works, mapper},
 	} {
 		_, _, err := restconfig.Join(wrong.cluster, wrong.works, wrong.mapper)
 		if err == nil || !strings.HasPrefix(err.Error(), "restconfig.Join: ") {
