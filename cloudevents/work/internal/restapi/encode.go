@@ -110,9 +110,11 @@ func (b *buffer) free() {
 
 // value adds the JSON of a value, without the last skip bytes.
 func (b *buffer) value(v any, skip int) error {
-	err := b.json.Encode(v)
+	if err := b.json.Encode(v); err != nil {
+		return err
+	}
 	b.Truncate(b.Len() - skip - len("\n"))
-	return err
+	return nil
 }
 
 // list adds the JSON of a list, and writes it in chunks except for the last one.

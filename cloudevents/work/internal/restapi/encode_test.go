@@ -145,6 +145,22 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
+// TestEncodeReturnsErrors encodes works with parts that are not JSON.
+func TestEncodeReturnsErrors(t *testing.T) {
+	fields := encoded()
+	fields.ManagedFields[0].FieldsV1 = metav1.NewFieldsV1("{")
+	manifest := encoded(raw(`{"a" }`))
+	for name, obj := range map[string]runtime.Object{
+		"fields": fields, "manifest": manifest,
+		"list": &workv1.ManifestWorkList{Items: []workv1.ManifestWork{*encoded(), *fields}},
+	} {
+		if err := codecs.EncoderForVersion(ofJSON.Serializer, schema.GroupVersion(workv1.GroupVersion)).
+			Encode(obj, &bytes.Buffer{}); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
 // TestEncodeOtherForms compares YAML and indented JSON of works and lists with compact JSON.
 func TestEncodeOtherForms(t *testing.T) {
 	full := encoded(raw(`{"kind":"A","text":"<&>\u2028"}`))
