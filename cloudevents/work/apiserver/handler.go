@@ -8,26 +8,24 @@ import (
 	"slices"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/metrics"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	workv1 "open-cluster-management.io/api/work/v1"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/restapi"
 )
 
-// install adds the works of a backend to a generic server.
-func install(b Backend, o restapi.Options, to *genericapiserver.GenericAPIServer) error {
-	works, err := restapi.New(b.Clientset(), o)
+// install adds the works of a clientset, and their group, to a generic server.
+func install(
+	c workclientset.Interface, group metav1.APIGroup, o restapi.Options, to *genericapiserver.GenericAPIServer,
+) error {
+	works, err := restapi.New(c, o)
 	if err != nil {
 		return err
 	}
-	group, _ := restapi.Discovery(b.Clientset(), o)
 	to.DiscoveryGroupManager.AddGroup(group)
 	mux, path := to.Handler.NonGoRestfulMux, genericapiserver.APIGroupPrefix+"/"+group.Name
 	handler := measured(works)
@@ -74,9 +72,7 @@ func buildHandlerChain(h http.Handler, c *genericapiserver.Config) http.Handler 
 		forwarded := func(user string) bool { return r.Header.Get(user) != "" }
 		if slices.ContainsFunc(proxy.UsernameHeaders.Value(), forwarded) &&
 			len(proxy.CAContentProvider.CurrentCABundleContent()) == 0 {
-			err := apierrors.NewServiceUnavailable("the server has not read the CA of the front proxy yet")
-			err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-			responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{Group: workv1.GroupName, Version: "v1"}, w, r)
+			restapi.WriteUnavailable(w, r, "the server has not read the CA of the front proxy yet")
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -12,10 +12,6 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -62,21 +58,23 @@ func New(b Backend, o *Options) (*Server, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("apiserver.New: %w", err)
 	}
+	works := b.Clientset()
+	verbs, _ := clientset.VerbsOf(works, "")
 	config, err := o.config()
 	if err != nil {
 		return nil, fmt.Errorf("apiserver.New: %w", err)
 	}
-	config.AddReadyzChecks(healthz.NamedCheck(name, ready(b)))
+	config.AddReadyzChecks(healthz.NamedCheck(name, ready(b, verbs)))
 	config.AddHealthChecks(healthz.NamedCheck(name+"-running", b.Livez))
-	_, document := restapi.Discovery(b.Clientset(), restapi.Options{ReadOnly: o.ReadOnly})
+	options := restapi.Options{ReadOnly: o.ReadOnly}
+	group, document := restapi.Discovery(works, options)
 	config.AggregatedDiscoveryGroupManager = groups{aggregated.NewResourceManager("apis"), document}
 	generic, err := config.Complete().New(name, genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, fmt.Errorf("apiserver.New: %w", err)
 	}
-	if err := install(b, restapi.Options{
-		Authorizer: generic.Authorizer, Admission: config.AdmissionControl, ReadOnly: o.ReadOnly,
-	}, generic); err != nil {
+	options.Authorizer, options.Admission = generic.Authorizer, config.AdmissionControl
+	if err := install(works, group, options, generic); err != nil {
 		return nil, fmt.Errorf("apiserver.New: %w", err)
 	}
 	return &Server{generic: generic}, nil
@@ -85,8 +83,7 @@ func New(b Backend, o *Options) (*Server, error) {
 // ready returns the readiness check of a backend. A lost connection to the broker is no failure:
 // works are served, and writes are queued. A Service without a ready server would end all reads, and
 // the deletion of all namespaces of the cluster.
-func ready(b Backend) func(*http.Request) error {
-	verbs, _ := clientset.VerbsOf(b.Clientset(), "")
+func ready(b Backend, verbs clientset.Verbs) func(*http.Request) error {
 	return func(r *http.Request) error {
 		err := b.Readyz(r)
 		if engine.IsDisconnected(err) && verbs.Synced() {
@@ -116,7 +113,7 @@ func (o *Options) config() (*genericapiserver.RecommendedConfig, error) {
 	if err := readClientCA(o.Recommended.Authentication); err != nil {
 		return nil, err
 	}
-	config := genericapiserver.NewRecommendedConfig(codecs)
+	config := genericapiserver.NewRecommendedConfig(restapi.Codecs)
 	config.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
 	config.BuildHandlerChainFunc = buildHandlerChain
 	config.ShutdownDelayDuration = o.ShutdownDelay
@@ -144,13 +141,3 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	return nil
 }
-
-// codecs encode the errors and the discovery documents of the generic server.
-var codecs = func() serializer.CodecFactory {
-	scheme := runtime.NewScheme()
-	v1 := schema.GroupVersion{Version: "v1"}
-	metav1.AddToGroupVersion(scheme, v1)
-	scheme.AddUnversionedTypes(v1, &metav1.Status{}, &metav1.APIVersions{}, &metav1.APIGroupList{},
-		&metav1.APIGroup{}, &metav1.APIResourceList{})
-	return serializer.NewCodecFactory(scheme)
-}()

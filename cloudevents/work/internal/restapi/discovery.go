@@ -43,10 +43,14 @@ var (
 
 // Discovery describes the resource, with the verbs that a handler for the clientset supports. It
 // returns the group, and a handler for the aggregated discovery document of all groups.
-func Discovery(c workclientset.Interface, o Options) (metav1.APIGroup, http.Handler) {
+func Discovery(c workclientset.Interface, o Options) (metav1.APIGroup, http.HandlerFunc) {
 	group, v1 := discoveryOf(c, o)
-	return group, serveGroups([]apidiscoveryv2.APIGroupDiscovery{{
-		ObjectMeta: metav1.ObjectMeta{Name: group.Name}, Versions: []apidiscoveryv2.APIVersionDiscovery{v1},
+	return group, serveGroup(group, v1)
+}
+
+func serveGroup(group metav1.APIGroup, version apidiscoveryv2.APIVersionDiscovery) http.HandlerFunc {
+	return serveGroups([]apidiscoveryv2.APIGroupDiscovery{{
+		ObjectMeta: metav1.ObjectMeta{Name: group.Name}, Versions: []apidiscoveryv2.APIVersionDiscovery{version},
 	}})
 }
 
@@ -81,7 +85,6 @@ func discoveryOf(c workclientset.Interface, o Options) (metav1.APIGroup, apidisc
 // addDiscovery adds the paths at which clients find the resource and its schema.
 func addDiscovery(mux *mux.PathRecorderMux, c workclientset.Interface, o Options) {
 	group, v1 := discoveryOf(c, o)
-	_, groups := Discovery(c, o)
 	handle := func(path string, h http.Handler) {
 		mux.Handle(path, h)
 		mux.Handle(path+"/", h)
@@ -92,7 +95,7 @@ func addDiscovery(mux *mux.PathRecorderMux, c workclientset.Interface, o Options
 	handle("/api", aggregated.WrapAggregatedDiscoveryToHandler(onlyGet(serveNoCore),
 		serveGroups([]apidiscoveryv2.APIGroupDiscovery{}), nil))
 	handle("/apis", aggregated.WrapAggregatedDiscoveryToHandler(
-		serveObject(&metav1.APIGroupList{Groups: []metav1.APIGroup{group}}), groups, nil))
+		serveObject(&metav1.APIGroupList{Groups: []metav1.APIGroup{group}}), serveGroup(group, v1), nil))
 	handle(groupPath, serveObject(&group))
 	handle(versionPath, serveObject(&metav1.APIResourceList{
 		GroupVersion: group.PreferredVersion.GroupVersion, APIResources: resourcesOf(v1.Resources[0]),
@@ -123,7 +126,7 @@ func resourcesOf(r apidiscoveryv2.APIResourceDiscovery) []metav1.APIResource {
 func serveObject(obj runtime.Object) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		own := obj.DeepCopyObject() // the encoder sets the kind
-		responsewriters.WriteObjectNegotiated(codecs.CodecFactory, negotiation.DefaultEndpointRestrictions,
+		responsewriters.WriteObjectNegotiated(Codecs, negotiation.DefaultEndpointRestrictions,
 			schema.GroupVersion{}, w, r, http.StatusOK, own, false)
 	}
 }

@@ -36,10 +36,15 @@ func whileRunning(c workclientset.Interface, handler http.Handler) http.Handler 
 			handler.ServeHTTP(w, r)
 			return
 		}
-		err := apierrors.NewServiceUnavailable("the source or agent of the works has stopped")
-		err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
-		writeError(w, r, err)
+		WriteUnavailable(w, r, "the source or agent of the works has stopped")
 	})
+}
+
+// WriteUnavailable answers a request with ServiceUnavailable, and asks the client to try again.
+func WriteUnavailable(w http.ResponseWriter, r *http.Request, reason string) {
+	err := apierrors.NewServiceUnavailable(reason)
+	err.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	writeError(w, r, err)
 }
 
 // asStatus converts the error of a context, which has no status, to the Timeout that an API server

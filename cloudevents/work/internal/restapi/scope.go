@@ -35,8 +35,11 @@ var scheme = func() *runtime.Scheme {
 	return s
 }()
 
+// Codecs encode works, errors, and the discovery documents of old clients.
+var Codecs = serializer.NewCodecFactory(scheme, serializer.WithStreamingCollectionEncodingToJSON())
+
 // codecs encode typed objects, and decode to unstructured objects in the form of the CRD.
-var codecs = crdSerializer{serializer.NewCodecFactory(scheme, serializer.WithStreamingCollectionEncodingToJSON())}
+var codecs = crdSerializer{Codecs}
 
 type crdSerializer struct{ serializer.CodecFactory }
 
