@@ -107,7 +107,7 @@ func (s *resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		writeError(w, r, apierrors.NewNotFound(clientset.Resource, info.Name))
 		return
 	}
-	if err := inPath("Namespace", info.Namespace); err != nil && info.Namespace != "" {
+	if err := inPath("Namespace", info.Namespace); err != nil {
 		writeError(w, r, err)
 		return
 	}
