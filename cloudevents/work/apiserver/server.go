@@ -59,7 +59,10 @@ func New(b Backend, o *Options) (*Server, error) {
 		return nil, fmt.Errorf("apiserver.New: %w", err)
 	}
 	works := b.Clientset()
-	verbs, _ := clientset.VerbsOf(works, "")
+	verbs, ok := clientset.VerbsOf(works, "")
+	if !ok {
+		return nil, fmt.Errorf("apiserver.New: the backend must be a *work.Source or a *work.Agent, not a %T", b)
+	}
 	config, err := o.config()
 	if err != nil {
 		return nil, fmt.Errorf("apiserver.New: %w", err)

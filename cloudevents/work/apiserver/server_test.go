@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/klog/v2"
+	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
@@ -288,6 +289,11 @@ func TestStartTwice(t *testing.T) {
 	}
 }
 
+// otherClientset is a backend with a clientset of another package.
+type otherClientset struct{ *work.Source }
+
+func (otherClientset) Clientset() workclientset.Interface { return &workclientset.Clientset{} }
+
 func TestInvalidOptions(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "") // not in a pod
 	source := newSource(t, memory.New())
@@ -316,6 +322,10 @@ func TestInvalidOptions(t *testing.T) {
 	}
 	if _, err := apiserver.New(nil, apiserver.NewOptions()); err == nil {
 		t.Error("New accepts a nil backend")
+	}
+	if _, err := apiserver.New(otherClientset{source}, apiserver.NewOptions()); err == nil ||
+		!strings.Contains(err.Error(), "must be a *work.Source or a *work.Agent") {
+		t.Errorf("New with another clientset: %v", err)
 	}
 	if _, err := apiserver.New(source, nil); err == nil {
 		t.Error("New accepts nil options")
