@@ -33,6 +33,7 @@ func TestParse(t *testing.T) {
 		"--broker mqtt://b --forget=a/b":                           "--forget",
 		"--broker mqtt://b --store=postgres://u:secret@h/d":        "--store: the URL must not have a password",
 		"--broker mqtt://b --store=postgres://h/d?password=secret": "--store: the URL must not have a password",
+		"--broker mqtt://b --store=postgres://h/d?sslpassword=s":   "--store: the URL must not have a password",
 		"--broker mqtt://b --store=postgresql://u:secret@h:port/d": "--store: invalid URL of a database",
 		"--broker mqtt://b --unknown":                              "unknown flag: --unknown",
 		"--broker mqtt://b --shutdown-delay-duration=-1s":          "ShutdownDelay: -1s",

@@ -126,7 +126,8 @@ func checkDatabase(store string) error {
 	if err != nil {
 		return errors.New("--store: invalid URL of a database")
 	}
-	if _, has := u.User.Password(); has || u.Query().Has("password") {
+	_, has := u.User.Password()
+	if query := u.Query(); has || query.Has("password") || query.Has("sslpassword") {
 		return errors.New("--store: the URL must not have a password; use PGPASSWORD, PGPASSFILE or PGSERVICE")
 	}
 	return nil
