@@ -35,6 +35,7 @@ func TestParse(t *testing.T) {
 		"--broker mqtt://b --store=postgres://h/d?password=secret": "--store: the URL must not have a password",
 		"--broker mqtt://b --store=postgres://h/d?sslpassword=s":   "--store: the URL must not have a password",
 		"--broker mqtt://b --store=postgresql://u:secret@h:port/d": "--store: invalid URL of a database",
+		"--broker mqtt://b --store=mysql://h/d":                    "must start with postgres://",
 		"--broker mqtt://b --unknown":                              "unknown flag: --unknown",
 		"--broker mqtt://b --shutdown-delay-duration=-1s":          "ShutdownDelay: -1s",
 	})

@@ -104,6 +104,8 @@ func parse(args []string) (*options, error) {
 		return nil, errors.New("--broker is required")
 	case o.store == "":
 		return nil, errors.New("--store must not be empty")
+	case strings.Contains(o.store, "://") && !o.shared():
+		return nil, errors.New("--store: the URL of a database must start with postgres://")
 	}
 	if o.shared() {
 		err = checkDatabase(o.store)
