@@ -265,7 +265,8 @@ func (w *works) admit(current, next *workv1.ManifestWork, o changeOptions, inval
 // have no version. A patch with another uid is no precondition: it tries to change the uid.
 func precondition(current, next *workv1.ManifestWork, o changeOptions) error {
 	if next.UID != "" && next.UID != current.UID && !o.patched {
-		return preconditionFailed(Resource, current, "UID", next.UID, current.UID)
+		return apierrors.NewConflict(Resource, current.Name, fmt.Errorf( //nolint:staticcheck // as the API server has it
+			"Precondition failed: UID in precondition: %v, UID in object meta: %v", next.UID, current.UID))
 	}
 	if next.ResourceVersion == current.ResourceVersion || next.ResourceVersion == "" && o.applied {
 		return nil
@@ -283,12 +284,6 @@ func versionMissing(name string) error {
 	asResource := schema.GroupKind{Group: Resource.Group, Kind: Resource.Resource} // as the API server has it here
 	return apierrors.NewInvalid(asResource, name, field.ErrorList{field.Invalid(
 		field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update")})
-}
-
-// preconditionFailed returns an error with the API server's text.
-func preconditionFailed(of schema.GroupResource, current *workv1.ManifestWork, what string, want, got any) error {
-	return apierrors.NewConflict(of, current.Name, fmt.Errorf( //nolint:staticcheck // capitalized as it is there
-		"Precondition failed: %s in precondition: %v, %s in object meta: %v", what, want, what, got))
 }
 
 func conflict(name string) error {
