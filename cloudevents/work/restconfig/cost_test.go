@@ -21,10 +21,9 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
-	"github.com/spokewire/sdk-go/cloudevents/work/restconfig"
-
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/restconfig"
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
 	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )

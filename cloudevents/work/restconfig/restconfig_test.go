@@ -63,10 +63,9 @@ func TestClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, lists, err := d.ServerGroupsAndResources()
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(lists) != 1 || len(lists[0].APIResources) != 2 {
+		t.Fatalf("discovery returned %v: %v", lists, err)
 	}
-	t.Log(lists)
 	c, err := client.NewWithWatch(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +74,6 @@ func TestClients(t *testing.T) {
 	if err := c.Create(ctx, w); err != nil {
 		t.Fatal(err)
 	}
-	t.Log(w)
 	patch := client.MergeFrom(w.DeepCopy())
 	w.Labels = map[string]string{"x": "y"}
 	if err := c.Patch(ctx, w, patch); err != nil {
@@ -101,7 +99,9 @@ func TestClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(obj)
+	if obj.GetName() != "b" || obj.GetUID() == "" {
+		t.Errorf("apply returned %v", obj)
+	}
 	informers, err := cache.New(config, cache.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)

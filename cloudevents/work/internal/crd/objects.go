@@ -43,8 +43,8 @@ func (Objects) Default(obj runtime.Object) {
 	}
 }
 
-// Convert implements [runtime.ObjectConvertor]. The plugins of admission call it to copy an object;
-// a field manager does not call it.
+// Convert implements [runtime.ObjectConvertor] for the plugins of admission. The result may share the
+// content of in.
 func (Objects) Convert(in, out, _ any) error {
 	to, ok := out.(*unstructured.Unstructured)
 	if !ok {
