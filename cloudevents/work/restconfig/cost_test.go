@@ -12,7 +12,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -66,10 +65,7 @@ func startCache(
 	t testing.TB, ctx context.Context, config *rest.Config, o cache.Options, //nolint:revive // as above
 ) cache.Cache {
 	t.Helper()
-	o.Scheme = apiruntime.NewScheme()
-	if err := workv1.Install(o.Scheme); err != nil {
-		t.Fatal(err)
-	}
+	o.Scheme = scheme
 	informers, err := cache.New(config, o)
 	if err != nil {
 		t.Fatal(err)

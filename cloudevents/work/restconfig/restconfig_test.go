@@ -24,7 +24,6 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/cloudevents/work/restconfig"
 	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
@@ -48,16 +47,9 @@ func manifestWork(name string) *workv1.ManifestWork {
 
 func TestClients(t *testing.T) {
 	source := newSource(t)
-	config, err := restconfig.FromSource(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := configOf(t, source)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	scheme := runtime.NewScheme()
-	if err := workv1.Install(scheme); err != nil {
-		t.Fatal(err)
-	}
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		t.Fatal(err)

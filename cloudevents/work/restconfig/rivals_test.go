@@ -8,7 +8,6 @@ import (
 
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
-	"github.com/spokewire/sdk-go/cloudevents/work/restconfig"
 	"github.com/spokewire/sdk-go/internal/testing/conformance"
 )
 
@@ -16,11 +15,7 @@ import (
 func TestRivals(t *testing.T) {
 	for _, r := range conformance.Rivalries {
 		t.Run(r.Name, func(t *testing.T) {
-			config, err := restconfig.FromSource(newSource(t))
-			if err != nil {
-				t.Fatal(err)
-			}
-			works := workclientset.NewForConfigOrDie(config).WorkV1().ManifestWorks("cluster1")
+			works := workclientset.NewForConfigOrDie(configOf(t, newSource(t))).WorkV1().ManifestWorks("cluster1")
 			if err := r.Run(t.Context(), works, max(10, r.Rounds/50)); err != nil {
 				t.Error(err)
 			}
