@@ -47,11 +47,12 @@ type groups struct {
 // ServeHTTP implements [aggregated.ResourceManager].
 func (g groups) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.document.ServeHTTP(w, r) }
 
-// measured adds a handler's requests for resources to the metrics of the API server.
+// measured adds a handler's requests for works to the metrics of the API server. It leaves out requests
+// for unknown resources: each of their names would be a label.
 func measured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := request.RequestInfoFrom(r.Context())
-		if !ok || !info.IsResourceRequest {
+		if !ok || !restapi.Serves(info) {
 			next.ServeHTTP(w, r)
 			return
 		}

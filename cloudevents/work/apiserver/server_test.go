@@ -218,6 +218,29 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
+// TestMetricsHaveNoUnknownNames: only works and their status are labels of metrics. Otherwise, clients
+// could fill the memory with names.
+func TestMetricsHaveNoUnknownNames(t *testing.T) {
+	request, _ := serve(t, newSource(t, memory.New()), nil)
+	for _, path := range []string{
+		worksPath, worksPath + "/a/status", worksPath + "/a/unknown1", groupPath + "/v1/unknown2", groupPath + "/unknown3/a",
+	} {
+		request("GET", path, "")
+	}
+	got := request("GET", "/metrics", "").body
+	if strings.Contains(got, "unknown") {
+		t.Error("the metrics have an unknown name")
+	}
+	for _, labels := range []string{
+		`resource="manifestworks",scope="namespace",subresource=""`,
+		`resource="manifestworks",scope="resource",subresource="status"`,
+	} {
+		if !strings.Contains(got, labels) {
+			t.Errorf("the metrics have no %s", labels)
+		}
+	}
+}
+
 // TestAgent serves a source and an agent: a status that is written at the server of the agent reaches
 // the server of the source.
 func TestAgent(t *testing.T) {

@@ -91,9 +91,7 @@ type resources struct {
 
 func (s *resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info, ok := request.RequestInfoFrom(r.Context())
-	if !ok || !info.IsResourceRequest || info.APIGroup != workv1.GroupName || info.APIVersion != "v1" ||
-		info.Resource != clientset.Resource.Resource ||
-		info.Namespace == "" && info.Verb != "list" && info.Verb != "watch" {
+	if !ok || !isOfWorks(info) || info.Namespace == "" && info.Verb != "list" && info.Verb != "watch" {
 		notFound(w, r, info)
 		return
 	}
@@ -133,6 +131,16 @@ func (s *resources) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(audit.WithAuditContext(ctx)) // the handlers need one, even if it records nothing
 	}
 	handle(w, r)
+}
+
+func isOfWorks(info *request.RequestInfo) bool {
+	return info.IsResourceRequest && info.APIGroup == workv1.GroupName && info.APIVersion == "v1" &&
+		info.Resource == clientset.Resource.Resource
+}
+
+// Serves reports whether a request is for works or their status.
+func Serves(info *request.RequestInfo) bool {
+	return isOfWorks(info) && (info.Subresource == "" || info.Subresource == string(clientset.StatusPart))
 }
 
 // hijackable reports whether the handler can take over the connection of a response.
