@@ -88,11 +88,29 @@ func serve(ctx context.Context, o *options) (err error) {
 		defer stop()
 		return server.Start(ctx)
 	})
+	group.Go(func() error { return once(ctx, source, o) })
+	return group.Wait()
+}
+
+// once executes --inventory-complete and --forget. With a shared store, it waits for the first
+// connection: before its start, a replica cannot write.
+func once(ctx context.Context, source *work.Source, o *options) error {
+	if o.shared() {
+		select {
+		case <-source.Ready():
+		case <-ctx.Done():
+			return nil
+		}
+	}
 	if o.complete {
-		group.Go(func() error { return source.InventoryComplete(ctx) })
+		if err := source.InventoryComplete(ctx); err != nil {
+			return fmt.Errorf("--inventory-complete: %w", err)
+		}
 	}
 	for _, cluster := range o.forget {
-		group.Go(func() error { return source.Forget(ctx, cluster) })
+		if err := source.Forget(ctx, cluster); err != nil {
+			return fmt.Errorf("--forget %s: %w", cluster, err)
+		}
 	}
-	return group.Wait()
+	return nil
 }

@@ -46,7 +46,7 @@ func TestReplicas(t *testing.T) {
 	r := &replicas{scene: unregistered(t, true, nil, "--store", store), store: store}
 	second := *r.scene
 	second.port = 0
-	second.start("--store", store)
+	second.start("--store", store, "--inventory-complete", "--forget", "cluster9")
 	r.servers = [2]*scene{r.scene, &second}
 	proxy := tcpproxy.Start(t, r.servers[0].address(), r.servers[1].address())
 	front := *r.scene
