@@ -165,6 +165,7 @@ END $$;
 const (
 	openQuery  = `SELECT {schema}.work_open_1($1)`
 	applyQuery = `SELECT {schema}.work_apply_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
+	beginRead  = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0` // f may be slow
 	loadQuery  = `SELECT key, value FROM {schema}.work_records WHERE store = $1`
 	lastQuery  = `SELECT revision, writer::text, batch FROM {schema}.work_stores WHERE id = $1`
 	// feedQuery returns the last batch of the store, and with newer batches also those and the batch

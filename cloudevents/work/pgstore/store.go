@@ -228,11 +228,8 @@ func (s *Store) Load(ctx context.Context, f func(key string, value []byte) error
 // read calls f with the records of one state, and returns the position of this state in the feed. f
 // must not keep its arguments.
 func (s *Store) read(ctx context.Context, f func(key, value []byte) error) (at position, err error) {
-	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	options := pgx.TxOptions{BeginQuery: beginRead}
 	err = pgx.BeginTxFunc(ctx, s.db.Pool, options, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil { // f may be slow
-			return err
-		}
 		err := tx.QueryRow(ctx, s.db.SQL(lastQuery), s.id).Scan(&at.revision, &at.writer, &at.batch)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return s.gone()
