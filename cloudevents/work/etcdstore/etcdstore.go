@@ -73,6 +73,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -133,28 +134,14 @@ type Options struct {
 
 // withDefaults returns the options with defaults, or an error for an invalid field.
 func (o Options) withDefaults() (Options, error) {
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
+	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	if o.Prefix[len(o.Prefix)-1] != '/' {
 		o.Prefix += "/"
 	}
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{{&o.Timeout, DefaultTimeout}, {&o.CleanupInterval, max(DefaultCleanupInterval, o.Timeout)}} {
-		if *d.field == 0 {
-			*d.field = d.value
-		}
-	}
-	for _, n := range []struct {
-		field *int
-		value int
-	}{{&o.MaxRequestBytes, DefaultMaxRequestBytes}, {&o.MaxTxnOps, DefaultMaxTxnOps}} {
-		if *n.field == 0 {
-			*n.field = n.value
-		}
-	}
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
+	o.CleanupInterval = cmp.Or(o.CleanupInterval, max(DefaultCleanupInterval, o.Timeout))
+	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, DefaultMaxRequestBytes)
+	o.MaxTxnOps = cmp.Or(o.MaxTxnOps, DefaultMaxTxnOps)
 	switch {
 	case o.Client == nil && len(o.Endpoints) == 0:
 		return o, errors.New("invalid Options.Endpoints: Endpoints or Client is required")

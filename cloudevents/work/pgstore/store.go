@@ -4,6 +4,7 @@
 package pgstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,31 +118,18 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 // otherwise. It returns [ErrNewerSchema] if a newer version has changed the tables incompatibly.
 // The fields Name, FeedBytes, FeedAge, PollInterval and RetryTimeout do not matter.
 func Migrate(ctx context.Context, options Options) error {
-	if err := postgres.Migrate(ctx, options.withDefaults().database()); err != nil {
+	if err := postgres.Migrate(ctx, options.database()); err != nil {
 		return fmt.Errorf("migrate the schema of stores: %w", err)
 	}
 	return nil
 }
 
 func (o Options) withDefaults() Options {
-	if o.Name == "" {
-		o.Name = DefaultName
-	}
-	if o.Schema == "" {
-		o.Schema = DefaultSchema
-	}
-	if o.FeedBytes == 0 {
-		o.FeedBytes = DefaultFeedBytes
-	}
-	if o.FeedAge == 0 {
-		o.FeedAge = DefaultFeedAge
-	}
-	if o.PollInterval == 0 {
-		o.PollInterval = DefaultPollInterval
-	}
-	if o.RetryTimeout == 0 {
-		o.RetryTimeout = DefaultRetryTimeout
-	}
+	o.Name = cmp.Or(o.Name, DefaultName)
+	o.FeedBytes = cmp.Or(o.FeedBytes, DefaultFeedBytes)
+	o.FeedAge = cmp.Or(o.FeedAge, DefaultFeedAge)
+	o.PollInterval = cmp.Or(o.PollInterval, DefaultPollInterval)
+	o.RetryTimeout = cmp.Or(o.RetryTimeout, DefaultRetryTimeout)
 	return o
 }
 
