@@ -62,7 +62,7 @@ func (f *follower) run(ctx context.Context) error {
 	}
 	defer f.disconnect()
 	f.reached = time.Now()
-	for delay := firstRetry; ; delay = min(2*delay, lastRetry) {
+	for failures := 0; ; failures++ {
 		before := f.reached
 		err := f.tail(ctx)
 		f.disconnect()
@@ -71,9 +71,9 @@ func (f *follower) run(ctx context.Context) error {
 			return err
 		}
 		if f.reached.After(before) {
-			delay = firstRetry
+			failures = 0
 		}
-		if err := wait.Sleep(ctx, clock.RealClock{}, delay); err != nil {
+		if err := wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(firstRetry, lastRetry, failures)); err != nil {
 			return err
 		}
 	}

@@ -297,8 +297,8 @@ func (s *Store) apply(ctx context.Context, condition *work.Change, changes []wor
 func (s *Store) retry(
 	ctx context.Context, limit time.Duration, attempt func(context.Context) (final bool, err error),
 ) error {
-	began, delay := time.Now(), firstRetry
-	for {
+	began := time.Now()
+	for failures := 0; ; failures++ {
 		limited, cancel := ctx, context.CancelFunc(func() {})
 		if limit > 0 {
 			limited, cancel = context.WithTimeout(ctx, limit)
@@ -309,17 +309,11 @@ func (s *Store) retry(
 			time.Since(began) > s.options.RetryTimeout {
 			return err
 		}
-		s.renew(err)
-		if wait.Sleep(ctx, clock.RealClock{}, delay) != nil {
+		if postgres.Code(err) == postgres.CodeReadOnly {
+			s.db.Reset() // another server may be the primary now
+		}
+		if wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(firstRetry, lastRetry, failures)) != nil {
 			return err
 		}
-		delay = min(2*delay, lastRetry)
-	}
-}
-
-// renew replaces the connections to a server that is not the primary any more.
-func (s *Store) renew(err error) {
-	if postgres.Code(err) == postgres.CodeReadOnly {
-		s.db.Reset()
 	}
 }
