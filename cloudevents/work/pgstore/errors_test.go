@@ -6,7 +6,6 @@ package pgstore_test
 import (
 	"context"
 	"errors"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 )
 
-// owner and user are the roles of the documentation: one creates the tables, the other uses them.
+// roles has the roles of the package doc: hub_owner creates the tables, and hub uses them.
 const roles = `
 CREATE ROLE hub_owner LOGIN PASSWORD 'owner-secret';
 CREATE ROLE hub LOGIN PASSWORD 'hub-secret'`
@@ -50,17 +49,6 @@ func migrated(t *testing.T, server *postgres.Server) string {
 	return server.ConnStringAs("hub", "hub-secret", database)
 }
 
-// closedPort returns an address without a listener.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
-}
-
 // TestOpenErrors: each failure of Open has an error that names its cause, and no secret.
 func TestOpenErrors(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
@@ -80,7 +68,7 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		{name: "wrong password", options: pgstore.Options{ConnString: strings.Replace(hub, "hub-secret", "other-secret", 1)},
 			want: "the server refused the password"},
-		{name: "unreachable", options: pgstore.Options{ConnString: strings.Replace(hub, server.Addr(), closedPort(t), 1)},
+		{name: "unreachable", options: pgstore.Options{ConnString: strings.Replace(hub, server.Addr(), "127.0.0.1:1", 1)},
 			want: "the server is unreachable"},
 		{name: "no such host", options: pgstore.Options{ConnString: "postgres://hub:hub-secret@no-such-host.invalid/db"},
 			want: "the server is unreachable"},

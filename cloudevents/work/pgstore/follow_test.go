@@ -219,8 +219,7 @@ func TestFailoverWithLoss(t *testing.T) {
 }
 
 // TestOtherHistory: if the database has another batch in place of the last one that a follower has
-// received, the follower gets ErrBehind, although
-// there are newer batches.
+// received, the follower gets ErrBehind, although there are newer batches.
 func TestOtherHistory(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	db := server.Database(t)

@@ -30,12 +30,15 @@ func open(t testing.TB, options pgstore.Options) *pgstore.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
-		}
-	})
+	t.Cleanup(func() { closeStore(t, s) })
 	return s
+}
+
+func closeStore(t testing.TB, s *pgstore.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
 }
 
 // places returns the places of storetest: stores in one database.
@@ -46,11 +49,7 @@ func places(options pgstore.Options) func(t *testing.T) storetest.Opener {
 		options.Name = fmt.Sprint("store", number.Add(1))
 		return func(t *testing.T) (work.Store, func()) {
 			s := open(t, options)
-			return s, func() {
-				if err := s.Close(); err != nil {
-					t.Errorf("Close: %v", err)
-				}
-			}
+			return s, func() { closeStore(t, s) }
 		}
 	}
 }

@@ -20,32 +20,12 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/pgstore"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 const cluster = "cluster1"
-
-// start runs a source or an agent, and returns the function that ends it.
-func start(t *testing.T, process interface{ Start(context.Context) error }) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- process.Start(ctx) }()
-	stopped := false
-	stop = func() {
-		cancel()
-		if stopped {
-			return
-		}
-		stopped = true
-		if err := <-ended; err != nil {
-			t.Errorf("Start: %v", err)
-		}
-	}
-	t.Cleanup(stop)
-	return stop
-}
 
 func newSource(t *testing.T, bus *memory.Bus, group string, store work.Store) *work.Source {
 	t.Helper()
@@ -100,11 +80,11 @@ func TestRestoredBackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, agent)
+	background.Run(t, agent.Start)
 	works := agent.Clientset().WorkV1().ManifestWorks(cluster)
 	store := open(t, pgstore.Options{ConnString: original})
 	source := newSource(t, bus, "", store)
-	stop := start(t, source)
+	stop := background.Run(t, source.Start)
 	if err := errors.Join(source.InventoryComplete(t.Context()), create(t.Context(), source, "before")); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +100,7 @@ func TestRestoredBackup(t *testing.T) {
 	restored := server.Database(t)
 	server.Program(t, "pg_restore", "--clean", "--if-exists", "--exit-on-error", "--dbname="+databaseOf(restored), file)
 	source = newSource(t, bus, "", open(t, pgstore.Options{ConnString: restored}))
-	start(t, source)
+	background.Run(t, source.Start)
 	eventually(t, func() error {
 		const want = "the Store is older than the works of 1 clusters"
 		if err := source.Healthy(); err == nil || !strings.Contains(err.Error(), want) {
@@ -149,7 +129,7 @@ func TestTakeover(t *testing.T) {
 	var stops []func()
 	for range 2 {
 		source := newSource(t, bus, "hubs", open(t, pgstore.Options{ConnString: db}))
-		sources, stops = append(sources, source), append(stops, start(t, source))
+		sources, stops = append(sources, source), append(stops, background.Run(t, source.Start))
 		<-source.Ready()
 	}
 	var names []string
@@ -185,7 +165,7 @@ func TestServerIsAway(t *testing.T) {
 	var sources []*work.Source
 	for range 2 {
 		source := newSource(t, bus, "hubs", open(t, pgstore.Options{ConnString: db, RetryTimeout: 200 * time.Millisecond}))
-		start(t, source)
+		background.Run(t, source.Start)
 		<-source.Ready()
 		sources = append(sources, source)
 	}
@@ -226,8 +206,8 @@ func TestPartitionedLeader(t *testing.T) {
 	through := strings.Replace(db, server.Addr(), proxy.Addr(), 1)
 	first := newSource(t, bus, "hubs", open(t, pgstore.Options{ConnString: through}))
 	second := newSource(t, bus, "hubs", open(t, pgstore.Options{ConnString: db}))
-	start(t, first)
-	start(t, second)
+	background.Run(t, first.Start)
+	background.Run(t, second.Start)
 	<-first.Ready()
 	<-second.Ready()
 	if err := create(t.Context(), first, "before"); err != nil {
