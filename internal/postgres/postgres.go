@@ -26,6 +26,8 @@ import (
 const DefaultSchema = "spokewire"
 
 const (
+	// maxConns is the default of pool_max_conns.
+	maxConns = 4
 	// connectTimeout bounds the connection to one host, unless the connection string has a timeout.
 	connectTimeout = 5 * time.Second
 	// minServer is the oldest supported version of the server, as in server_version_num.
@@ -132,6 +134,13 @@ func parse(connString string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(connString)
 	if err != nil {
 		return nil, fmt.Errorf("invalid Options.ConnString: %s", withoutSecrets(connString, err))
+	}
+	plain, err := pgx.ParseConfig(connString) // has the settings of the pool too
+	if err != nil {
+		return nil, fmt.Errorf("invalid Options.ConnString: %s", withoutSecrets(connString, err))
+	}
+	if plain.RuntimeParams["pool_max_conns"] == "" {
+		config.MaxConns = maxConns // the default of pgxpool grows with the processors
 	}
 	c := config.ConnConfig
 	for name := range c.RuntimeParams { // the error of the server would quote it

@@ -134,8 +134,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestService: the environment names a service and a password file, and the connection string
-// nothing.
+// TestService: the connection string is empty. The environment names a service and a password file.
 func TestService(t *testing.T) {
 	server := servers.Start(t, servers.Options{})
 	server.Exec(t, "postgres", "CREATE DATABASE hub")
@@ -145,8 +144,9 @@ func TestService(t *testing.T) {
 	}
 	folder := t.TempDir()
 	for name, content := range map[string]string{
-		"service": fmt.Sprintf("[hub]\nhost=%s\nport=%s\nuser=postgres\ndbname=hub\nsslmode=disable\n", host, port),
-		"pass":    fmt.Sprintf("%s:%s:hub:postgres:%s\n", host, port, server.Password()),
+		"service": fmt.Sprintf("[hub]\nhost=%s\nport=%s\nuser=postgres\ndbname=hub\nsslmode=disable\npool_max_conns=7\n",
+			host, port),
+		"pass": fmt.Sprintf("%s:%s:hub:postgres:%s\n", host, port, server.Password()),
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -158,6 +158,15 @@ func TestService(t *testing.T) {
 	db := open(t, postgres.Options{Component: component(create)})
 	if err := db.Healthy(t.Context()); err != nil {
 		t.Errorf("Healthy: %v", err)
+	}
+	if n := db.Pool.Config().MaxConns; n != 7 {
+		t.Errorf("%d connections, the service allows 7", n)
+	}
+	t.Setenv("PGSERVICE", "")
+	if n := open(t, postgres.Options{
+		ConnString: server.ConnString("hub"), Component: component(create),
+	}).Pool.Config().MaxConns; n != 4 {
+		t.Errorf("%d connections by default, want 4 on any machine", n)
 	}
 }
 
