@@ -23,8 +23,8 @@ import (
 // for each work, tombstone and cluster, and a few more. In the profile ManifestBundle a source also
 // has a record for each removed work, for at least a day. Keys have at most [MaxKeyLength] bytes;
 // values are as large as works. A Store serves one source or agent. Package boltstore keeps the
-// records in a file, package pgstore in PostgreSQL, [NewMemoryStore] in memory. Package storetest
-// tests other implementations.
+// records in a file, package pgstore in PostgreSQL, package etcdstore in etcd, and
+// [NewMemoryStore] in memory. Package storetest tests other implementations.
 //
 // All methods may be called from any goroutine. They must return soon after their context ends,
 // because Start waits for them. After the context of Start has ended, a write may continue for

@@ -151,8 +151,8 @@ func (o Options) database() postgres.Options {
 	}
 }
 
-// Close waits for the calls in progress, which return [ErrClosed], and closes the connections. It
-// may be called more than once. It returns nil.
+// Close ends the calls in progress, which return [ErrClosed], and closes the connections. It may be
+// called more than once. It returns nil.
 func (s *Store) Close() error {
 	s.end()
 	s.db.Close()
