@@ -18,6 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
@@ -180,7 +181,7 @@ func TestRevokedRightsAreReported(t *testing.T) {
 	if err := c.store.Apply(t.Context(), []work.Change{set("a", "1")}); !errors.Is(err, rpctypes.ErrPermissionDenied) {
 		t.Errorf("Apply: %v", err)
 	}
-	eventually(t, "Follow", func() error {
+	e2etest.Eventually(t, "Follow", func() error {
 		if err := f.lastErr(); err == nil || !errors.Is(err, rpctypes.ErrPermissionDenied) {
 			return errors.Join(errors.New("not refused"), err)
 		}

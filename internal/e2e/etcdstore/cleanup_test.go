@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // openWith opens a store that makes transactions with around.
@@ -89,7 +90,7 @@ func TestCleanupSparesCommittedParts(t *testing.T) {
 	case <-time.After(limit):
 		t.Fatal("the parts of the suspended writer were not removed")
 	}
-	eventually(t, "the follower", func() error { return differ("it", with, f.copy()) })
+	e2etest.Eventually(t, "the follower", func() error { return differ("it", with, f.copy()) })
 	if diff := cmp.Diff(with, load(t, reader)); diff != "" {
 		t.Fatalf("content while the batch is pending (-want +got):\n%s", diff)
 	}

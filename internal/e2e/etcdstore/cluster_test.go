@@ -18,6 +18,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // startMembers starts a cluster of three servers.
@@ -41,7 +42,7 @@ func startMembers(t *testing.T) (members []*server, urls []string) {
 func leader(t *testing.T, members []*server) int {
 	t.Helper()
 	found := -1
-	eventually(t, "an election", func() error {
+	e2etest.Eventually(t, "an election", func() error {
 		for i, m := range members {
 			if !m.process.Running() {
 				continue
@@ -93,7 +94,7 @@ func TestMembersFail(t *testing.T) {
 		t.Errorf("Apply without a quorum: %v", err)
 	}
 	t.Log(err)
-	eventually(t, "Follow without a quorum", func() error {
+	e2etest.Eventually(t, "Follow without a quorum", func() error {
 		if err := f.lastErr(); !errors.Is(err, etcdstore.ErrUnreachable) {
 			return fmt.Errorf("the error is %s", fmt.Sprint(err))
 		}
@@ -160,7 +161,7 @@ func TestDamagedRecordsAreReported(t *testing.T) {
 		if !errors.Is(err, etcdstore.ErrDamaged) || !strings.Contains(err.Error(), name) {
 			t.Errorf("Load with a damaged %q: %v", key, err)
 		}
-		eventually(t, "Follow", func() error {
+		e2etest.Eventually(t, "Follow", func() error {
 			if err := f.lastErr(); name != "large" && !errors.Is(err, etcdstore.ErrDamaged) {
 				return fmt.Errorf("with a damaged %q it returned %s", key, fmt.Sprint(err))
 			}

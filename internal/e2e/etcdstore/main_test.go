@@ -26,6 +26,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
@@ -72,7 +73,7 @@ func newServer(t testing.TB, scheme string, args ...string) *server {
 	}, args...)...)
 	s.start()
 	if scheme == "http" {
-		eventually(t, "start etcd", func() error {
+		e2etest.Eventually(t, "start etcd", func() error {
 			_, err := s.admin().Get(t.Context(), "x")
 			return err
 		})
@@ -161,23 +162,12 @@ var (
 // limit is how long a test waits for an effect.
 const limit = time.Minute
 
-func eventually(t testing.TB, what string, f func() error) {
-	t.Helper()
-	err := f()
-	for began := time.Now(); err != nil; err = f() {
-		if time.Since(began) > limit {
-			t.Fatalf("%s: after %s: %v", what, limit, err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 func set(key, value string) work.Change { return work.Change{Key: key, Value: []byte(value)} }
 
 // write applies changes until that succeeds.
 func write(t testing.TB, s work.Store, changes ...work.Change) {
 	t.Helper()
-	eventually(t, "Apply", func() error { return s.Apply(t.Context(), changes) })
+	e2etest.Eventually(t, "Apply", func() error { return s.Apply(t.Context(), changes) })
 }
 
 // short replaces long values by their length and sum, for readable differences.
@@ -192,7 +182,7 @@ func short(value []byte) string {
 func load(t testing.TB, s work.Store) map[string]string {
 	t.Helper()
 	var out map[string]string
-	eventually(t, "Load", func() error {
+	e2etest.Eventually(t, "Load", func() error {
 		out = map[string]string{}
 		return s.Load(t.Context(), func(key string, value []byte) error {
 			out[key] = short(value)
@@ -258,7 +248,7 @@ func follow(t testing.TB, s work.SharedStore, check func(content map[string]stri
 		cancel()
 		group.Wait()
 	})
-	eventually(t, "follow", func() error {
+	e2etest.Eventually(t, "follow", func() error {
 		if f.wholes() == 0 {
 			return errors.New("it has not received the content")
 		}
@@ -292,7 +282,7 @@ func (f *follower) copy() map[string]string {
 func (f *follower) agrees(t testing.TB, s work.Store) map[string]string {
 	t.Helper()
 	var want map[string]string
-	eventually(t, "the follower and the store", func() error {
+	e2etest.Eventually(t, "the follower and the store", func() error {
 		want = load(t, s)
 		if diff := cmp.Diff(want, f.copy()); diff != "" {
 			return fmt.Errorf("content (-store +follower):\n%s", diff)

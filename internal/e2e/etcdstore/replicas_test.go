@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
@@ -36,21 +36,6 @@ func (r *replica) works() worktyped.ManifestWorkInterface {
 	return r.Clientset().WorkV1().ManifestWorks(cluster)
 }
 
-// start runs a source or an agent until the test ends.
-func start(t *testing.T, p interface{ Start(context.Context) error }) {
-	ctx, cancel := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := p.Start(ctx); err != nil {
-			t.Errorf("Start: %v", err)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		group.Wait()
-	})
-}
-
 func startReplica(t *testing.T, etcd *server, bus *memory.Bus) *replica {
 	t.Helper()
 	proxy := tcpproxy.Start(t, etcd.addr)
@@ -61,7 +46,7 @@ func startReplica(t *testing.T, etcd *server, bus *memory.Bus) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, source)
+	e2etest.Background(t, source.Start)
 	<-source.Ready()
 	return &replica{source, proxy}
 }
@@ -102,12 +87,12 @@ func TestReplicasTakeOver(t *testing.T) {
 	t.Parallel()
 	etcd, bus := startServer(t), memory.New()
 	replicas := []*replica{startReplica(t, etcd, bus), startReplica(t, etcd, bus)}
-	eventually(t, "complete", func() error { return replicas[0].InventoryComplete(t.Context()) })
+	e2etest.Eventually(t, "complete", func() error { return replicas[0].InventoryComplete(t.Context()) })
 	agent, err := work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: cluster})
 	if err != nil {
 		t.Fatal(err)
 	}
-	start(t, agent)
+	e2etest.Background(t, agent.Start)
 
 	random := rand.New(rand.NewPCG(3, 4))
 	const works, rounds = 20, 30
@@ -145,9 +130,9 @@ func TestReplicasTakeOver(t *testing.T) {
 			r.proxy.Resume()
 		}
 	}
-	eventually(t, "the last write", func() error { return replicas[1].set(t.Context(), "last", "1") })
+	e2etest.Eventually(t, "the last write", func() error { return replicas[1].set(t.Context(), "last", "1") })
 	var got map[string]string
-	eventually(t, "the replicas and the agent", func() error {
+	e2etest.Eventually(t, "the replicas and the agent", func() error {
 		got = values(t, replicas[0].works())
 		return errors.Join(
 			differ("the second replica", got, values(t, replicas[1].works())),
@@ -183,8 +168,8 @@ func TestTakeoverIsFast(t *testing.T) {
 	t.Parallel()
 	etcd, bus := startServer(t), memory.New()
 	one, two := startReplica(t, etcd, bus), startReplica(t, etcd, bus)
-	eventually(t, "complete", func() error { return one.InventoryComplete(t.Context()) })
-	eventually(t, "write", func() error { return one.set(t.Context(), "w", "1") })
+	e2etest.Eventually(t, "complete", func() error { return one.InventoryComplete(t.Context()) })
+	e2etest.Eventually(t, "write", func() error { return one.set(t.Context(), "w", "1") })
 	one.proxy.Stall()
 	began := time.Now()
 	if err := two.set(t.Context(), "w", "2"); err != nil {
@@ -200,14 +185,14 @@ func TestTakeoverIsFast(t *testing.T) {
 	if err := one.set(ctx, "w", "3"); err == nil {
 		t.Error("the former leader accepted a write")
 	}
-	eventually(t, "Healthy", func() error {
+	e2etest.Eventually(t, "Healthy", func() error {
 		if err := one.Healthy(); !errors.Is(err, etcdstore.ErrUnreachable) {
 			return fmt.Errorf("it returns %w", errors.Join(errors.New("another error"), err))
 		}
 		return nil
 	})
 	one.proxy.Resume()
-	eventually(t, "the former leader", func() error {
+	e2etest.Eventually(t, "the former leader", func() error {
 		return errors.Join(one.Healthy(), differ("it", map[string]string{"w": "2"}, values(t, one.works())))
 	})
 }

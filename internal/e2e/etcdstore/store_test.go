@@ -17,6 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
 	"github.com/spokewire/sdk-go/cloudevents/work/storetest"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // TestConformance: the store meets the requirements of all stores, with its limits and with the
@@ -238,7 +239,7 @@ func TestForeignDeletionReachesFollowers(t *testing.T) {
 	if _, err := admin.Delete(t.Context(), etcdstore.DefaultPrefix, clientv3.WithPrefix()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the follower", func() error {
+	e2etest.Eventually(t, "the follower", func() error {
 		if err := f.lastErr(); !errors.Is(err, etcdstore.ErrForeign) {
 			return fmt.Errorf("its error is %s", fmt.Sprint(err))
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
@@ -131,7 +132,7 @@ func TestServerIsSuspended(t *testing.T) {
 		}
 		t.Logf("%s: %v", what, err)
 	}
-	eventually(t, "Follow", func() error {
+	e2etest.Eventually(t, "Follow", func() error {
 		if err := f.lastErr(); !errors.Is(err, etcdstore.ErrUnreachable) {
 			return fmt.Errorf("its error is %s", fmt.Sprint(err))
 		}
@@ -323,7 +324,7 @@ func TestLostResponseOfAcceptedBatch(t *testing.T) {
 		proxy.Delay(time.Second) // in each direction
 		failed := make(chan error, 1)
 		go func() { failed <- s.ApplyIf(t.Context(), leaderOne, batch) }()
-		eventually(t, "accept", func() error {
+		e2etest.Eventually(t, "accept", func() error {
 			if got := load(t, direct)["a"]; got != name {
 				return fmt.Errorf("a is %q", got)
 			}
@@ -336,7 +337,7 @@ func TestLostResponseOfAcceptedBatch(t *testing.T) {
 			t.Errorf("%s: the write returned nil without a response", name)
 		}
 		t.Logf("%s: %v", name, err)
-		eventually(t, "repeat", func() error { return s.ApplyIf(t.Context(), leaderOne, batch) })
+		e2etest.Eventually(t, "repeat", func() error { return s.ApplyIf(t.Context(), leaderOne, batch) })
 		if got := load(t, direct)["a"]; got != name {
 			t.Errorf("a is %q", got)
 		}

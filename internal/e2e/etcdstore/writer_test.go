@@ -23,6 +23,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // The environment of a writer in a separate process: this test binary, started again. At the start
@@ -135,7 +136,8 @@ func (w *writer) isStopped() error {
 	return nil
 }
 
-// before and afterwards are the contents of the store without and with the writer's batch.
+// scene returns the batch before the writer's batch, and the contents of the store without and with
+// the writer's batch.
 func scene() (before []work.Change, without, with map[string]string) {
 	before = []work.Change{leaderOne, set("gone", "old"), set("kept", "old"), set("large0", strings.Repeat("z", 500<<10))}
 	without = map[string]string{}
@@ -205,11 +207,11 @@ func TestWriterDiesAtEachStep(t *testing.T) {
 			case !cmp.Equal(got, without):
 				t.Fatalf("step %d, after %t: the store has a part of the batch:\n%s", step, after, cmp.Diff(with, got))
 			}
-			if (step+boolInt(after))%2 == 0 { // otherwise cleanUp must complete it
+			if (step%2 == 0) != after { // otherwise cleanUp must complete it
 				write(t, s, set("next", "1"))
 				write(t, s, work.Change{Key: "next"})
 			}
-			eventually(t, "cleanup", func() error {
+			e2etest.Eventually(t, "cleanup", func() error {
 				if keys := left(t, admin, etcdstore.DefaultPrefix); len(keys) > 0 {
 					return fmt.Errorf("etcd still has %q", keys)
 				}
@@ -226,13 +228,6 @@ func TestWriterDiesAtEachStep(t *testing.T) {
 	if committed == 0 || committed == 2*n {
 		t.Error("no crash was before or after the commit")
 	}
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // clear returns the batch that removes all records.
@@ -256,15 +251,15 @@ func TestSuspendedLeaderIsRefused(t *testing.T) {
 	for step := 1; step <= n; step++ {
 		for _, cleanup := range []time.Duration{2 * time.Second, time.Minute} { // its parts are removed meanwhile, or not
 			s := etcd.open(etcdstore.Options{Timeout: 2 * time.Second, CleanupInterval: cleanup})
-			before, _, with := scene()
+			before, _, _ := scene()
 			write(t, s, clear(load(t, s))...)
 			write(t, s, before...)
 			w := startWriter(t, etcd.url, step, false, syscall.SIGSTOP)
-			eventually(t, "suspend", w.isStopped)
+			e2etest.Eventually(t, "suspend", w.isStopped)
 			write(t, s, set("writer", "two"), set("own", "1"))
 			content := load(t, s)
 			if cleanup < time.Minute {
-				eventually(t, "cleanup", func() error {
+				e2etest.Eventually(t, "cleanup", func() error {
 					if keys := left(t, admin, etcdstore.DefaultPrefix); len(keys) > 0 {
 						return fmt.Errorf("etcd still has %q", keys)
 					}
@@ -289,7 +284,6 @@ func TestSuspendedLeaderIsRefused(t *testing.T) {
 				t.Errorf("step %d: etcd has %q", step, keys)
 			}
 			_ = s.Close()
-			_ = with
 		}
 	}
 	t.Logf("%d steps, refused at %d of %d", n, refused, 2*n)
