@@ -15,12 +15,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// The formats of parameters and results.
-const (
-	text    = 0
-	encoded = 1 // binary
-)
-
 // batch has the parameters of work_apply_1. The driver would encode arrays with ten allocations for
 // each record.
 type batch struct {
@@ -33,7 +27,9 @@ func (b *batch) add(oid uint32, format int16, value []byte) {
 	b.values, b.types, b.formats = append(b.values, value), append(b.types, oid), append(b.formats, format)
 }
 
-func (b *batch) addInt(n int64) { b.add(pgtype.Int8OID, text, strconv.AppendInt(nil, n, 10)) }
+func (b *batch) addInt(n int64) {
+	b.add(pgtype.Int8OID, pgtype.TextFormatCode, strconv.AppendInt(nil, n, 10))
+}
 
 // encode returns the parameters of a write with the number s.batch.
 func (s *Store) encode(condition *work.Change, changes []work.Change) *batch {
@@ -53,16 +49,17 @@ func (s *Store) encode(condition *work.Change, changes []work.Change) *batch {
 	}
 	b := &batch{}
 	b.addInt(s.id)
-	b.add(pgtype.UUIDOID, text, []byte(s.writer))
+	b.add(pgtype.UUIDOID, pgtype.TextFormatCode, []byte(s.writer))
 	b.addInt(s.batch)
-	b.add(pgtype.ByteaOID, encoded, conditionID)
-	b.add(pgtype.ByteaOID, encoded, conditionValue)
+	b.add(pgtype.ByteaOID, pgtype.BinaryFormatCode, conditionID)
+	b.add(pgtype.ByteaOID, pgtype.BinaryFormatCode, conditionValue)
 	for _, array := range [][][]byte{ids, keys, values, removed} {
-		b.add(pgtype.ByteaArrayOID, encoded, encodeArray(array))
+		b.add(pgtype.ByteaArrayOID, pgtype.BinaryFormatCode, encodeArray(array))
 	}
 	b.addInt(size)
 	b.addInt(s.options.FeedBytes)
-	b.add(pgtype.Float8OID, text, strconv.AppendFloat(nil, s.options.FeedAge.Seconds(), 'f', -1, 64))
+	age := strconv.AppendFloat(nil, s.options.FeedAge.Seconds(), 'f', -1, 64)
+	b.add(pgtype.Float8OID, pgtype.TextFormatCode, age)
 	return b
 }
 
@@ -108,7 +105,8 @@ func (s *Store) send(ctx context.Context, b *batch) (string, error) {
 	}
 	defer conn.Release()
 	sql := s.db.SQL(applyQuery)
-	result := conn.Conn().PgConn().ExecParams(ctx, sql, b.values, b.types, b.formats, []int16{text}).Read()
+	formats := []int16{pgtype.TextFormatCode}
+	result := conn.Conn().PgConn().ExecParams(ctx, sql, b.values, b.types, b.formats, formats).Read()
 	if result.Err != nil {
 		return "", result.Err
 	}
