@@ -62,8 +62,8 @@ type Options struct {
 	SkipMigration bool
 }
 
-// DB is a pool of connections to a database whose schema was checked. Its methods may be called
-// from any goroutine.
+// DB is a pool of connections to a database with a checked schema. Its methods may be called from
+// any goroutine.
 type DB struct {
 	// Pool has binary results and one round trip for a statement. It uses no prepared statements,
 	// which pgbouncer does not support in its transaction mode.

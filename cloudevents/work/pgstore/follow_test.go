@@ -66,8 +66,7 @@ func TestBouncer(t *testing.T) {
 	}
 }
 
-// TestLostNotification: a follower whose notifications are lost receives a batch within
-// PollInterval.
+// TestLostNotification: a follower without notifications receives a batch within PollInterval.
 func TestLostNotification(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	through := server.Bouncer(t, "transaction")

@@ -389,7 +389,7 @@ func follows(t *testing.T, open Opener, batches int) {
 	group.Wait()
 	for i := range followers {
 		if diff := cmp.Diff(seen[0], seen[i]); diff != "" {
-			t.Errorf("two followers were told different things (-first +%d):\n%s", i, diff)
+			t.Errorf("two followers received different changes (-first +%d):\n%s", i, diff)
 		}
 	}
 	cancel()

@@ -209,11 +209,11 @@ func TestLargeRecordLeavesNoChunks(t *testing.T) {
 	if n := count(); n != 2+2 {
 		t.Errorf("after a value of two chunks there are %d keys, want 4", n)
 	}
-	write(t, two, set("big", "small")) // it does not know the chunks
+	write(t, two, set("big", "small")) // it has not read the chunks
 	if got := load(t, two)["big"]; got != "small" {
 		t.Errorf("the value is %q", got)
 	}
-	write(t, two, set("big", "smaller")) // after Load it does
+	write(t, two, set("big", "smaller")) // after Load it has
 	if n := count(); n != 2 {
 		t.Errorf("after a small value of another process there are %d keys, want 2", n)
 	}
