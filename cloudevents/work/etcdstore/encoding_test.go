@@ -154,6 +154,7 @@ func kv(key, value []byte) *mvccpb.KeyValue { return &mvccpb.KeyValue{Key: key, 
 func TestOptions(t *testing.T) {
 	for want, o := range map[string]Options{
 		"invalid Options.Endpoints":         {},
+		"invalid Options.Endpoints[1]":      {Endpoints: []string{"x", "http://user:secret%zz@x:1"}},
 		"invalid Options.Password":          {Endpoints: []string{"x"}, Password: "secret"},
 		"invalid Options.Timeout: -1ns":     {Endpoints: []string{"x"}, Timeout: -1},
 		"invalid Options.CleanupInterval":   {Endpoints: []string{"x"}, CleanupInterval: 1},

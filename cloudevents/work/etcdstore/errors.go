@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -79,13 +78,21 @@ func (s *Store) endpoints() string {
 		endpoints = s.options.Client.Endpoints()
 	}
 	names := make([]string, len(endpoints))
-	for i, e := range endpoints {
-		names[i] = e
-		if u, err := url.Parse(e); err == nil && u.User != nil {
-			names[i] = u.Scheme + "://" + u.Host
-		}
+	for i, endpoint := range endpoints {
+		scheme, addr := splitEndpoint(endpoint)
+		names[i] = scheme + addr
 	}
 	return strings.Join(names, ", ")
+}
+
+// splitEndpoint returns the scheme of an endpoint, for example "https://", or an empty string, and the
+// address without a user name and password.
+func splitEndpoint(endpoint string) (scheme, addr string) {
+	if i := strings.Index(endpoint, "://"); i >= 0 {
+		i += len("://")
+		scheme, endpoint = endpoint[:i], endpoint[i:]
+	}
+	return scheme, endpoint[strings.LastIndex(endpoint, "@")+1:]
 }
 
 // isPermanent reports whether a watch with this error fails again.

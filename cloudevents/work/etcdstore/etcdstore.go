@@ -78,6 +78,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"time"
 
@@ -142,6 +143,11 @@ func (o Options) withDefaults() (Options, error) {
 	o.CleanupInterval = cmp.Or(o.CleanupInterval, max(DefaultCleanupInterval, o.Timeout))
 	o.MaxRequestBytes = cmp.Or(o.MaxRequestBytes, DefaultMaxRequestBytes)
 	o.MaxTxnOps = cmp.Or(o.MaxTxnOps, DefaultMaxTxnOps)
+	for i, endpoint := range o.Endpoints { // the client's error would have all of it
+		if _, err := url.Parse("etcd:///" + endpoint); err != nil {
+			return o, fmt.Errorf("invalid Options.Endpoints[%d]: it is not a URL", i)
+		}
+	}
 	switch {
 	case o.Client == nil && len(o.Endpoints) == 0:
 		return o, errors.New("invalid Options.Endpoints: Endpoints or Client is required")

@@ -26,6 +26,10 @@ func ExampleOpen() {
 		fmt.Println("is etcd running at 127.0.0.1:1?")
 		return
 	}
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer func() { _ = store.Close() }() // after the source has stopped
 	source, err := work.NewSource(memory.New().Transport(), work.SourceOptions{
 		SourceID: "hub", SharedGroup: "hubs", Store: store, // the same in each replica

@@ -39,17 +39,13 @@ func (s *Store) withReason(ctx context.Context, err error) error {
 func (s *Store) reason(ctx context.Context, endpoint string) error {
 	ctx, cancel := context.WithTimeout(ctx, reasonTimeout)
 	defer cancel()
-	scheme, addr, ok := strings.Cut(endpoint, "://")
-	if !ok {
-		scheme, addr = "", endpoint
-	}
-	addr = addr[strings.LastIndex(addr, "@")+1:]
+	scheme, addr := splitEndpoint(endpoint)
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	if scheme == "https" || scheme == "" && s.options.TLS != nil {
+	if scheme == "https://" || scheme == "" && s.options.TLS != nil {
 		config := tlsConfig(s.options.TLS)
 		config.NextProtos = []string{"h2"}
 		if config.ServerName == "" {
