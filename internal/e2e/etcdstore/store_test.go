@@ -45,6 +45,13 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// TestReplicas: several connections meet the requirements of a store that replicas share.
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	etcd := startServer(t)
+	storetest.RunReplicas(t, func(*testing.T) work.SharedStore { return etcd.open(patient) })
+}
+
 // TestServerWithLowerLimits: the error names the option to set, and with it the batch is accepted.
 func TestServerWithLowerLimits(t *testing.T) {
 	t.Parallel()
