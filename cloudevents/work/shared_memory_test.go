@@ -16,6 +16,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 // TestEqualManifestsShareMemory: one application on each of 1,000 clusters needs the memory of one
@@ -31,7 +32,7 @@ func TestEqualManifestsShareMemory(t *testing.T) {
 		return source
 	}
 	source := open()
-	go func() { _ = source.Start(t.Context()) }()
+	background.Run(t, source.Start)
 	stored := func() (bytes int64) {
 		_ = store.Load(t.Context(), func(_ string, value []byte) error { bytes += int64(cap(value)); return nil })
 		return bytes

@@ -32,7 +32,7 @@ const (
 const (
 	// attemptTimeout bounds one statement: a server may accept a connection and never answer.
 	attemptTimeout = 15 * time.Second
-	// firstRetry and lastRetry bound the time between two attempts.
+	// firstRetry and lastRetry are the least and the greatest delay of the backoff between attempts.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
 )
