@@ -228,7 +228,10 @@ func TestFailures(t *testing.T) {
 		{"no etcd", []string{"serve", "--listen", closed, "--store", "etcd://" + closed}, command.Failed,
 			"--store etcd://" + closed + ": "},
 		{"no PostgreSQL", []string{"serve", "--listen", closed, "--store", "postgres://u:secret@" + closed + "/db"},
-			command.Failed, "--store postgres://u:xxxxx@" + closed + "/db: open the store"},
+			command.Failed, `--store: open the store "default": PostgreSQL at ` + closed},
+		{"the other scheme", []string{"serve", "--listen", closed, "--store",
+			"postgresql://u@" + closed + "/db?password=secret"},
+			command.Failed, `--store: open the store "default": PostgreSQL at ` + closed},
 		{"a watch without a server", []string{"status", "--server", closed, "--watch", "x"}, command.Failed,
 			"the rsync server does not answer"},
 		{"no folder", []string{"create", "--cluster", "a+b", "x", "/nowhere"}, command.Failed, "/nowhere: "},
@@ -238,7 +241,8 @@ func TestFailures(t *testing.T) {
 			t.Chdir(t.TempDir())
 			var stdout, stderr strings.Builder
 			if status := run(t.Context(), tt.args, &stdout, &stderr); status != tt.status ||
-				!strings.Contains(stderr.String(), tt.want) || stdout.Len() > 0 {
+				!strings.Contains(stderr.String(), tt.want) || strings.Contains(stderr.String(), "secret") ||
+				stdout.Len() > 0 {
 				t.Errorf("%d, %q, %q; want %d, %q", status, stdout.String(), stderr.String(), tt.status, tt.want)
 			}
 		})

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -44,7 +43,7 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 	}
 	s, closer, err := openStore(ctx, o)
 	if err != nil {
-		return fmt.Errorf("--store %s: %w", withoutPassword(o.store), err)
+		return err
 	}
 	defer func() { _ = closer.Close() }()
 	// The engine stops after the service, since calls in progress use it.
@@ -81,13 +80,24 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 
 // openStore returns a store, and its connection or file to close.
 func openStore(ctx context.Context, o *options) (store.Store, io.Closer, error) {
-	if strings.HasPrefix(o.store, postgresScheme) {
+	if strings.HasPrefix(o.store, "postgres://") || strings.HasPrefix(o.store, "postgresql://") {
 		s, err := pgstore.Open(ctx, pgstore.Options{ConnString: o.store})
+		if err != nil {
+			err = fmt.Errorf("--store: %w", err) // names the server; the URL may have a password
+		}
 		return s, s, err
 	}
-	endpoints, isEtcd := strings.CutPrefix(o.store, "etcd://")
+	s, closer, err := openFileOrEtcd(ctx, o.store)
+	if err != nil {
+		err = fmt.Errorf("--store %s: %w", o.store, err)
+	}
+	return s, closer, err
+}
+
+func openFileOrEtcd(ctx context.Context, name string) (store.Store, io.Closer, error) {
+	endpoints, isEtcd := strings.CutPrefix(name, "etcd://")
 	if !isEtcd {
-		s, err := filestore.Open(ctx, o.store)
+		s, err := filestore.Open(ctx, name)
 		return s, s, err
 	}
 	client, err := clientv3.New(clientv3.Config{
@@ -104,20 +114,6 @@ func openStore(ctx context.Context, o *options) (store.Store, io.Closer, error) 
 		return nil, nil, errors.Join(err, client.Close())
 	}
 	return s, client, nil
-}
-
-const postgresScheme = "postgres://"
-
-// withoutPassword returns the value of --store for an error.
-func withoutPassword(store string) string {
-	if !strings.HasPrefix(store, postgresScheme) {
-		return store
-	}
-	u, err := url.Parse(store)
-	if err != nil {
-		return postgresScheme + "…"
-	}
-	return u.Redacted()
 }
 
 // openClusters returns the connectors of all clusters, by their providers.
