@@ -413,21 +413,6 @@ func startFrontServer(t *testing.T, broker *mosquitto.Broker, cluster *kube.Clus
 	return &frontServer{pid: server.PID(), config: config}
 }
 
-// resident returns the resident memory of a process, VmRSS, or a part of it, in bytes.
-func resident(t *testing.T, pid int, what string) int {
-	t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(data), what+":")
-	var kib int
-	if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
-		t.Fatal(err)
-	}
-	return kib << 10
-}
-
 // children returns the processes that this one has started, by the name of their program.
 func children(t *testing.T) map[string]int {
 	t.Helper()
@@ -475,16 +460,17 @@ func TestFrontMemorySpeed(t *testing.T) {
 		d := newDoor(t, s.name, s.config)
 		d.do(t, http.MethodGet, "/manifestworks?limit=500", "", "")
 		for _, pid := range s.pids {
-			s.empty += resident(t, pid, "VmRSS")
+			s.empty += e2etest.Memory(t, pid, "VmRSS")
 		}
 		d.fill(t, works, bytes, bytes)
 		d.do(t, http.MethodGet, "/manifestworks?limit=500", "", "")
 	}
 	for _, s := range systems {
 		for _, pid := range s.pids {
-			t.Logf("%s: process %d: %d MiB, of these %d of heap and stacks", s.name, pid, resident(t, pid, "VmRSS")>>20,
-				resident(t, pid, "RssAnon")>>20)
-			s.total += resident(t, pid, "VmRSS")
+			resident := e2etest.Memory(t, pid, "VmRSS")
+			t.Logf("%s: process %d: %d MiB, of these %d of heap and stacks", s.name, pid, resident>>20,
+				e2etest.Memory(t, pid, "RssAnon")>>20)
+			s.total += resident
 		}
 		t.Logf("%s: %d MiB without works, %d MiB with %d works: %.0f works per GiB, and %.1f KiB more for each work", s.name,
 			s.empty>>20, s.total>>20, works, float64(works<<30)/float64(s.total), float64(s.total-s.empty)/float64(works)/1024)

@@ -13,7 +13,6 @@ import (
 	"io"
 	"math/rand"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -74,16 +73,7 @@ func (s *scene) goroutines(token string) int {
 // resident returns the resident memory of the server in MiB.
 func (s *scene) resident() int {
 	s.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.server.PID()))
-	if err != nil {
-		s.t.Skip(err)
-	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	var kib int
-	if _, err := fmt.Sscanf(rest, "%d kB", &kib); err != nil {
-		s.t.Fatal(err)
-	}
-	return kib >> 10
+	return e2etest.Memory(s.t, s.server.PID(), "VmRSS") >> 20
 }
 
 // send sends a request through the API server of the cluster.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package e2etest has helpers for the end-to-end tests of all packages. They wait for a condition,
-// run a function in the background of a test, and build the example programs.
+// run a function in the background of a test, build the example programs, and measure processes.
 package e2etest
 
 import (
