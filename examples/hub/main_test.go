@@ -25,6 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -101,28 +102,11 @@ func (s *site) agent(name string) (stop func()) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return background(s.t, func(ctx context.Context) error { return a.Start(ctx) },
-		func(ctx context.Context) error { return agenttest.Run(ctx, cluster, a.Clientset(), name) })
-}
-
-// background runs functions until stop is called or the test ends.
-func background(t *testing.T, run ...func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	for _, f := range run {
-		group.Go(func() {
-			if err := f(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	stop = sync.OnceFunc(func() {
-		cancel()
-		group.Wait()
+	stopAgent := background.Run(s.t, a.Start)
+	stopApplying := background.Run(s.t, func(ctx context.Context) error {
+		return agenttest.Run(ctx, cluster, a.Clientset(), name)
 	})
-	t.Cleanup(stop)
-	return stop
+	return func() { stopApplying(); stopAgent() }
 }
 
 // start runs the hub. After stop, it runs another hub with the same store.
@@ -136,7 +120,7 @@ func (s *site) start() {
 			s.t.Error(text)
 		}
 	}
-	s.stop = background(s.t, func(ctx context.Context) error { return start(ctx, s.options, s.bus.Transport(), say) })
+	s.stop = background.Run(s.t, func(ctx context.Context) error { return start(ctx, s.options, s.bus.Transport(), say) })
 	select {
 	case s.url = <-said.url:
 	case <-time.After(patience):

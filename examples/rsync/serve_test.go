@@ -14,6 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 	"github.com/spokewire/sdk-go/internal/testing/gitserver"
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -47,13 +48,13 @@ func TestBroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	background(t, agent.Start)
+	background.Run(t, agent.Start)
 	cluster := agenttest.NewCluster()
-	background(t, func(ctx context.Context) error { return agenttest.Run(ctx, cluster, agent.Clientset(), "cluster1") })
+	background.Run(t, func(ctx context.Context) error { return agenttest.Run(ctx, cluster, agent.Clientset(), "cluster1") })
 	for _, process := range []string{"the first process", "the second"} {
 		var stop func()
 		clusters, err := openClusters(&options{fake: 1, broker: broker.URL()}, func(run func(context.Context) error) {
-			stop = background(t, run)
+			stop = background.Run(t, run)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -147,23 +148,4 @@ func TestBadClusters(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
-}
-
-// background runs a function until stop is called or the test ends.
-func background(t *testing.T, run func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := run(ctx); err != nil {
-			t.Error(err)
-		}
-	}()
-	stop = func() {
-		cancel()
-		<-ended
-	}
-	t.Cleanup(stop)
-	return stop
 }

@@ -7,12 +7,12 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/spokewire/sdk-go/internal/testing/background"
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -48,24 +48,8 @@ func newSceneWith(t *testing.T, options rsync.Options) *scene {
 		t.Fatal(err)
 	}
 	s.engine = engine
-	background(t, engine.Start)
+	background.Run(t, engine.Start)
 	return s
-}
-
-// background runs a Start function until the test ends, or until stop is called.
-func background(t *testing.T, start func(context.Context) error) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- start(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Errorf("Start: %v", err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
 }
 
 // serve starts a server, and returns its address and a function that stops it. Without an address,
@@ -82,7 +66,7 @@ func serve(t *testing.T, engine rsyncgrpc.Engine, o rsyncgrpc.ServerOptions) (ad
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop = background(t, server.Start)
+	stop = background.Run(t, server.Start)
 	select {
 	case <-server.Ready():
 	case <-time.After(patience):

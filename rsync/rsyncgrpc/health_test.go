@@ -12,6 +12,7 @@ import (
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/spokewire/sdk-go/internal/testing/background"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
@@ -50,7 +51,7 @@ func TestHealthOfEngine(t *testing.T) {
 	if !is(healthv1.HealthCheckResponse_NOT_SERVING)() {
 		t.Error("an engine that is not started is healthy")
 	}
-	stop := background(t, s.engine.Start)
+	stop := background.Run(t, s.engine.Start)
 	soon(t, "healthy", is(healthv1.HealthCheckResponse_SERVING))
 	if n := engine.asked.Load(); n > 0 {
 		t.Errorf("the engine read the status of a context %d times", n)

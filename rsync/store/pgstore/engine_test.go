@@ -4,11 +4,11 @@
 package pgstore_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/spokewire/sdk-go/internal/testing/background"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
@@ -24,15 +24,7 @@ func TestEngineReportsCause(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- engine.Start(ctx) }()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
+	background.Run(t, engine.Start)
 	healthy := func() bool { return engine.Healthy() == nil }
 	eventually(t, "the engine to be healthy", healthy)
 	for _, fault := range []struct {
