@@ -59,7 +59,7 @@ func TestDifferential(t *testing.T) {
 func testSeed(t *testing.T, seed int64, cluster *kube.Cluster, namespace string, others ...*end) {
 	t.Helper()
 	config := cluster.Config()
-	config.WarningHandler = noWarnings{}
+	config.WarningHandler = rest.NoWarnings{}
 	c := workclientset.NewForConfigOrDie(config).WorkV1().ManifestWorks(namespace)
 	d := &differential{
 		t: t, bodies: bodies{rand.New(rand.NewSource(seed))}, applied: map[string]bool{},
@@ -83,11 +83,6 @@ func testSeed(t *testing.T, seed int64, cluster *kube.Cluster, namespace string,
 		t.Logf("once more: go test -run %s . -args -seed %d -seeds 1", strings.SplitN(t.Name(), "/seed", 2)[0], seed)
 	}
 }
-
-// noWarnings keeps the API server's warnings about unknown fields out of the log.
-type noWarnings struct{}
-
-func (noWarnings) HandleWarningHeader(int, string, string) {}
 
 func ourEnd(t *testing.T, cluster string, http bool) *end {
 	t.Helper()
@@ -114,7 +109,7 @@ func ourEnd(t *testing.T, cluster string, http bool) *end {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config.WarningHandler = noWarnings{}
+		config.WarningHandler = rest.NoWarnings{}
 		return workclientset.NewForConfigOrDie(config).WorkV1().ManifestWorks(cluster)
 	}
 	return &end{hub: through(restconfig.FromSource(source)), agent: through(restconfig.FromAgent(agent)), http: true}

@@ -94,7 +94,7 @@ func (a *aggregatedSource) spoke(t *testing.T, agent *work.Agent) worktyped.Work
 
 // throughHTTP returns a client without warnings and without repeated requests.
 func throughHTTP(config *rest.Config) worktyped.WorkV1Interface {
-	config.WarningHandler = noWarnings{}
+	config.WarningHandler = rest.NoWarnings{}
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return impatient{rt} })
 	return workclientset.NewForConfigOrDie(config).WorkV1()
 }
