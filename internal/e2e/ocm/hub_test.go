@@ -4,7 +4,6 @@
 package ocm_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"maps"
@@ -58,9 +57,9 @@ func (h *hub) requests(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	found := map[string]bool{}
-	for lines := bufio.NewScanner(bytes.NewReader(content)); lines.Scan(); {
+	for line := range bytes.Lines(content) {
 		var e auditv1.Event
-		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+		if err := json.Unmarshal(line, &e); err != nil {
 			continue // the last line may be incomplete
 		}
 		if e.ObjectRef == nil || e.ObjectRef.Resource != "manifestworks" || e.ResponseStatus == nil ||
