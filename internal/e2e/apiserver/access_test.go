@@ -316,7 +316,7 @@ func testMetrics(t *testing.T, s *scene) {
 
 // serial returns the serial number of the certificate that the server presents.
 func (s *scene) serial() (string, error) {
-	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.port),
+	conn, err := tls.Dial("tcp", s.address(),
 		&tls.Config{RootCAs: s.ca.Pool(), MinVersion: tls.VersionTLS12})
 	if err != nil {
 		return "", err

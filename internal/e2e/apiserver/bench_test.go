@@ -50,7 +50,7 @@ func BenchmarkAPI(b *testing.B) {
 	measure(b, s, "aggregated", s.cluster.Config())
 	s.bindCluster("manifestworks-edit", "bench")
 	direct := &rest.Config{
-		Host: fmt.Sprintf("https://127.0.0.1:%d", s.port), QPS: -1, BearerToken: s.token("default", "bench"),
+		Host: "https://" + s.address(), QPS: -1, BearerToken: s.token("default", "bench"),
 		TLSClientConfig: rest.TLSClientConfig{CAData: []byte(s.ca.PEM)},
 	}
 	measure(b, s, "direct", direct)

@@ -314,7 +314,7 @@ func (s *scene) testIncompleteRequests() {
 	for i := range requests {
 		address, config := host, cluster
 		if i%2 == 0 {
-			address, config = fmt.Sprintf("127.0.0.1:%d", s.port), server
+			address, config = s.address(), server
 		}
 		conn, err := tls.Dial("tcp", address, config)
 		if err != nil {

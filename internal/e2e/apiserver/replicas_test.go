@@ -7,7 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -50,7 +50,7 @@ func TestReplicas(t *testing.T) {
 	r.servers = [2]*scene{r.scene, &second}
 	proxy := tcpproxy.Start(t, r.servers[0].address(), r.servers[1].address())
 	front := *r.scene
-	front.port = port(t, proxy.Addr())
+	front.port = int(netip.MustParseAddrPort(proxy.Addr()).Port())
 	r.kubectl("apply", "-f", front.registration())
 	r.available()
 	r.agent("cluster1")
@@ -91,20 +91,6 @@ func (r *replicas) in(t *testing.T) *replicas {
 		own.servers[i] = s.in(t)
 	}
 	return &own
-}
-
-// port returns the port of an address.
-func port(t *testing.T, address string) int {
-	t.Helper()
-	_, text, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // address returns the address of the server.
