@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -105,10 +104,6 @@ func TestControllersRunUnchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hubClient, err := kubernetes.NewForConfig(hubCluster.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
 	kinds[0].hub = func(*testing.T) workclientset.Interface { return generated }
 	kinds[0].spk = kinds[0].hub
 	broker := mosquitto.Start(t, mosquitto.Options{})
@@ -131,10 +126,7 @@ func TestControllersRunUnchanged(t *testing.T) {
 		background(t, a.Start)
 		return a.Clientset()
 	}
-	if _, err := hubClient.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "cluster1"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	hubCluster.CreateNamespaces("cluster1")
 	for _, kind := range kinds {
 		t.Run(kind.name, func(t *testing.T) {
 			onHub, onSpoke := kind.hub(t), kind.spk(t)

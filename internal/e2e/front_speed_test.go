@@ -26,9 +26,7 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -45,10 +43,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
-const (
-	frontClusters = 10
-	worksPath     = "/apis/work.open-cluster-management.io/v1"
-)
+const frontClusters = 10
 
 var frontFull = flag.Bool("front.full", false, "measure as many works and requests as BENCHMARKS.md")
 
@@ -94,7 +89,7 @@ func (d *door) do(t *testing.T, method, path, contentType, body string) []byte {
 }
 
 func (d *door) send(ctx context.Context, method, path, contentType, body string) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, method, d.base+worksPath+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, d.base+frontPath+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +157,7 @@ func (d *door) watch(t *testing.T, from *rest.Config) {
 	other := newDoor(t, d.name, from)
 	ctx, cancel := context.WithCancel(t.Context())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		other.base+worksPath+"/manifestworks?watch=1&resourceVersion="+list.ResourceVersion, nil)
+		other.base+frontPath+"/manifestworks?watch=1&resourceVersion="+list.ResourceVersion, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,15 +318,8 @@ func TestFrontSpeed(t *testing.T) {
 func startFrontCluster(t *testing.T) *kube.Cluster {
 	t.Helper()
 	cluster := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
-	client, err := kubernetes.NewForConfig(cluster.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i := range frontClusters {
-		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("cluster", i)}}
-		if _, err := client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		cluster.CreateNamespaces(fmt.Sprint("cluster", i))
 	}
 	return cluster
 }

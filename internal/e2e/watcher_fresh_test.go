@@ -146,10 +146,7 @@ func TestWatcherOfOldServer(t *testing.T) {
 	cluster := kube.Shared(t)
 	client := kubernetes.NewForConfigOrDie(cluster.Config())
 	namespace := "old-server"
-	if _, err := client.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	cluster.CreateNamespaces(namespace)
 	config := ignoring(t, cluster.Config(), "sendInitialEvents", "resourceVersionMatch", "allowWatchBookmarks")
 	w := startWatcher(t, config, dynamicwatcher.Options{}, nil)
 	write := func(value string) {

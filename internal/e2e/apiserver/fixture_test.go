@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,7 +25,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -84,9 +82,7 @@ func unregistered(t testing.TB, race bool, crds []string, flags ...string) *scen
 	s.kubectl("apply", "-f", s.manifest("rbac.yaml"), "-f", s.manifest("users.yaml"))
 	s.issue("serving")
 	s.start(flags...)
-	for _, name := range []string{"cluster1", "cluster2"} {
-		s.namespace(name)
-	}
+	s.cluster.CreateNamespaces("cluster1", "cluster2")
 	return s
 }
 
@@ -164,7 +160,7 @@ func (s *scene) accountKubeconfig() string {
 	s.t.Helper()
 	config := s.cluster.Config()
 	config.CertData, config.KeyData, config.BearerToken = nil, nil, s.token(system, system)
-	return s.kubeconfig(config)
+	return kube.WriteKubeconfig(s.t, config)
 }
 
 // token returns a token of a ServiceAccount.
@@ -181,25 +177,6 @@ func (s *scene) token(namespace, name string) string {
 		s.t.Fatal(err)
 	}
 	return token.Status.Token
-}
-
-// kubeconfig writes a kubeconfig file for a configuration of the cluster.
-func (s *scene) kubeconfig(config *rest.Config) string {
-	s.t.Helper()
-	file, err := os.CreateTemp(s.folder, "kubeconfig-")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	encode := base64.StdEncoding.EncodeToString
-	_, err = fmt.Fprintf(file, `{apiVersion: v1, kind: Config, current-context: c,
-		clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %q}}],
-		users: [{name: u, user: {token: %q, client-certificate-data: %q, client-key-data: %q}}],
-		contexts: [{name: c, context: {cluster: c, user: u}}]}`,
-		config.Host, encode(config.CAData), config.BearerToken, encode(config.CertData), encode(config.KeyData))
-	if err := errors.Join(err, file.Close()); err != nil {
-		s.t.Fatal(err)
-	}
-	return file.Name()
 }
 
 // registration creates the Service, which leads to the process of the test, and returns the file of
@@ -229,14 +206,6 @@ func (s *scene) available() {
 		_, err := s.works("default").List(s.t.Context(), metav1.ListOptions{})
 		return err
 	})
-}
-
-func (s *scene) namespace(name string) {
-	s.t.Helper()
-	if _, err := kubernetes.NewForConfigOrDie(s.cluster.Config()).CoreV1().Namespaces().Create(s.t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 // agent runs the agent of a cluster, and returns the objects that it applies.
@@ -284,13 +253,13 @@ func (s *scene) command(kubeconfig, program string, args ...string) (string, err
 	return out.String(), err
 }
 
-// direct sends a GET request to the server without the API server. config may be nil.
+// direct sends a GET request to the server without the API server. change may be nil.
 func (s *scene) direct(path string, change func(*http.Request)) (string, error) {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: s.ca.Pool(), MinVersion: tls.VersionTLS12},
 	}}
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet,
-		fmt.Sprintf("https://127.0.0.1:%d%s", s.port, path), nil)
+		"https://"+s.address()+path, nil)
 	if err != nil {
 		return "", err
 	}

@@ -24,7 +24,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
@@ -142,6 +147,35 @@ func (c *Cluster) Kubeconfig() string {
 		c.kubeconfig = file
 	}
 	return c.kubeconfig
+}
+
+// WriteKubeconfig writes a kubeconfig file for a client with a certificate or a token.
+func WriteKubeconfig(t testing.TB, c *rest.Config) (file string) {
+	t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["cluster"] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthorityData: c.CAData}
+	config.AuthInfos["user"] = &clientcmdapi.AuthInfo{
+		Token: c.BearerToken, ClientCertificateData: c.CertData, ClientKeyData: c.KeyData,
+	}
+	config.Contexts["context"] = &clientcmdapi.Context{Cluster: "cluster", AuthInfo: "user"}
+	config.CurrentContext = "context"
+	file = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatalf("kube: %v", err)
+	}
+	return file
+}
+
+// CreateNamespaces creates namespaces.
+func (c *Cluster) CreateNamespaces(names ...string) {
+	c.t.Helper()
+	namespaces := kubernetes.NewForConfigOrDie(c.Config()).CoreV1().Namespaces()
+	for _, name := range names {
+		if _, err := namespaces.Create(c.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			metav1.CreateOptions{}); err != nil {
+			c.t.Fatalf("kube: %v", err)
+		}
+	}
 }
 
 // InstallCRDs installs CustomResourceDefinitions from files or folders and returns

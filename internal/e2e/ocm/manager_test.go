@@ -6,7 +6,6 @@ package ocm_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -15,16 +14,13 @@ import (
 	"testing"
 	"text/template"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
@@ -65,7 +61,7 @@ func crds(t *testing.T, names ...string) (files []string) {
 // manager is the leader.
 func (h *hub) startManager(t *testing.T) *daemon.Daemon {
 	t.Helper()
-	config := kubeconfig(t, h.User(managerUser))
+	config := kube.WriteKubeconfig(t, h.User(managerUser))
 	for attempt := 1; ; attempt++ {
 		listener, err := net.Listen("tcp", "127.0.0.1:0") // the manager fails with port 0
 		if err != nil {
@@ -106,10 +102,7 @@ func (h *hub) authorize() {
 	t := h.t
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(h.Config())
-	if _, err := client.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: managerNamespace}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	h.CreateNamespaces(managerNamespace)
 	var role rbacv1.ClusterRole
 	render(t, "work/clusterrole.yaml", &role)
 	if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), &role, metav1.CreateOptions{}); err != nil {
@@ -138,19 +131,4 @@ func render(t *testing.T, file string, into any) {
 	if err := yaml.UnmarshalStrict(text.Bytes(), into); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
-}
-
-// kubeconfig returns a file with the configuration of a client.
-func kubeconfig(t *testing.T, c *rest.Config) string {
-	t.Helper()
-	config := clientcmdapi.NewConfig()
-	config.Clusters["hub"] = &clientcmdapi.Cluster{Server: c.Host, CertificateAuthorityData: c.CAData}
-	config.AuthInfos["user"] = &clientcmdapi.AuthInfo{ClientCertificateData: c.CertData, ClientKeyData: c.KeyData}
-	config.Contexts["hub"] = &clientcmdapi.Context{Cluster: "hub", AuthInfo: "user"}
-	config.CurrentContext = "hub"
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		t.Fatal(fmt.Errorf("write %s: %w", file, err))
-	}
-	return file
 }

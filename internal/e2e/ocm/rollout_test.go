@@ -49,25 +49,16 @@ type scene struct {
 	works    workclientset.Interface
 }
 
-func (s *scene) namespace(cluster *hub, name string) {
-	s.t.Helper()
-	_, err := kubernetes.NewForConfigOrDie(cluster.Config()).CoreV1().Namespaces().Create(s.t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // prepare creates the namespaces, and a placement that selects all clusters. No placement controller
 // runs, so prepare also writes the placement's status.
 func (s *scene) prepare() {
 	s.t.Helper()
 	s.clusters = clusterclientset.NewForConfigOrDie(s.hub.Config())
 	s.works = workclientset.NewForConfigOrDie(s.hub.Config())
-	s.namespace(s.hub, fleet)
+	s.hub.CreateNamespaces(fleet)
 	for name, cluster := range s.managed {
-		s.namespace(s.hub, name)
-		s.namespace(cluster, s.name)
+		s.hub.CreateNamespaces(name)
+		cluster.CreateNamespaces(s.name)
 	}
 	api := s.clusters.ClusterV1beta1()
 	_, err := api.Placements(fleet).Create(s.t.Context(),
@@ -142,8 +133,8 @@ func (s *scene) startAgent(name string) {
 	})
 }
 
-// rolledOut waits until the replica set's status and the clusters are as expected: so many works in
-// total, and with the value on these clusters.
+// rolledOut waits until the replica set's status has a total of works, and the named clusters have
+// the value.
 func (s *scene) rolledOut(what string, total int, value string, names ...string) {
 	s.t.Helper()
 	eventually(s.t, what, func() error {
