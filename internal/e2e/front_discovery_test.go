@@ -17,9 +17,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
@@ -56,25 +53,7 @@ func newFront(t *testing.T, name string, config *rest.Config) front {
 func fronts(t *testing.T, namespace string) (server, source front) {
 	t.Helper()
 	cluster := kube.Shared(t)
-	core, err := kubernetes.NewForConfig(cluster.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	if _, err := core.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	bus := memory.New()
-	works, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	background(t, works.Start)
-	confirmWorks(t, bus, namespace)
-	config, err := restconfig.FromSource(works)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cluster.CreateNamespaces(namespace)
 	server = newFront(t, "API server", cluster.Config())
 	eventually(t, "the API server publishes the CRDs", func() error {
 		for _, published := range [][3]string{
@@ -96,18 +75,30 @@ func fronts(t *testing.T, namespace string) (server, source front) {
 		}
 		return nil
 	})
-	return server, newFront(t, "source", config)
+	return server, newFront(t, "source", sourceConfig(t, namespace))
 }
 
-// confirmWorks starts an agent that confirms works and writes nothing. Without it, a source adds a
-// condition to each work that is 30 s old.
-func confirmWorks(t *testing.T, bus *memory.Bus, namespace string) {
+// sourceConfig starts a source and the agent of a namespace, and returns the configuration of the
+// source. The agent confirms works and writes nothing. Without an agent, a source adds a condition
+// to each work that is 30 s old.
+func sourceConfig(t *testing.T, namespace string) *rest.Config {
 	t.Helper()
+	bus := memory.New()
+	source, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background(t, source.Start)
 	agent, err := work.NewAgent(bus.Transport(), work.AgentOptions{ClusterName: namespace, Sources: []string{"hub"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	background(t, agent.Start)
+	config, err := restconfig.FromSource(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
 }
 
 // reply is a response with its body open until the end of the test.

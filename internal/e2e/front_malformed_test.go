@@ -22,9 +22,6 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/spokewire/sdk-go/cloudevents/memory"
-	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/cloudevents/work/restconfig"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
@@ -297,18 +294,8 @@ func TestMalformedRequests(t *testing.T) {
 	t.Parallel()
 	cluster := kube.Shared(t)
 	namespace := newWriter(t, cluster).namespace("malformed")
-	bus := memory.New()
-	source, err := work.NewSource(bus.Transport(), work.SourceOptions{SourceID: "hub"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	background(t, source.Start)
-	confirmWorks(t, bus, namespace)
-	config, err := restconfig.FromSource(source)
-	if err != nil {
-		t.Fatal(err)
-	}
-	testMalformed(t, newRawClient(t, cluster.Config(), namespace), newRawClient(t, config, namespace))
+	testMalformed(t, newRawClient(t, cluster.Config(), namespace),
+		newRawClient(t, sourceConfig(t, namespace), namespace))
 }
 
 // testMalformed sends the malformed requests to an API server and to a source.
