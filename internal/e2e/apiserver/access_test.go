@@ -23,6 +23,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
 const worksPath = "/apis/work.open-cluster-management.io/v1/namespaces/cluster1/manifestworks"
@@ -81,11 +82,8 @@ func (s *scene) bindCluster(role, account string) {
 
 // create creates a work with a ConfigMap.
 func (s *scene) create(c workclientset.Interface, namespace, name string, owners ...metav1.OwnerReference) error {
-	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, OwnerReferences: owners}}
-	m := workv1.Manifest{}
-	m.Raw = fmt.Appendf(nil,
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"default"},"data":{"color":"red"}}`, name)
-	w.Spec.Workload.Manifests = []workv1.Manifest{m}
+	w := worktest.New(name, "")
+	w.OwnerReferences = owners
 	_, err := c.WorkV1().ManifestWorks(namespace).Create(s.t.Context(), w, metav1.CreateOptions{})
 	return err
 }

@@ -25,6 +25,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
 // TestRestart ends the server during a list and a watch, and starts it again on the same store, for
@@ -36,7 +37,8 @@ func TestRestart(t *testing.T) {
 	client := workclientset.NewForConfigOrDie(s.cluster.Config())
 	const count = 64
 	for i := range count { // 16 MiB, more than the buffers of a connection
-		if err := s.createLarge(client, fmt.Sprint("w", i)); err != nil {
+		large := worktest.New(fmt.Sprint("w", i), strings.Repeat("x", 256<<10))
+		if _, err := s.works("cluster1").Create(t.Context(), large, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -44,18 +46,6 @@ func TestRestart(t *testing.T) {
 	s.start("--read-only")
 	s.available()
 	s.testReadOnly(client, count)
-}
-
-// createLarge creates a work of 256 KiB.
-func (s *scene) createLarge(c workclientset.Interface, name string) error {
-	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: name}}
-	m := workv1.Manifest{}
-	m.Raw = fmt.Appendf(nil,
-		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"default"},"data":{"text":%q}}`,
-		name, strings.Repeat("x", 256<<10))
-	w.Spec.Workload.Manifests = []workv1.Manifest{m}
-	_, err := c.WorkV1().ManifestWorks(w.Namespace).Create(s.t.Context(), w, metav1.CreateOptions{})
-	return err
 }
 
 // testGracefulEnd checks that a running list is completed, that a watch is ended and that the

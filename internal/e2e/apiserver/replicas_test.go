@@ -29,6 +29,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/worktest"
 )
 
 // replicas are two servers with one database.
@@ -158,11 +159,7 @@ func number(t testing.TB, obj metav1.Object) uint64 {
 
 // createAt creates a work with an object.
 func (r *replicas) createAt(at worktyped.ManifestWorkInterface, name string) error {
-	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Namespace: "cluster1", Name: name}}
-	m := workv1.Manifest{}
-	m.Raw = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":"default"}}`, name)
-	w.Spec.Workload.Manifests = []workv1.Manifest{m}
-	_, err := at.Create(r.t.Context(), w, metav1.CreateOptions{})
+	_, err := at.Create(r.t.Context(), worktest.New(name, ""), metav1.CreateOptions{})
 	return err
 }
 
