@@ -5,6 +5,9 @@ package pgstore
 
 import (
 	"context"
+	"maps"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,31 +155,24 @@ func (f *feed) run() {
 // poll reads events once, and returns the time until the next read.
 func (f *feed) poll() (time.Duration, error) {
 	f.mu.Lock()
-	from, prefixes := map[*watch]int64{}, map[string]struct{}{}
-	first := int64(-1)
-	for w := range f.watches {
-		from[w] = w.next
+	watches, prefixes := maps.Clone(f.watches), map[string]struct{}{}
+	first := int64(math.MaxInt64)
+	for w := range watches {
 		prefixes[w.prefix] = struct{}{}
-		if first < 0 || w.next < first {
-			first = w.next
-		}
+		first = min(first, w.next)
 	}
 	f.mu.Unlock()
-	if len(from) == 0 {
+	if len(watches) == 0 {
 		return time.Hour, nil
 	}
-	var list []string
-	for prefix := range prefixes {
-		list = append(list, prefix)
-	}
-	p, err := f.s.read(f.s.ctx, first-1, list...)
+	p, err := f.s.read(f.s.ctx, first-1, slices.Collect(maps.Keys(prefixes))...)
 	if err != nil {
 		return 0, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.head = p.last
-	for w := range from {
+	for w := range watches {
 		if _, exists := f.watches[w]; exists && !w.addLocked(&p) {
 			delete(f.watches, w)
 		}

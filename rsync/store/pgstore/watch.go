@@ -17,8 +17,8 @@ import (
 const maxQueued = 4 << 20
 
 // watch sends events to one reader. At first, and after its queue was full, it reads the events by
-// itself until it is up to date. Then the feed reads for it. The mutex of the feed guards next,
-// queue, bytes and err.
+// itself until it is up to date. Then the feed reads for it, and the mutex of the feed guards
+// next, queue, bytes and err.
 type watch struct {
 	s      *Store
 	prefix string
@@ -29,7 +29,6 @@ type watch struct {
 	queue []store.Watched
 	bytes int
 	err   error // ends the watch after the queue
-	live  bool  // the feed reads for it
 }
 
 // Watch implements [store.Data]. After a broken connection the watch resumes. It ends with
@@ -137,7 +136,6 @@ func (w *watch) catchUp(ctx context.Context) error {
 		}
 		w.next = p.last + 1
 		if p.last == p.head {
-			w.live = true
 			w.s.feed.add(w)
 			return nil
 		}
@@ -153,7 +151,6 @@ func (w *watch) addLocked(p *page) bool {
 		return false
 	}
 	if w.bytes > maxQueued {
-		w.live = false
 		w.wake.Set()
 		return false
 	}
@@ -171,5 +168,6 @@ func (w *watch) take() (messages []store.Watched, live bool, err error) {
 	w.s.feed.mu.Lock()
 	defer w.s.feed.mu.Unlock()
 	messages, w.queue, w.bytes = w.queue, nil, 0
-	return messages, w.live, w.err
+	_, live = w.s.feed.watches[w]
+	return messages, live, w.err
 }
