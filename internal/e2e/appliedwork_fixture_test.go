@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
@@ -59,7 +57,6 @@ type groundOptions struct {
 
 func newGround(t *testing.T, opts groundOptions) *ground {
 	t.Helper()
-	ctrl.SetLogger(logr.Discard())
 	folder := t.TempDir()
 	policy := filepath.Join(folder, "policy.json")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {

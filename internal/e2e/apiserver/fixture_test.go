@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,7 +26,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
@@ -44,10 +42,7 @@ const (
 	startTime = 3 * time.Minute
 )
 
-func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard()) // otherwise it prints a stack after 30 seconds
-	os.Exit(e2etest.Main(m))
-}
+func TestMain(m *testing.M) { os.Exit(e2etest.Main(m)) }
 
 // scene is a cluster with the manifests of the example, in which the program of the example serves
 // the API of works. The program runs outside of the cluster with the rights of its ServiceAccount.

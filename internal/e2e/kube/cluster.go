@@ -24,12 +24,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
@@ -95,6 +97,7 @@ func Start(t testing.TB, opts Options) *Cluster {
 // newPlane returns a plane that is not started. The folder is for certificates. With our own
 // folder, envtest keeps the certificates and the users after a restart.
 func newPlane(assets, folder string, opts Options) *plane {
+	ctrl.SetLogger(logr.Discard()) // otherwise envtest prints a stack after 30 seconds
 	p := &plane{assets: assets, folder: folder}
 	p.env = &envtest.Environment{
 		BinaryAssetsDirectory:    assets,

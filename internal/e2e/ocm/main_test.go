@@ -16,16 +16,12 @@ import (
 	"os"
 	"testing"
 
-	"github.com/go-logr/logr"
-	ctrl "sigs.k8s.io/controller-runtime"
-
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 var eventually, background = e2etest.Eventually, e2etest.Background
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard()) // of the library that starts the clusters
 	e2etest.Prepare("agent", true) // while the servers start
 	os.Exit(e2etest.Main(m))
 }
