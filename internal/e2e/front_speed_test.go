@@ -384,12 +384,7 @@ func startFrontServer(t *testing.T, broker *mosquitto.Broker, cluster *kube.Clus
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		server.Stop()
-		if t.Failed() {
-			t.Logf("end of the log of the server:\n%s", server.Log())
-		}
-	})
+	server.StopAfter(t, "work-apiserver")
 	config := cluster.Config()
 	config.Host, config.CAFile, config.CAData = "https://127.0.0.1:"+port, authority.Write(t, folder, "ca"), nil
 	eventually(t, "the server knows the authority of clients", func() error {

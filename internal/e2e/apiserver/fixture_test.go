@@ -134,12 +134,7 @@ func (s *scene) start(flags ...string) {
 		})
 		if err == nil {
 			s.server = server
-			s.t.Cleanup(func() {
-				server.Stop()
-				if s.t.Failed() {
-					s.t.Logf("end of the log of work-apiserver:\n%s", server.Log())
-				}
-			})
+			server.StopAfter(s.t, "work-apiserver")
 			return
 		}
 		server.Stop()

@@ -82,12 +82,7 @@ func (h *hub) startManager(t *testing.T) *daemon.Daemon {
 			return nil
 		})
 		if err == nil {
-			t.Cleanup(func() {
-				manager.Stop()
-				if t.Failed() {
-					t.Logf("end of the log of OCM's work manager:\n%s", manager.Log())
-				}
-			})
+			manager.StopAfter(t, "OCM's work manager")
 			return manager
 		}
 		manager.Stop()

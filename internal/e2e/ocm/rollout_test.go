@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -122,15 +121,7 @@ func (s *scene) startAgent(name string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() {
-		agent.Stop()
-		if strings.Contains(agent.Log(), "DATA RACE") {
-			s.t.Error("the agent has a data race")
-		}
-		if s.t.Failed() {
-			s.t.Logf("end of the log of the agent of %s:\n%s", name, agent.Log())
-		}
-	})
+	agent.StopAfter(s.t, "the agent of "+name)
 }
 
 // rolledOut waits until the replica set's status has a total of works, and the named clusters have

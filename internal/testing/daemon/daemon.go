@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -93,6 +94,20 @@ func (d *Daemon) Stop() {
 	case <-timer.C:
 		d.Kill()
 	}
+}
+
+// StopAfter calls Stop at the end of a test. It fails the test if the program reports a data race,
+// and logs the end of the program's log if the test has failed.
+func (d *Daemon) StopAfter(t testing.TB, name string) {
+	t.Cleanup(func() {
+		d.Stop()
+		if strings.Contains(d.Log(), "WARNING: DATA RACE") {
+			t.Errorf("%s has a data race", name)
+		}
+		if t.Failed() {
+			t.Logf("end of the log of %s:\n%s", name, d.Log())
+		}
+	})
 }
 
 // Kill ends the process with SIGKILL, like a crash. It returns when the process has ended. It is

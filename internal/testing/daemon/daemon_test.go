@@ -5,6 +5,7 @@ package daemon_test
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -58,6 +59,34 @@ func TestKillDoesNotAsk(t *testing.T) {
 	d.Kill()
 	if d.Running() || strings.Contains(d.Log(), "goodbye") {
 		t.Errorf("Running() = %v, Log() = %q, want a process that had no chance to speak", d.Running(), d.Log())
+	}
+}
+
+// tb is a testing.TB that keeps its clean-up and its output.
+type tb struct {
+	testing.TB
+	cleanup func()
+	output  string
+	failed  bool
+}
+
+func (t *tb) Cleanup(f func())                  { t.cleanup = f }
+func (t *tb) Failed() bool                      { return t.failed }
+func (t *tb) Logf(format string, args ...any)   { t.output += fmt.Sprintf(format, args...) }
+func (t *tb) Errorf(format string, args ...any) { t.failed = true; t.Logf(format, args...) }
+
+func TestStopAfterReportsDataRace(t *testing.T) {
+	for script, want := range map[string]string{
+		"echo up; exec sleep 60": "",
+		"echo 'WARNING: DATA RACE'; echo up; exec sleep 60": "x has a data race" +
+			"end of the log of x:\nWARNING: DATA RACE\nup",
+	} {
+		d, it := start(t, script), &tb{TB: t}
+		d.StopAfter(it, "x")
+		it.cleanup()
+		if d.Running() || it.output != want {
+			t.Errorf("%s: Running() = %v, output %q, want %q", script, d.Running(), it.output, want)
+		}
 	}
 }
 
