@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // asProgram is the environment variable that makes the test binary run as the program. Servers and
@@ -214,7 +214,7 @@ func TestProgramsOverTLS(t *testing.T) {
 
 // TestFailures checks the error message of each failure.
 func TestFailures(t *testing.T) {
-	closed := closedPort(t)
+	closed := daemon.FreeAddr(t).String()
 	cert, key := certtest.New(t).Issue(t, "me").Write(t, t.TempDir(), "me")
 	for _, tt := range []struct {
 		reason string
@@ -277,14 +277,4 @@ func TestUsage(t *testing.T) {
 		"detach --cluster +c a":    "provider+name",
 		"delete --store f a":       "--store",
 	})
-}
-
-func closedPort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }

@@ -369,12 +369,7 @@ func startFrontServer(t *testing.T, broker *mosquitto.Broker, cluster *kube.Clus
 	folder := frontFolder(t)
 	authority := certtest.New(t)
 	certFile, keyFile := authority.Issue(t, "front").Write(t, folder, "tls")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	_ = listener.Close()
+	port := fmt.Sprint(daemon.FreeAddr(t).Port())
 	kubeconfig := cluster.Kubeconfig()
 	program := e2etest.Program(t, "work-apiserver", false)
 	server, err := daemon.Start(program, "--broker", broker.URL(), "--source", "front2", "--store", folder,

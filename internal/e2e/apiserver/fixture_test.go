@@ -10,7 +10,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -113,12 +112,7 @@ func (s *scene) start(flags ...string) {
 	kubeconfig := s.accountKubeconfig()
 	for attempt := 1; ; attempt++ {
 		if s.port == 0 {
-			listener, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			s.port = listener.Addr().(*net.TCPAddr).Port
-			_ = listener.Close()
+			s.port = int(daemon.FreeAddr(s.t).Port())
 		}
 		server, err := daemon.Start(program, append([]string{
 			"--broker", s.broker.URL(), "--store", filepath.Join(s.folder, "store"), "--kubeconfig", kubeconfig,

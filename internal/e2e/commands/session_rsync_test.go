@@ -18,6 +18,7 @@ import (
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
@@ -26,7 +27,7 @@ import (
 // engine serves on a free port, and returns the arguments of its clients.
 func (x *terminal) engine(command string, more ...string) (client []string, server *process) {
 	x.t.Helper()
-	address := "127.0.0.1:" + freePort(x.t)
+	address := daemon.FreeAddr(x.t).String()
 	server = x.start(address, command,
 		append([]string{"--listen", address, "--store", filepath.Join(x.t.TempDir(), "rsync.db")}, more...)...)
 	return []string{"--server", address}, server
@@ -110,7 +111,7 @@ func anEngineWithClusters(x *terminal) {
 func aWebhook(x *terminal) {
 	ca := certtest.New(x.t)
 	ca.Issue(x.t, "webhook").Write(x.t, x.dir, "tls")
-	address := "127.0.0.1:" + freePort(x.t)
+	address := daemon.FreeAddr(x.t).String()
 	x.swap = append(x.swap, "DIR", x.dir)
 	x.start("", "go run ./examples/interpreter-webhook serve --certs DIR", "--addr", address)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool(), MinVersion: tls.VersionTLS12},

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // sessions run the commands of documents in their order. Only addresses and arguments that shorten
@@ -31,7 +32,7 @@ var sessions = map[string]func(x *terminal){
 // broker starts the broker that the documentation of examples/rsync uses.
 func (x *terminal) broker() {
 	x.t.Helper()
-	port := freePort(x.t)
+	port := fmt.Sprint(daemon.FreeAddr(x.t).Port())
 	x.swap = append(x.swap, "//broker:1883", "//localhost:"+port, "1883", port)
 	x.start("running", "mosquitto -p 1883")
 }
@@ -62,7 +63,7 @@ func hubAndAgent(x *terminal) {
 	x.clear()
 	x.broker()
 	x.take("examples/hub/samples")
-	port := freePort(x.t)
+	port := fmt.Sprint(daemon.FreeAddr(x.t).Port())
 	x.swap = append(x.swap, ":8080", ":"+port)
 	hub := x.start("serving at", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples",
 		"--listen", "127.0.0.1:"+port, "--patience", "1s")
@@ -159,7 +160,7 @@ func agentOfAnAPIServer(x *terminal) {
 
 // aPolicy follows the beginning of examples/policy-watcher.
 func aPolicy(x *terminal) {
-	metrics := "127.0.0.1:" + freePort(x.t)
+	metrics := daemon.FreeAddr(x.t).String()
 	x.swap = append(x.swap, "~/.kube/config", x.cluster.Kubeconfig())
 	watcher := x.start("Rendering policies on", "go run ./examples/policy-watcher --kubeconfig ~/.kube/config",
 		"--metrics", metrics)

@@ -6,7 +6,6 @@ package commands_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -195,23 +194,6 @@ func (p *process) stop() {
 	if p.err != nil {
 		p.t.Errorf("%s: %v\n%s", p.name, p.err, p.log.Last(4<<10))
 	}
-}
-
-// freePort returns a port of this machine that was free a moment ago.
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // file writes a file into the session's folder.

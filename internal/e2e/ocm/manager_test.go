@@ -6,7 +6,6 @@ package ocm_test
 import (
 	"bytes"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,14 +62,9 @@ func (h *hub) startManager(t *testing.T) *daemon.Daemon {
 	t.Helper()
 	config := kube.WriteKubeconfig(t, h.User(managerUser))
 	for attempt := 1; ; attempt++ {
-		listener, err := net.Listen("tcp", "127.0.0.1:0") // the manager fails with port 0
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = listener.Close()
 		// The manager writes the certificate of its port to TMPDIR.
 		manager, err := daemon.Start("/usr/bin/env", "TMPDIR="+t.TempDir(), filepath.Join(assets(t), "ocm-work"),
-			"manager", "--kubeconfig="+config, "--namespace="+managerNamespace, "--listen="+listener.Addr().String(),
+			"manager", "--kubeconfig="+config, "--namespace="+managerNamespace, "--listen="+daemon.FreeAddr(t).String(),
 			"--feature-gates=ManifestWorkReplicaSet=true", "-v=4")
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,6 @@ package rsync_test
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/etcdstore"
 	"github.com/spokewire/sdk-go/rsync/store/storetest"
@@ -34,12 +34,7 @@ type cluster struct {
 
 func freeURL(t testing.TB) url.URL {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return url.URL{Scheme: "http", Host: l.Addr().String()}
+	return url.URL{Scheme: "http", Host: daemon.FreeAddr(t).String()}
 }
 
 // startEtcd starts a cluster of n members that ends with the test. The options change the

@@ -8,6 +8,8 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
@@ -137,6 +139,18 @@ func (d *Daemon) WaitReady(limit time.Duration, ready func() error) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// FreeAddr returns a loopback address without a listener, for a program that cannot choose a free
+// port. Another process may take the port.
+func FreeAddr(t testing.TB) netip.AddrPort {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return netip.MustParseAddrPort(listener.Addr().String())
 }
 
 // Require returns the path of a program that a test needs. debian is the name of its Debian
