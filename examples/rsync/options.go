@@ -48,8 +48,8 @@ func (o *options) flags() command.Flags {
 	f := command.NewFlags("rsync")
 	f.StringVar(&o.addr, "listen", rsyncgrpc.DefaultAddr, "serve: the `ADDR` of the server")
 	f.StringVar(&o.ca, "client-ca", "", "serve: use TLS, with the CA of the clients in `FILE`")
-	f.StringVar(&o.store, "store", "rsync.db", "serve: store everything in `FILE`, in etcd://host:port,host:port, "+
-		"or in postgres://user@host/database")
+	f.StringVar(&o.store, "store", "rsync.db", "serve: store everything in `FILE`, etcd://host:port "+
+		"or postgres://host/database")
 	f.IntVar(&o.fake, "fake", 3, "serve: clusters in memory, fake+cluster1 to fake+cluster`N`")
 	f.StringVar(&o.kubeconfigDir, "kubeconfig-dir", "", "serve: clusters kube+NAME with the files `DIR`/NAME.kubeconfig")
 	f.StringVar(&o.git, "git", "", "serve: clusters git+NAME, folders of the git repository `URL`")
