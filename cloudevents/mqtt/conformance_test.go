@@ -55,7 +55,20 @@ func (h harness) Transport(t *testing.T) cloudevents.Transport {
 }
 
 func (h harness) Session(t *testing.T, name string) cloudevents.Transport {
-	return newTransport(t, mqtt.Options{BrokerURL: h.url(), ClientID: name, SessionExpiry: time.Hour})
+	return resuming{newTransport(t, mqtt.Options{BrokerURL: h.url(), ClientID: name, SessionExpiry: time.Hour})}
+}
+
+// resuming connects again if the broker delivers a message before it confirms the connection. The
+// embedded broker does this while it forwards a message to the session that a client resumes.
+type resuming struct{ *mqtt.Transport }
+
+func (r resuming) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	for {
+		conn, err := r.Transport.Connect(ctx, o)
+		if err == nil || !strings.Contains(err.Error(), "unexpected packet 3") {
+			return conn, err
+		}
+	}
 }
 
 func (h harness) Limited(t *testing.T, limit int) cloudevents.Transport {
