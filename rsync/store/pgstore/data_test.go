@@ -4,6 +4,7 @@
 package pgstore_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -81,8 +83,10 @@ func testLeaseEndsInEachCall(t *testing.T, server *postgres.Server) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()                // each store has its own leases
+			const ttl = 5 * time.Second // the machine may be busy
 			s := open(t, pgstore.Options{ConnString: db, Name: name})
-			lease, err := s.Grant(t.Context(), 300*time.Millisecond)
+			lease, err := s.Grant(t.Context(), ttl)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +94,7 @@ func testLeaseEndsInEachCall(t *testing.T, server *postgres.Server) {
 				t.Fatal(err)
 			}
 			kv := store.KeyValue{Key: "/a/", CreateRevision: 1}
-			time.Sleep(400 * time.Millisecond)
+			time.Sleep(ttl)
 			if ok, err := call(s, kv, lease); !ok || err != nil {
 				t.Errorf("the lease has not ended: %v", err)
 			}
@@ -102,23 +106,30 @@ func testLeaseEndsInEachCall(t *testing.T, server *postgres.Server) {
 // renewed meanwhile, and a transaction of another client returns an error within its time limit.
 func testRenewalDoesNotWaitForTransactions(t *testing.T, server *postgres.Server) {
 	db := server.Database(t)
-	s := open(t, pgstore.Options{ConnString: db, Timeout: time.Second})
-	lease, err := s.Grant(t.Context(), time.Minute)
+	s := open(t, pgstore.Options{ConnString: db})
+	limited := open(t, pgstore.Options{ConnString: db, Timeout: 5 * time.Second})
+	lease, err := s.Grant(t.Context(), 10*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var held sync.WaitGroup
-	held.Go(func() {
-		server.Exec(t, nameOf(t, db), `BEGIN; UPDATE spokewire.rsync_store SET name = name; SELECT pg_sleep(3)`)
-	})
-	eventually(t, "a transaction to wait for the lock", func() bool {
-		_, err := s.Txn(t.Context(), nil, []store.Op{store.Put("/a/", nil)})
-		return err != nil && strings.Contains(err.Error(), "did not answer in 1s")
-	})
+	conn, err := pgx.Connect(t.Context(), db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if _, err := conn.Exec(t.Context(), `BEGIN; UPDATE spokewire.rsync_store SET name = name`); err != nil {
+		t.Fatal(err)
+	}
+	_, err = limited.Txn(t.Context(), nil, []store.Op{store.Put("/a/", nil)})
+	if err == nil || !strings.Contains(err.Error(), "did not answer in 5s") {
+		t.Errorf("a transaction that waits for the lock: %v", err)
+	}
 	if err := s.KeepAlive(t.Context(), lease); err != nil {
 		t.Errorf("renewal: %v", err)
 	}
-	held.Wait()
+	if _, err := conn.Exec(t.Context(), `ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
 	put(t, s, "/a/", nil)
 }
 

@@ -193,8 +193,9 @@ func TestEnginesTakeTurns(t *testing.T) {
 	db := postgres.Start(t, postgres.Options{Sync: true}).Database(t)
 	var done [2]atomic.Int64
 	var clients sync.WaitGroup
-	ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
+	const enough = 1000 // transactions
 	for i := range done {
 		s := open(t, pgstore.Options{ConnString: db})
 		for n := range 3 - i {
@@ -202,7 +203,9 @@ func TestEnginesTakeTurns(t *testing.T) {
 				for ctx.Err() == nil {
 					key := fmt.Sprint("/n/", i, n)
 					if _, err := s.Txn(ctx, nil, []store.Op{store.Put(key, nil)}); err == nil {
-						done[i].Add(1)
+						if done[i].Add(1)+done[1-i].Load() >= enough {
+							stop()
+						}
 					} else if ctx.Err() == nil {
 						t.Error(err)
 					}

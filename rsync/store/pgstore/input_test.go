@@ -4,6 +4,7 @@
 package pgstore_test
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"regexp"
@@ -52,6 +53,7 @@ func testBadInput(t *testing.T, server *postgres.Server) {
 		"bytes":   {pgstore.Options{MaxTxnBytes: 1 << 30}, "invalid Options.MaxTxnBytes: 1073741824: must be at most"},
 		"history": {pgstore.Options{FeedBytes: -1}, "invalid Options.FeedBytes: -1"},
 	} {
+		c.options.Timeout = cmp.Or(c.options.Timeout, patience)
 		s, err := pgstore.Open(t.Context(), c.options)
 		switch {
 		case err == nil:
@@ -89,7 +91,7 @@ func testLeastPrivileges(t *testing.T, server *postgres.Server) {
 	server.Exec(t, name, `REVOKE EXECUTE ON FUNCTION pg_current_wal_lsn FROM PUBLIC`)
 	options := pgstore.Options{ConnString: server.ConnStringAs("engine", "engine", name), SkipMigration: true}
 	s := open(t, options)
-	lease, err := s.Grant(t.Context(), time.Second)
+	lease, err := s.Grant(t.Context(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
