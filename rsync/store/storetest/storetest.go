@@ -25,7 +25,7 @@ import (
 )
 
 // patience limits the time until an expected result.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // Run tests a store against the contract of package store. Each test calls newStore, which must
 // return an empty store. The test uses the store until the test ends. Run takes some seconds,

@@ -107,7 +107,7 @@ func testWatchEnds(t *testing.T, s store.Store) {
 }
 
 func testLeaseEnds(t *testing.T, s store.Store) {
-	lease, err := s.Grant(t.Context(), time.Second)
+	lease, err := s.Grant(t.Context(), 3*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,12 +129,12 @@ func testLeaseEnds(t *testing.T, s store.Store) {
 }
 
 func testLeaseIsRenewed(t *testing.T, s store.Store) {
-	lease, err := s.Grant(t.Context(), 2*time.Second)
+	lease, err := s.Grant(t.Context(), 4*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	txn(t, s, nil, store.PutLeased("/a/", nil, lease))
-	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
 		if err := s.KeepAlive(t.Context(), lease); err != nil {
 			t.Fatal(err)
 		}
