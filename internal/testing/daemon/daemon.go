@@ -8,6 +8,7 @@ package daemon
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -26,6 +27,12 @@ const stopGrace = 10 * time.Second
 // Go runtime raises its own soft limit, but child processes get the old limit back. 1,024 files are
 // not enough for a broker with thousands of clients.
 const withFileLimit = `ulimit -S -n "$(ulimit -H -n)" 2>/dev/null; exec "$0" "$@"`
+
+// The ports of FreeAddr are below those that systems choose: 32768 and higher on Linux.
+const (
+	lowestPort = 16384
+	ports      = 16384
+)
 
 // These constants limit the log that is kept, and the part of it in an error text, in bytes.
 const (
@@ -142,15 +149,20 @@ func (d *Daemon) WaitReady(limit time.Duration, ready func() error) error {
 }
 
 // FreeAddr returns a loopback address without a listener, for a program that cannot choose a free
-// port. Another process may take the port.
+// port. The system gives the port to no listener with port 0, and to no connection, also while the
+// program restarts. Another caller of FreeAddr may get the same port.
 func FreeAddr(t testing.TB) netip.AddrPort {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for attempt := 1; ; attempt++ {
+		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", lowestPort+rand.IntN(ports)))
+		if err == nil {
+			defer func() { _ = listener.Close() }()
+			return netip.MustParseAddrPort(listener.Addr().String())
+		}
+		if attempt == 100 {
+			t.Fatal(err)
+		}
 	}
-	defer func() { _ = listener.Close() }()
-	return netip.MustParseAddrPort(listener.Addr().String())
 }
 
 // Require returns the path of a program that a test needs. debian is the name of its Debian

@@ -6,6 +6,7 @@ package daemon_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func start(t *testing.T, script string) *daemon.Daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(d.Kill)
-	err = d.WaitReady(10*time.Second, func() error {
+	err = d.WaitReady(time.Minute, func() error {
 		if !strings.Contains(d.Log(), "up") {
 			return errors.New("not up")
 		}
@@ -120,6 +121,18 @@ func TestLogKeepsTheEnd(t *testing.T) {
 	}
 	if !strings.HasSuffix(log, "\nup") || strings.Contains(log, "line 1 of") {
 		t.Errorf("Log() ends with %q, want the last lines only", log[len(log)-40:])
+	}
+}
+
+func TestFreeAddr(t *testing.T) {
+	addr := daemon.FreeAddr(t)
+	listener, err := net.Listen("tcp", addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	if !addr.Addr().IsLoopback() || addr.Port() >= 32768 {
+		t.Errorf("FreeAddr() = %s, want a port that the system does not choose", addr)
 	}
 }
 

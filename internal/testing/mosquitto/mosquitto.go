@@ -144,17 +144,9 @@ func (b *Broker) cleanup() {
 func (b *Broker) startOnFreePorts() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	count := 1
+	b.port = int(daemon.FreeAddr(b.t).Port())
 	if b.opts.WebSockets {
-		count = 2
-	}
-	ports, err := freePorts(count)
-	if err != nil {
-		return err
-	}
-	b.port = ports[0]
-	if b.opts.WebSockets {
-		b.wsPort = ports[1]
+		b.wsPort = int(daemon.FreeAddr(b.t).Port()) // if it is the same port, Start tries again
 	}
 	if err := writeFiles(filepath.Dir(b.config), b.config, b.opts, b.port, b.wsPort); err != nil {
 		return err
@@ -185,27 +177,6 @@ func (b *Broker) launch() error {
 		run.Kill()
 	}
 	return err
-}
-
-// freePorts returns n different ports that had no listener a moment ago.
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	var listeners []net.Listener
-	// Held open until all ports are found, because the system may return the same port twice.
-	defer func() {
-		for _, listener := range listeners {
-			_ = listener.Close()
-		}
-	}()
-	for range n {
-		listener, err := net.Listen("tcp", address(0))
-		if err != nil {
-			return nil, err
-		}
-		listeners = append(listeners, listener)
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }
 
 func address(port int) string { return fmt.Sprintf("%s:%d", host, port) }
