@@ -25,12 +25,10 @@ func (s *Server) Bouncer(t testing.TB, mode string) func(connString string) stri
 	folder := s.newFolder("")
 	var addr string
 	for attempt := 1; ; attempt++ {
-		port, err := freePort()
-		if err != nil {
-			t.Fatal(err)
-		}
+		port := int(daemon.FreeAddr(t).Port())
 		addr = net.JoinHostPort(host, strconv.Itoa(port))
-		if err = s.startBouncer(t, path, folder, mode, port); err == nil {
+		err := s.startBouncer(t, path, folder, mode, port)
+		if err == nil {
 			break
 		}
 		if attempt == startAttempts || !strings.Contains(err.Error(), "already in use") {

@@ -157,11 +157,12 @@ func give(path string) error {
 }
 
 // asUser returns the command line that runs a program as the server's user. The process ID is that
-// of the program.
+// of the program. This user may lack access to the folder of the test, in which some versions of the
+// programs do not start.
 func asUser(path string, args ...string) []string {
 	line := append([]string{path}, args...)
 	if u, err := serverUser(); err == nil && u != nil {
-		line = append([]string{"setpriv", "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups", "--"}, line...)
+		line = append([]string{"env", "--chdir=/", "setpriv", "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups", "--"}, line...)
 	}
 	return line
 }
@@ -228,11 +229,8 @@ func (s *Server) start() {
 	s.t.Helper()
 	s.t.Cleanup(s.cleanup)
 	for attempt := 1; ; attempt++ {
-		port, err := freePort()
-		if err == nil {
-			s.port = port
-			err = s.launch()
-		}
+		s.port = int(daemon.FreeAddr(s.t).Port())
+		err := s.launch()
 		if err == nil {
 			return
 		}
@@ -334,7 +332,6 @@ func (s *Server) Program(t testing.TB, name string, args ...string) string {
 func (s *Server) program(name string, args ...string) (string, error) {
 	line := asUser(filepath.Join(s.bin, name), args...)
 	cmd := exec.Command(line[0], line[1:]...)
-	cmd.Dir = os.TempDir()
 	cmd.Env = append(os.Environ(), "PGHOST="+host, "PGUSER="+superuser, "PGPASSWORD="+s.password, "LC_ALL=C")
 	if s.port != 0 { // not for initdb
 		cmd.Env = append(cmd.Env, "PGPORT="+strconv.Itoa(s.port))
@@ -405,14 +402,6 @@ func (s *Server) cleanup() {
 	if s.t.Failed() {
 		s.t.Logf("log of postgres at %s:\n%s", s.Addr(), s.Log())
 	}
-}
-
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", host+":0")
-	if err != nil {
-		return 0, err
-	}
-	return listener.Addr().(*net.TCPAddr).Port, listener.Close()
 }
 
 // Pause stops all processes of the server until Resume or the end of the test: it accepts
