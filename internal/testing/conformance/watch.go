@@ -16,15 +16,35 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// patience limits the wait for an event.
-const patience = 4 * time.Second
+const (
+	// patience limits the wait for an event on a busy machine.
+	patience = time.Minute
+	// silence is the time after which a watch has no more events.
+	silence = 4 * time.Second
+	// laterLimit limits the wait for an event of a watch from a later version. A server may return an
+	// error after some seconds.
+	laterLimit = 30 * time.Second
+)
 
 // events records the events of a watch: want events, or fewer if the watch ends.
 func (r *Recorder) events(label string, w watch.Interface, want int) {
-	timeout := time.NewTimer(patience)
+	r.record(label, w, want, patience, patience)
+}
+
+// onlyEvents records the events of a watch: only these, or also the next one.
+func (r *Recorder) onlyEvents(label string, w watch.Interface, only int) {
+	r.record(label, w, only+1, patience, silence)
+}
+
+// record records want events of a watch. The limits are those of all events, and of the last one.
+func (r *Recorder) record(label string, w watch.Interface, want int, all, last time.Duration) {
+	timeout := time.NewTimer(all)
 	defer timeout.Stop()
 	var seen []string
 	for len(seen) < want {
+		if len(seen) == want-1 {
+			timeout.Reset(last)
+		}
 		select {
 		case e, ok := <-w.ResultChan():
 			if !ok {
@@ -169,11 +189,11 @@ func badWatches(r *reads, version string) {
 	refuse("initial events without match", metav1.ListOptions{SendInitialEvents: ptr.To(true)})
 	refuse("match without initial events",
 		metav1.ListOptions{ResourceVersion: "1", ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan})
-	future, err := r.works().Watch(r.ctx, metav1.ListOptions{ResourceVersion: "9" + version})
+	w, err := r.works().Watch(r.ctx, metav1.ListOptions{ResourceVersion: "9" + version})
 	if err != nil {
 		r.err("from the future", err)
 		return
 	}
-	defer future.Stop()
-	r.events("from the future", future, 2)
+	defer w.Stop()
+	r.record("from the future", w, 2, laterLimit, patience)
 }

@@ -33,17 +33,19 @@ func watchOptions(r *reads) {
 		r.watches = append(r.watches, w)
 		return w
 	}
-	begin := func(label string, want int, o metav1.ListOptions) {
+	record := func(events func(string, watch.Interface, int), label string, n int, o metav1.ListOptions) {
 		if w := open(label, o); w != nil {
-			r.events(label, w, want)
+			events(label, w, n)
 			w.Stop()
 		}
 	}
+	begin := func(label string, want int, o metav1.ListOptions) { record(r.events, label, want, o) }
 	yes, no, match := ptr.To(true), ptr.To(false), metav1.ResourceVersionMatchNotOlderThan
 	future := "9" + one.ResourceVersion
 	begin("bookmarks", 2, metav1.ListOptions{AllowWatchBookmarks: true})
 	begin("bookmarks, from any", 2, metav1.ListOptions{AllowWatchBookmarks: true, ResourceVersion: "0"})
-	begin("initial events without bookmarks", 2, metav1.ListOptions{SendInitialEvents: yes, ResourceVersionMatch: match})
+	record(r.onlyEvents, "initial events without bookmarks", 1,
+		metav1.ListOptions{SendInitialEvents: yes, ResourceVersionMatch: match})
 	begin("initial events from any", 2, metav1.ListOptions{SendInitialEvents: yes, AllowWatchBookmarks: true,
 		ResourceVersionMatch: match, ResourceVersion: "0"})
 	begin("initial events of the future", 2, metav1.ListOptions{SendInitialEvents: yes, AllowWatchBookmarks: true,
@@ -53,7 +55,8 @@ func watchOptions(r *reads) {
 	begin("limit", 1, metav1.ListOptions{Limit: 1})
 	begin("continue", 1, metav1.ListOptions{Continue: "x"})
 	begin("limit and continue", 1, metav1.ListOptions{Limit: 1, Continue: "x"})
-	begin("continue from a version", 1, metav1.ListOptions{Continue: "x", ResourceVersion: one.ResourceVersion})
+	record(r.onlyEvents, "continue from a version", 0,
+		metav1.ListOptions{Continue: "x", ResourceVersion: one.ResourceVersion})
 	begin("no initial events without match", 1, metav1.ListOptions{SendInitialEvents: no})
 
 	labels := []string{"none from nothing", "none from any", "none from a version"}
