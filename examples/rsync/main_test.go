@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func program(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()

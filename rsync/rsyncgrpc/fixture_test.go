@@ -24,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience limits waits on real sockets.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // scene is an engine with an in-memory store and in-memory clusters. Servers can start and stop.
 type scene struct {

@@ -33,7 +33,7 @@ import (
 const (
 	groupPath = "/apis/work.open-cluster-management.io"
 	worksPath = groupPath + "/v1/namespaces/cluster1/manifestworks"
-	patience  = 30 * time.Second
+	patience  = 2 * time.Minute // on a busy machine
 )
 
 // alone returns the options of a server without a cluster, and its address.

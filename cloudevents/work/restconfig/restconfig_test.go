@@ -48,7 +48,7 @@ func manifestWork(name string) *workv1.ManifestWork {
 func TestClients(t *testing.T) {
 	source := newSource(t)
 	config := configOf(t, source)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	d, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
@@ -132,5 +132,7 @@ func TestEnvtestExampleRuns(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("KUBEBUILDER_ASSETS is not set: envtest needs kube-apiserver and etcd")
 	}
+	t.Setenv("KUBEBUILDER_CONTROLPLANE_START_TIMEOUT", "5m") // the machine may be busy
+	t.Setenv("KUBEBUILDER_CONTROLPLANE_STOP_TIMEOUT", "5m")
 	greeterOnEnvtest(t)
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // shutdown is the signal of a server.
 type shutdown chan struct{}
