@@ -68,13 +68,14 @@ func TestCleanupSparesCommittedParts(t *testing.T) {
 	var once sync.Once
 	staged := regexp.MustCompile(`/stage/\w+$`) // not the range that Open checks the access with
 	cleaned := make(chan struct{})
-	reader := openWith(t, etcd, 2*time.Second, func(txn *pb.TxnRequest, commit func() error) error {
+	clean := sync.OnceFunc(func() { close(cleaned) })
+	reader := openWith(t, etcd, 5*time.Second, func(txn *pb.TxnRequest, commit func() error) error {
 		if len(txn.Success) == 1 && staged.MatchString(string(txn.Success[0].GetRequestDeleteRange().GetKey())) {
 			once.Do(func() {
 				close(mayCommit)
 				<-committed
 			})
-			defer close(cleaned)
+			defer clean()
 		}
 		return commit()
 	})

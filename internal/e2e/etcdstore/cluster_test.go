@@ -19,6 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // startMembers starts a cluster of three servers.
@@ -26,7 +27,7 @@ func startMembers(t *testing.T) (members []*server, urls []string) {
 	t.Helper()
 	var peers, initial []string
 	for i := range 3 {
-		peers = append(peers, "http://"+freeAddr(t))
+		peers = append(peers, "http://"+daemon.FreeAddr(t).String())
 		initial = append(initial, fmt.Sprintf("m%d=%s", i, peers[i]))
 	}
 	for i, peer := range peers {
@@ -111,7 +112,8 @@ func TestRestoredBackup(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t)
 	c := &counter{store: etcd.open(quick)}
-	f := follow(t, etcd.open(quick), pairs)
+	// Follow must not end while etcd restarts. It reads the revision this often.
+	f := follow(t, etcd.open(etcdstore.Options{Timeout: 15 * time.Second}), pairs)
 	c.count(t, 4)
 	f.endsAt(t, c)
 	etcd.process.Kill()
@@ -141,7 +143,7 @@ func TestRestoredBackup(t *testing.T) {
 func TestDamagedRecordsAreReported(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t)
-	s, admin := etcd.open(quick), etcd.admin()
+	s, admin := etcd.open(etcdstore.Options{}), etcd.admin()
 	write(t, s, set("small", "1"), set("large", strings.Repeat("x", 1<<20)))
 	record := func(key string) string { return etcdstore.DefaultPrefix + "record/" + key }
 	for key, value := range map[string]string{

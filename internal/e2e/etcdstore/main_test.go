@@ -49,16 +49,6 @@ type server struct {
 	process *daemon.Daemon
 }
 
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // startServer starts etcd. It ends with the test.
 func startServer(t testing.TB, args ...string) *server {
 	t.Helper()
@@ -67,7 +57,7 @@ func startServer(t testing.TB, args ...string) *server {
 
 func newServer(t testing.TB, scheme string, args ...string) *server {
 	t.Helper()
-	peer := "http://" + freeAddr(t)
+	peer := "http://" + daemon.FreeAddr(t).String()
 	s := prepareServer(t, scheme, append([]string{
 		"--name=m", "--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=m=" + peer,
 	}, args...)...)
@@ -84,7 +74,10 @@ func newServer(t testing.TB, scheme string, args ...string) *server {
 // prepareServer returns a server that is not started.
 func prepareServer(t testing.TB, scheme string, args ...string) *server {
 	t.Helper()
-	s := &server{t: t, program: kube.Program(t, "etcd"), addr: freeAddr(t), folder: filepath.Join(t.TempDir(), "etcd")}
+	s := &server{
+		t: t, program: kube.Program(t, "etcd"), addr: daemon.FreeAddr(t).String(),
+		folder: filepath.Join(t.TempDir(), "etcd"),
+	}
 	s.url = scheme + "://" + s.addr
 	s.args = append([]string{
 		"--data-dir=" + s.folder, "--log-level=error", "--listen-client-urls=" + s.url, "--advertise-client-urls=" + s.url,
@@ -144,6 +137,9 @@ func openStore(t testing.TB, url string, o etcdstore.Options) *etcdstore.Store {
 	if o.Client == nil && len(o.Endpoints) == 0 {
 		o.Endpoints = []string{url}
 	}
+	if o.Timeout == 0 {
+		o.Timeout = limit // a loaded machine may be slow
+	}
 	store, err := etcdstore.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -152,12 +148,8 @@ func openStore(t testing.TB, url string, o etcdstore.Options) *etcdstore.Store {
 	return store
 }
 
-// quick are options for tests that wait for a timeout or a cleanup. patient are options for all
-// others: a loaded machine may be slow.
-var (
-	quick   = etcdstore.Options{Timeout: 2 * time.Second, CleanupInterval: 2 * time.Second}
-	patient = etcdstore.Options{Timeout: limit}
-)
+// quick are options for tests that wait for a timeout or a cleanup.
+var quick = etcdstore.Options{Timeout: 2 * time.Second, CleanupInterval: 2 * time.Second}
 
 // limit is how long a test waits for an effect.
 const limit = time.Minute

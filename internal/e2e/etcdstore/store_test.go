@@ -49,7 +49,7 @@ func TestConformance(t *testing.T) {
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t)
-	storetest.RunReplicas(t, func(*testing.T) work.SharedStore { return etcd.open(patient) })
+	storetest.RunReplicas(t, func(*testing.T) work.SharedStore { return etcd.open(etcdstore.Options{}) })
 }
 
 // TestServerWithLowerLimits: the error names the option to set, and with it the batch is accepted.
@@ -128,14 +128,14 @@ func TestConcurrentBatchesAreAtomic(t *testing.T) {
 		return nil
 	}
 	const keys = 150
-	a := etcd.open(patient)
+	a := etcd.open(etcdstore.Options{})
 	var followers []*follower
 	for range 2 {
-		followers = append(followers, follow(t, etcd.open(patient), equal))
+		followers = append(followers, follow(t, etcd.open(etcdstore.Options{}), equal))
 	}
 	var group sync.WaitGroup
 	for writer := range 3 {
-		s := etcd.open(patient)
+		s := etcd.open(etcdstore.Options{})
 		random := rand.New(rand.NewPCG(uint64(writer), 1))
 		group.Go(func() {
 			for i := range 12 {
@@ -194,7 +194,7 @@ func TestLargeRecordLeavesNoChunks(t *testing.T) {
 		}
 		return r.Count
 	}
-	one, two := etcd.open(patient), etcd.open(patient)
+	one, two := etcd.open(etcdstore.Options{}), etcd.open(etcdstore.Options{})
 	write(t, one, big)
 	if n := count(); n != 1+16 {
 		t.Fatalf("a record of 2 MiB has %d keys", n)
@@ -236,9 +236,9 @@ func TestLargeRecordLeavesNoChunks(t *testing.T) {
 func TestForeignDeletionReachesFollowers(t *testing.T) {
 	t.Parallel()
 	etcd := startServer(t)
-	s, admin := etcd.open(quick), etcd.admin()
+	s, admin := etcd.open(etcdstore.Options{}), etcd.admin()
 	write(t, s, set("a", "1"), set("b", "2"), set("c", "3"))
-	f := follow(t, s, nil)
+	f := follow(t, etcd.open(quick), nil)
 	if _, err := admin.Delete(t.Context(), etcdstore.DefaultPrefix+"record/a"); err != nil {
 		t.Fatal(err)
 	}
