@@ -40,10 +40,11 @@ func (s *scene) commands(heading string) string {
 	return strings.ReplaceAll(out.String(), "examples/work-apiserver/deploy", s.manifest("."))
 }
 
-// script runs commands in the folder of the scene.
+// script runs commands in the folder of the scene. kubectl waits longer than by default.
 func (s *scene) script(commands ...string) string {
 	s.t.Helper()
-	text := "set -euo pipefail\ncd \"$HOME\"\n" + strings.Join(commands, "")
+	text := "set -euo pipefail\ncd \"$HOME\"\n" + strings.ReplaceAll(strings.Join(commands, ""), "kubectl wait ",
+		fmt.Sprintf("kubectl wait --timeout %s ", startTime))
 	out, err := s.command(s.cluster.Kubeconfig(), "bash", "-c", text)
 	if err != nil {
 		s.t.Fatalf("%v\n%s\n%s", err, text, out)
@@ -152,7 +153,7 @@ func TestMoveFromCRD(t *testing.T) {
 		t.Errorf("a websocket delivers %s, with the CRD %s", got, event)
 	}
 	s.agent("cluster1")
-	s.kubectl("wait", "--for=condition=Applied", "--timeout=90s", "-n", "cluster1", "manifestwork/a")
+	s.kubectl("wait", "--for=condition=Applied", "--timeout", startTime.String(), "-n", "cluster1", "manifestwork/a")
 	moved, err := client.WorkV1().ManifestWorks("cluster1").Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || moved.UID == w.UID || len(moved.Finalizers) > 0 {
 		t.Errorf("the moved work is %v, %v; want a new one without finalizers", moved, err)

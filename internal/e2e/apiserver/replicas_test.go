@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -356,33 +357,46 @@ func (r *replicas) testKilled() {
 	config := r.cluster.Config()
 	config.QPS = -1
 	works := workclientset.NewForConfigOrDie(config).WorkV1().ManifestWorks("cluster1")
-	end := time.Now().Add(4 * time.Second)
+	const enough = 30 // writes of each writer, before and after the end of the replica
 	var writers errgroup.Group
-	var counts [4]int
+	var counts [4]atomic.Int32
+	var killed atomic.Bool
 	for writer := range counts {
 		name := fmt.Sprint("killed", writer)
 		if err := r.createAt(works, name); err != nil {
 			t.Fatal(err)
 		}
 		writers.Go(func() error {
-			for ; time.Now().Before(end); counts[writer]++ {
-				if err := patched(ctx, works, name, counts[writer]+1); err != nil {
-					return fmt.Errorf("write %d of %s: %w", counts[writer]+1, name, err)
+			count := &counts[writer]
+			for left := enough; left > 0; count.Add(1) {
+				if killed.Load() {
+					left--
+				}
+				if err := patched(ctx, works, name, int(count.Load())+1); err != nil {
+					return fmt.Errorf("write %d of %s: %w", count.Load()+1, name, err)
 				}
 			}
 			return nil
 		})
 	}
-	time.Sleep(time.Second)
+	e2etest.Eventually(t, "all writers write", func() error {
+		for writer := range counts {
+			if n := counts[writer].Load(); n < enough {
+				return fmt.Errorf("writer %d has written %d times", writer, n)
+			}
+		}
+		return nil
+	})
 	r.servers[0].server.Kill()
+	killed.Store(true)
 	if err := writers.Wait(); err != nil {
 		t.Error(err)
 	}
-	t.Logf("writes: %d", counts)
 	restarted := *r.servers[0]
 	restarted.start("--store", r.store)
 	for _, at := range []*scene{r.servers[1], &restarted} {
-		for writer, count := range counts {
+		for writer := range counts {
+			count := int(counts[writer].Load())
 			w, err := at.own().Get(ctx, fmt.Sprint("killed", writer), metav1.GetOptions{})
 			if err != nil || w.Labels["n"] != strconv.Itoa(count) {
 				t.Errorf("after %d writes of killed%d: n=%v, %v", count, writer, w.GetLabels(), err)

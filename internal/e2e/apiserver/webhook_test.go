@@ -48,12 +48,14 @@ func testWebhook(t *testing.T, s *scene) {
 	server := httptest.NewTLSServer(http.HandlerFunc(review))
 	t.Cleanup(server.Close)
 	fail, side, url := registrationv1.Fail, registrationv1.SideEffectClassNone, server.URL+"/works"
+	seconds := int32(30) // the maximum
 	core := kubernetes.NewForConfigOrDie(s.cluster.Config())
 	configurations := core.AdmissionregistrationV1().MutatingWebhookConfigurations()
 	if _, err := configurations.Create(t.Context(), &registrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "works"},
 		Webhooks: []registrationv1.MutatingWebhook{{
 			Name: "works.example.com", FailurePolicy: &fail, SideEffects: &side, AdmissionReviewVersions: []string{"v1"},
+			TimeoutSeconds: &seconds,
 			ClientConfig: registrationv1.WebhookClientConfig{
 				URL: &url, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 			},

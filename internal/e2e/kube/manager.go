@@ -7,8 +7,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -51,26 +51,20 @@ func (c *Cluster) StartControllerManager(flags ...string) {
 			return
 		}
 	}
-	if err := c.startManager(path, flags); err != nil {
+	if err := c.startManager(path, daemon.FreeAddr(c.t), flags); err != nil {
 		c.t.Fatalf("kube: %v", err)
 	}
 }
 
 // startManager returns when the manager works, or with an error. Its files are next to those of the
 // API server.
-func (p *plane) startManager(path string, flags []string) error {
+func (p *plane) startManager(path string, address netip.AddrPort, flags []string) error {
 	folder := filepath.Join(p.folder, "manager")
 	kubeconfig := filepath.Join(folder, "kubeconfig")
 	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(kubeconfig, p.env.KubeConfig, 0o600)); err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	address := listener.Addr().(*net.TCPAddr)
-	_ = listener.Close()
-	own := []string{"--kubeconfig=" + kubeconfig, "--cert-dir=" + folder, fmt.Sprintf("--secure-port=%d", address.Port)}
+	own := []string{"--kubeconfig=" + kubeconfig, "--cert-dir=" + folder, fmt.Sprintf("--secure-port=%d", address.Port())}
 	manager, err := daemon.Start(path, slices.Concat(own, managerFlags, flags)...)
 	if err != nil {
 		return err
@@ -81,7 +75,7 @@ func (p *plane) startManager(path string, flags []string) error {
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec
 		DisableKeepAlives: true,
 	}
-	client := &http.Client{Transport: transport, Timeout: time.Second}
+	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
 	return manager.WaitReady(startLimit, func() error {
 		response, err := client.Get("https://" + address.String() + "/healthz")
 		if err != nil {

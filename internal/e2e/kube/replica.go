@@ -6,7 +6,6 @@ package kube
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"strings"
 	"time"
@@ -41,12 +40,7 @@ func (c *Cluster) StartReplica() *rest.Config {
 
 // startReplica starts a program with the arguments of an API server, but on another port.
 func (c *Cluster) startReplica(args []string) (*rest.Config, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
+	port := daemon.FreeAddr(c.t).Port()
 	for i, arg := range args {
 		if strings.HasPrefix(arg, "--secure-port=") {
 			args[i] = fmt.Sprintf("--secure-port=%d", port)
@@ -61,7 +55,7 @@ func (c *Cluster) startReplica(args []string) (*rest.Config, error) {
 	config.Host = fmt.Sprintf("127.0.0.1:%d", port)
 	client := discovery.NewDiscoveryClientForConfigOrDie(config).RESTClient()
 	return config, replica.WaitReady(startLimit, func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		return client.Get().AbsPath("/readyz").Do(ctx).Error()
 	})

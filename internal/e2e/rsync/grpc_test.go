@@ -87,7 +87,7 @@ func TestGRPCReplicas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 
 	b := appcontext.NewBuilder("shop")
@@ -182,7 +182,7 @@ func TestExampleOnPostgreSQL(t *testing.T) {
 func testExample(t *testing.T, store string) {
 	t.Helper()
 	program := e2etest.Program(t, "rsync", true)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	serve := func() (string, func()) {
 		cmd := exec.CommandContext(ctx, program, "serve", "--listen", "127.0.0.1:0", "--fake", "2", "--store",

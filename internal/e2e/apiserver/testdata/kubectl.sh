@@ -37,6 +37,7 @@ applied() { run kubectl wait --for=condition=Applied --timeout=90s -n cluster1 "
 cd "$HOME"
 
 # discovery
+for _ in $(seq 60); do kubectl api-resources -o name | grep -q ^manifestworks && break; sleep 1; done
 run kubectl api-resources --api-group work.open-cluster-management.io -o wide
 has ManifestWork true "delete,deletecollection,get,list,patch,create,update,watch"
 # The API server downloads the OpenAPI documents a few seconds after the registration.
