@@ -55,7 +55,7 @@ func start(t *testing.T) *tcpproxy.Proxy {
 
 func dial(t *testing.T, p *tcpproxy.Proxy) net.Conn {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", p.Addr(), 5*time.Second)
+	conn, err := net.DialTimeout("tcp", p.Addr(), patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func hear(conn net.Conn, want string, limit time.Duration) error {
 	return nil
 }
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 func TestForwardsBothWaysAndTheEnd(t *testing.T) {
 	p := start(t)
@@ -177,7 +177,7 @@ func TestBlockTurnsNewOnesAway(t *testing.T) {
 }
 
 func TestDelayAddsLatencyNotThrottling(t *testing.T) {
-	const delay, pieces = 50 * time.Millisecond, 100
+	const delay, pieces = 200 * time.Millisecond, 100
 	p := start(t)
 	conn := dial(t, p)
 	p.Delay(delay)
@@ -265,7 +265,7 @@ func TestTap(t *testing.T) {
 		heard.Write(data)
 	})
 	conn := dial(t, proxy)
-	if err := say(conn, "hello", 5*time.Second); err != nil {
+	if err := say(conn, "hello", patience); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()
