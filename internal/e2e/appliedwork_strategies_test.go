@@ -18,6 +18,7 @@ import (
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
 )
 
 // checkStrategies: CreateOnly and ReadOnly do not change existing objects.
@@ -214,7 +215,7 @@ func checkApplySet(t *testing.T, g *ground) {
 	want(t, x.apply(t, work, a, b, role), "3 created")
 	want(t, x.apply(t, work, a, b, role), "3 unchanged")
 	kubectl := func(args ...string) (string, error) {
-		command := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"),
+		command := exec.CommandContext(t.Context(), kube.Program(t, "kubectl"),
 			append([]string{"--kubeconfig", g.Kubeconfig()}, args...)...)
 		command.Env = append(os.Environ(), "KUBECTL_APPLYSET=true")
 		out, err := command.CombinedOutput()
