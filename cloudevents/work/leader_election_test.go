@@ -192,13 +192,7 @@ func TestReadyzOfStandby(t *testing.T) {
 	})
 }
 
-// sharing is a source that the manager starts on each replica.
-type sharing struct{ *work.Source }
-
-// NeedLeaderElection implements [manager.LeaderElectionRunnable].
-func (sharing) NeedLeaderElection() bool { return false }
-
-var _ manager.LeaderElectionRunnable = sharing{}
+var _ manager.LeaderElectionRunnable = (*work.Source)(nil)
 
 // TestReadyzOfReplicas: all replicas that share a store run, and their probes do not depend on the
 // election.
@@ -207,7 +201,7 @@ func TestReadyzOfReplicas(t *testing.T) {
 		lease, store := &memoryLease{}, work.NewMemoryStore()
 		add := func(mgr ctrl.Manager, source *work.Source) error {
 			return errors.Join(
-				mgr.Add(sharing{source}),
+				mgr.Add(source),
 				mgr.AddHealthzCheck("manifestworks", source.Livez),
 				mgr.AddReadyzCheck("manifestworks", source.Readyz),
 			)

@@ -85,8 +85,12 @@ func (s *Source) Livez(r *http.Request) error { return s.source.Livez(r) }
 // processes with one SourceID only the newer process is ready, so a rolling update proceeds.
 //
 // Readyz also returns an error before Start. If a manager elects a leader, the readiness probe of a
-// standby replica must not call Readyz; see Probes in METRICS.md.
+// standby replica must not call Readyz, unless the source has a SharedGroup; see Probes in METRICS.md.
 func (s *Source) Readyz(r *http.Request) error { return s.source.Readyz(r) }
+
+// NeedLeaderElection returns whether a manager of controller-runtime starts the source only on the
+// elected replica. With a SharedGroup it starts the source on all replicas.
+func (s *Source) NeedLeaderElection() bool { return s.source.NeedLeaderElection() }
 
 // InventoryComplete declares that all works of this source are created. Before the call, the source
 // deletes only works that are deleted through its clientset. After it, the source also deletes

@@ -134,6 +134,9 @@ func (s *Source) journalOptions() journal.Options {
 // Clientset implements the method of work.Source.
 func (s *Source) Clientset() workclientset.Interface { return s.clientset }
 
+// NeedLeaderElection implements the method of work.Source.
+func (s *Source) NeedLeaderElection() bool { return s.replica == nil }
+
 // Start implements the method of work.Source.
 func (s *Source) Start(ctx context.Context) error {
 	s.mu.Lock()
