@@ -156,7 +156,7 @@ func FreeAddr(t testing.TB) netip.AddrPort {
 	for attempt := 1; ; attempt++ {
 		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", lowestPort+rand.IntN(ports)))
 		if err == nil {
-			defer func() { _ = listener.Close() }()
+			_ = listener.Close()
 			return netip.MustParseAddrPort(listener.Addr().String())
 		}
 		if attempt == 100 {

@@ -162,7 +162,9 @@ func give(path string) error {
 func asUser(path string, args ...string) []string {
 	line := append([]string{path}, args...)
 	if u, err := serverUser(); err == nil && u != nil {
-		line = append([]string{"env", "--chdir=/", "setpriv", "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups", "--"}, line...)
+		line = append([]string{
+			"env", "--chdir=/", "setpriv", "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups", "--",
+		}, line...)
 	}
 	return line
 }
