@@ -125,7 +125,7 @@ func TestWaitsForCluster(t *testing.T) {
 	}
 }
 
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // eventually waits until the text contains want.
 func eventually(t *testing.T, text func() string, want string) {

@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is for events that take a moment, on a loaded machine.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func open(t testing.TB, options pgstore.Options) *pgstore.Store {
 	t.Helper()

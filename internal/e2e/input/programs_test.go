@@ -22,7 +22,7 @@ const (
 	// hint is the last line after a mistake in the command line, which exits with 2.
 	hint = "Run with --help for the usage.\n"
 	// patience limits a program, which must stop by itself.
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 )
 
 var update = flag.Bool("update", false, "replace the expected texts by the present ones")
