@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -45,6 +46,9 @@ in order and back again, and shows the state on a web page.
                        again, or until POST /api/v1/complete
   --listen ADDR        serve page, API, /metrics, /healthz and /readyz at this address, without
                        authentication (default 127.0.0.1:8080)
+  --advertise URL      with replicas: the URL at which the other replicas reach this one, for example
+                       http://$(POD_IP):8080 (default: the address of --listen, with the host's name
+                       if it is an address for all interfaces)
   --allowed-host HOST  serve page and API for requests to HOST, a name or an address without
                        port; repeat the flag for more (default: localhost and the loopback
                        addresses). Required if --listen is not a loopback address: otherwise a
@@ -70,7 +74,11 @@ in order and back again, and shows the state on a web page.
                        on clusters are deleted when all agents have applied the works. A hub without
                        --dir that starts with an empty DIR leaves unknown works unchanged, also
                        after restarts, until POST /api/v1/complete. Works of lost applications
-                       (state.db) are shown as unclaimed and stay unchanged
+                       (state.db) are shown as unclaimed and stay unchanged.
+                       With postgres://USER@HOST/DATABASE the store is a database, and any number of
+                       hubs with the same --store, --source and flags are replicas: one leads, the
+                       others forward requests to it and take over. The password comes from
+                       PGPASSWORD, PGPASSFILE or PGSERVICE
   --revisions N        keep N revisions of each application for rollbacks (default 10)
   --max-memory N       refuse documents if all documents and their objects need more than
                        N MiB of the hub's memory (default 64, for 20,000 small objects)
@@ -92,6 +100,7 @@ type options struct {
 	Broker            mqtt.Options
 	Source            string
 	Dir, Listen       string
+	Advertise         string
 	LeaveDir          bool
 	Kubeconfig, Store string
 	Revisions         int
@@ -123,6 +132,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.Dir, "dir", "", "")
 	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "")
+	flags.StringVar(&o.Advertise, "advertise", "", "")
 	flags.Func("allowed-host", "", o.allowHost)
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
 	flags.Func("customizations", "", func(path string) error {
@@ -176,7 +186,7 @@ func (o *options) allowWebhook(target string) error {
 
 func (o options) validate(flags command.Flags) error {
 	if err := flags.NotEmpty("broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
-		"dir", "listen", "kubeconfig", "store"); err != nil {
+		"dir", "listen", "advertise", "kubeconfig", "store"); err != nil {
 		return err
 	}
 	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
@@ -193,6 +203,8 @@ func (o options) validate(flags command.Flags) error {
 		return fmt.Errorf("--listen %s can be reached from other machines, and there is no login: put a "+
 			"proxy that authenticates in front, and add --allowed-host HOST for each host in the URLs of the hub",
 			o.Listen)
+	case o.Advertise != "" && !o.shared():
+		return errors.New("--advertise needs a --store that replicas can share: postgres://…")
 	case o.Broker.BrokerURL == "":
 		return errors.New("--broker is required")
 	case o.LeaveDir && o.Dir != "":
@@ -200,5 +212,32 @@ func (o options) validate(flags command.Flags) error {
 	case o.Patience <= 0:
 		return errors.New("--patience must be more than 0")
 	}
-	return codec.ValidateName("--source", o.Source)
+	return errors.Join(codec.ValidateName("--source", o.Source), o.validateURLs())
+}
+
+// shared reports whether the store is a database that replicas share.
+func (o options) shared() bool {
+	return strings.HasPrefix(o.Store, "postgres://") || strings.HasPrefix(o.Store, "postgresql://")
+}
+
+func (o options) validateURLs() error {
+	if o.Advertise != "" {
+		u, err := url.Parse(o.Advertise)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+			*u != (url.URL{Scheme: u.Scheme, Host: u.Host}) {
+			return fmt.Errorf("--advertise: %q: must be http://HOST:PORT", o.Advertise)
+		}
+	}
+	if !o.shared() {
+		return nil
+	}
+	u, err := url.Parse(o.Store)
+	if err != nil {
+		return errors.New("--store: must be a URL such as postgres://USER@HOST/DATABASE") // err may have a password
+	}
+	if _, has := u.User.Password(); has || u.Query().Has("password") {
+		return errors.New("--store: the password of a command line is visible to other users: use PGPASSWORD, " +
+			"PGPASSFILE or PGSERVICE")
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -19,7 +20,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/election"
 	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
@@ -32,11 +36,18 @@ import (
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// parts are the parts of the hub. They call each other after changes, but not before they are started.
+// parts are the parts of the hub. They call each other after changes, but not before they are
+// started.
 type parts struct {
-	state    *filestore.Store
+	state   store.Store
+	works   work.Store
+	healthy func(context.Context) error // of the stores
+	close   []func() error
+	replica
+	leads    atomic.Bool // and has loaded the documents
 	objects  *objects.Objects
 	webhooks *caller.Caller
 	clusters *spokes.Spokes
@@ -47,31 +58,77 @@ type parts struct {
 	registry *prometheus.Registry
 }
 
-// start connects the parts of the hub, and runs them until ctx ends.
-func start(ctx context.Context, o options, transport cloudevents.Transport, log func(string, ...any)) (err error) {
-	if err := os.MkdirAll(o.Store, 0o700); err != nil {
-		return fmt.Errorf("--store: %w", err)
-	}
-	p := &parts{registry: prometheus.NewRegistry()}
-	p.registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if p.state, err = filestore.Open(ctx, filepath.Join(o.Store, "state.db")); err != nil {
-		return fmt.Errorf("--store: %w", err)
-	}
-	defer func() { err = errors.Join(err, p.state.Close()) }()
+// start runs the hub until ctx ends.
+func start(ctx context.Context, o options, transport cloudevents.Transport, log func(string, ...any)) error {
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer func() { _ = listener.Close() }() // usually closed by the server
-	if err := p.openClusters(o, transport, log); err != nil {
+	if o.shared() {
+		return replicate(ctx, o, listener, transport, log)
+	}
+	if err := os.MkdirAll(o.Store, 0o700); err != nil {
+		return fmt.Errorf("--store: %w", err)
+	}
+	p, err := open(ctx, o, transport, log)
+	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.clusters.Close()) }()
-	if err := p.openHub(o, log); err != nil {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.run(ctx) })
+	group.Go(func() error {
+		if !p.loaded(ctx) {
+			return nil
+		}
+		log("serving at http://%s", reachable(listener.Addr()))
+		return serve(ctx, listener, p.handler(o, listener.Addr()))
+	})
+	return group.Wait()
+}
+
+// open connects the parts of the hub.
+func open(ctx context.Context, o options, transport cloudevents.Transport, log func(string, ...any)) (*parts, error) {
+	p := &parts{registry: prometheus.NewRegistry()}
+	p.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	openStores := p.openFolder
+	if o.shared() {
+		openStores = p.openDatabase
+	}
+	err := openStores(ctx, o, log)
+	if err != nil {
+		err = fmt.Errorf("--store: %w", err)
+	} else if err = p.openClusters(o, transport, log); err == nil {
+		err = p.openHub(o, log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.closeAll())
+	}
+	return p, nil
+}
+
+// openFolder opens the stores of a hub without replicas.
+func (p *parts) openFolder(ctx context.Context, o options, _ func(string, ...any)) error {
+	state, err := filestore.Open(ctx, filepath.Join(o.Store, "state.db"))
+	if err != nil {
 		return err
 	}
-	return p.run(ctx, o, listener, log)
+	p.state, p.close = state, append(p.close, state.Close)
+	p.healthy = func(context.Context) error { return state.Healthy() }
+	works, err := boltstore.Open(filepath.Join(o.Store, "works.db"), boltstore.Options{})
+	if err != nil {
+		return err
+	}
+	p.works, p.close = works, append(p.close, works.Close)
+	return nil
+}
+
+func (p *parts) closeAll() (err error) {
+	for _, f := range p.close {
+		err = errors.Join(err, f())
+	}
+	return err
 }
 
 // openClusters opens the connection to the clusters, and their interpreters.
@@ -96,7 +153,7 @@ func (p *parts) openClusters(o options, transport cloudevents.Transport, log fun
 		return err
 	}
 	p.clusters, err = spokes.Open(spokes.Options{
-		Transport: transport, SourceID: o.Source, File: filepath.Join(o.Store, "works.db"),
+		Transport: transport, SourceID: o.Source, Store: p.works, SharedGroup: p.group,
 		Interpreter: caller.Chain(customized, p.webhooks),
 		Changed:     func() { p.hub.WorksChanged(); p.page.Changed() }, MetricsRegisterer: p.registry,
 	})
@@ -107,6 +164,7 @@ func (p *parts) openClusters(o options, transport cloudevents.Transport, log fun
 func (p *parts) openHub(o options, log func(string, ...any)) (err error) {
 	p.engine, err = rsync.New(p.state, p.clusters, rsync.Options{
 		Transitions: rollout.Transitions(), Comparer: rollout.Everything, MetricsRegisterer: p.registry,
+		LeaseTTL: p.leaseTTL,
 	})
 	if err != nil {
 		return err
@@ -126,33 +184,54 @@ func (p *parts) openHub(o options, log func(string, ...any)) (err error) {
 	return err
 }
 
-// run runs the parts until ctx ends or one of them fails.
-func (p *parts) run(ctx context.Context, o options, listener net.Listener, log func(string, ...any)) error {
+// run runs the parts until ctx ends or one of them fails, and closes the stores. With replicas, it
+// also ends with an [election.ErrDeposed].
+func (p *parts) run(ctx context.Context) error {
+	lead := p.lead
+	if p.election != nil {
+		lead = p.follow
+	}
+	err := together(ctx, func(ctx context.Context) error { return p.clusters.Start(logging.Notices(ctx)) },
+		p.objects.Start, p.webhooks.Start, p.clusters.Health.Start, lead,
+		func(ctx context.Context) error {
+			<-ctx.Done()
+			p.page.Close()
+			return nil
+		})
+	return errors.Join(err, p.closeAll())
+}
+
+// lead runs the parts that only one replica may run.
+func (p *parts) lead(ctx context.Context) error {
+	return together(ctx, p.engine.Start, p.rollouts.Start, func(ctx context.Context) error {
+		<-p.objects.Started() // templates read objects
+		return p.hub.Start(ctx)
+	}, func(ctx context.Context) error {
+		p.leads.Store(p.loaded(ctx))
+		<-ctx.Done()
+		p.leads.Store(false)
+		return nil
+	})
+}
+
+// together runs functions until ctx ends or one of them fails.
+func together(ctx context.Context, all ...func(context.Context) error) error {
 	group, ctx := errgroup.WithContext(ctx)
-	for _, start := range []func(context.Context) error{
-		func(ctx context.Context) error { return p.clusters.Start(logging.Notices(ctx)) },
-		p.objects.Start, p.webhooks.Start, p.clusters.Health.Start, p.engine.Start, p.rollouts.Start,
-		func(ctx context.Context) error {
-			<-p.objects.Started() // templates read objects
-			return p.hub.Start(ctx)
-		},
-		func(ctx context.Context) error {
-			// Before the works are known, an application that is being removed would be missing.
-			select {
-			case <-p.hub.Loaded():
-			case <-ctx.Done():
-				return nil
-			}
-			if !p.clusters.Health.Synced(ctx) {
-				return nil
-			}
-			log("serving at http://%s", reachable(listener.Addr()))
-			return p.serve(ctx, o, listener)
-		},
-	} {
-		group.Go(func() error { return start(ctx) })
+	for _, f := range all {
+		group.Go(func() error { return f(ctx) })
 	}
 	return group.Wait()
+}
+
+// loaded waits until the documents and the works are known: before the works are known, an
+// application that is being removed would be missing. It returns false if ctx ends before.
+func (p *parts) loaded(ctx context.Context) bool {
+	select {
+	case <-p.hub.Loaded():
+	case <-ctx.Done():
+		return false
+	}
+	return p.clusters.Health.Synced(ctx)
 }
 
 // reachable returns an address that a browser on this machine can open.
@@ -163,15 +242,24 @@ func reachable(addr net.Addr) string {
 	return addr.String()
 }
 
-// serve serves the page, the API, metrics and probes on a listener until ctx ends.
-func (p *parts) serve(ctx context.Context, o options, listener net.Listener) error {
-	own := http.NewServeMux()
-	own.Handle("/", p.page)
-	own.Handle("/api/", httpapi.New(httpapi.Options{Hub: p.hub, Rollouts: p.rollouts, ReadOnly: o.Dir != ""}))
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+	return httpserve.Serve(ctx, listener, httpserve.Options{Handler: handler, MaxBody: document.MaxBytes})
+}
+
+// handler returns the handler of the page, the API, metrics and probes at an address.
+func (p *parts) handler(o options, addr net.Addr) http.Handler {
+	var own http.Handler = http.NewServeMux()
+	own.(*http.ServeMux).Handle("/", p.page)
+	own.(*http.ServeMux).Handle("/api/",
+		httpapi.New(httpapi.Options{Hub: p.hub, Rollouts: p.rollouts, ReadOnly: o.Dir != ""}))
 	mux := http.NewServeMux()
+	if p.election != nil {
+		own = p.orForward(own)
+		mux.Handle("GET "+election.Path, p.election)
+	}
 	mux.Handle("/", httpserve.Hosts(o.AllowedHosts, own, http.HandlerFunc(refuse)))
 	var handler http.Handler = mux
-	if a, ok := listener.Addr().(*net.TCPAddr); ok && a.IP.IsLoopback() {
+	if a, ok := addr.(*net.TCPAddr); ok && a.IP.IsLoopback() {
 		handler = httpserve.Hosts(o.AllowedHosts, mux, http.HandlerFunc(refuse))
 	}
 	// Kubelets and Prometheus use the address of the pod.
@@ -179,25 +267,33 @@ func (p *parts) serve(ctx context.Context, o options, listener net.Listener) err
 		promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{DisableCompression: true}),
 	))
 	mux.Handle("GET /healthz", probe(func(r *http.Request) error {
-		return errors.Join(p.clusters.Livez(r), p.state.Healthy())
+		if p.election != nil {
+			return p.clusters.Livez(r) // a restart does not repair the database
+		}
+		return errors.Join(p.clusters.Livez(r), p.healthy(r.Context()))
 	}))
 	mux.Handle("GET /readyz", probe(func(r *http.Request) error {
-		return errors.Join(p.clusters.Readyz(r), p.engine.Healthy(), p.state.Healthy())
+		serves := p.engine.Healthy
+		if p.election != nil && !p.leads.Load() {
+			serves = p.election.Follows
+		}
+		return errors.Join(p.clusters.Readyz(r), serves(), p.healthy(r.Context()))
 	}))
-	return httpserve.Serve(ctx, listener, httpserve.Options{
-		Handler: handler, MaxBody: document.MaxBytes, OnShutdown: p.page.Close,
-	})
+	return handler
 }
 
 // refuse answers a request for another host.
 func refuse(w http.ResponseWriter, r *http.Request) {
-	const problem = "this hub does not serve the host of the request: " +
-		"start it with --allowed-host for that host, or request localhost"
+	refuseWith(w, r, http.StatusMisdirectedRequest, "this hub does not serve the host of the request: "+
+		"start it with --allowed-host for that host, or request localhost")
+}
+
+func refuseWith(w http.ResponseWriter, r *http.Request, code int, problem string) {
 	if strings.HasPrefix(r.URL.Path, "/api/") {
-		httpapi.Refuse(w, http.StatusMisdirectedRequest, problem)
+		httpapi.Refuse(w, code, problem)
 		return
 	}
-	http.Error(w, problem, http.StatusMisdirectedRequest)
+	http.Error(w, problem, code)
 }
 
 func probe(check func(*http.Request) error) http.HandlerFunc {

@@ -17,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/election"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
@@ -157,6 +158,8 @@ func explain(err error) *failure {
 	case errors.Is(err, hub.ErrNoRevision), errors.Is(err, hub.ErrPresent), errors.Is(err, hub.ErrNoDocument),
 		errors.Is(err, rsync.ErrInvalidState):
 		return failed(http.StatusConflict, err)
+	case errors.Is(err, election.ErrDeposed):
+		return failed(http.StatusServiceUnavailable, err)
 	}
 	return failed(http.StatusInternalServerError, err)
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
@@ -181,8 +182,10 @@ func (f *fixture) start() {
 	}
 	webhooks, err := caller.New(caller.Options{AllowedHosts: []string{"127.0.0.1"}})
 	must(err)
+	works, err := boltstore.Open(f.works, boltstore.Options{})
+	must(err)
 	clusters, err := spokes.Open(spokes.Options{
-		Transport: f.bus.Transport(), SourceID: "hub", File: f.works, Interpreter: webhooks,
+		Transport: f.bus.Transport(), SourceID: "hub", Store: works, Interpreter: webhooks,
 		Changed: func() { f.WorksChanged() },
 	})
 	must(err)
@@ -202,7 +205,8 @@ func (f *fixture) start() {
 		Settled: func(context.Context) error { close(settled); return nil },
 		Forget:  func(context.Context, string) error { return nil }, Log: say, Changed: func() {},
 	})
-	f.stop = f.run(clusters.Start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)
+	start := func(ctx context.Context) error { return errors.Join(clusters.Start(ctx), works.Close()) }
+	f.stop = f.run(start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)
 	select {
 	case <-f.Loaded():
 	case <-time.After(patience):

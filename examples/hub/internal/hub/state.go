@@ -463,6 +463,9 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 // Collect implements [prometheus.Collector].
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	state := c.hub.State()
+	if state.Input.Taken.IsZero() && state.Input.Error == "" {
+		return // a follower: the leader counts
+	}
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}

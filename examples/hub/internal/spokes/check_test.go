@@ -5,13 +5,13 @@ package spokes_test
 
 import (
 	"errors"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
+	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/interpreter/caller"
@@ -36,13 +36,12 @@ func TestCheck(t *testing.T) {
 	}
 	defer webhooks.Close()
 	s, err := spokes.Open(spokes.Options{
-		Transport: memory.New().Transport(), SourceID: "hub", File: filepath.Join(t.TempDir(), "works.db"),
+		Transport: memory.New().Transport(), SourceID: "hub", Store: work.NewMemoryStore(),
 		Interpreter: webhooks, Changed: func() {},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
 	good := resource(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","namespace":"x"}}`)
 	for manifest, want := range map[string]render.InvalidError{
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`:                    {},

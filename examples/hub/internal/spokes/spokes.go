@@ -2,14 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package spokes connects the hub to clusters: a source of ManifestWorks over a broker, which
-// stores them in a file, and the engine's connectors, which use it to reach the agents.
+// stores them, and the engine's connectors, which use it to reach the agents.
 package spokes
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"reflect"
 	"time"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
@@ -38,15 +36,15 @@ type Spokes struct {
 	*work.Source
 	// Health tracks the health of all objects on them.
 	Health *health.Tracker
-
-	store *boltstore.Store
 }
 
 // Options configures [Open].
 type Options struct {
 	Transport cloudevents.Transport
-	// SourceID identifies the hub, and File stores the works.
-	SourceID, File string
+	// SourceID identifies the hub, and Store stores the works. With SharedGroup, several replicas of
+	// the hub share it: see [work.SourceOptions].
+	SourceID, SharedGroup string
+	Store                 work.Store
 	// Interpreter is the first to interpret the health of objects: see [health.New]. Changed is called
 	// when works have changed.
 	Interpreter health.Interpreter
@@ -55,28 +53,20 @@ type Options struct {
 	MetricsRegisterer prometheus.Registerer
 }
 
-// Open opens the file. It starts no connection.
+// Open starts no connection.
 func Open(o Options) (*Spokes, error) {
-	store, err := boltstore.Open(o.File, boltstore.Options{})
+	source, err := work.NewSource(o.Transport, work.SourceOptions{
+		SourceID: o.SourceID, SharedGroup: o.SharedGroup, Store: o.Store, ResyncInterval: Beat,
+		MetricsRegisterer: o.MetricsRegisterer,
+	})
 	if err != nil {
 		return nil, err
 	}
-	source, err := work.NewSource(o.Transport, work.SourceOptions{
-		SourceID: o.SourceID, Store: store, ResyncInterval: Beat, MetricsRegisterer: o.MetricsRegisterer,
-	})
-	if err != nil {
-		return nil, errors.Join(err, store.Close())
-	}
 	tracker, err := health.New(source.Clientset(), manager, o.Interpreter, o.Changed)
 	if err != nil {
-		return nil, errors.Join(err, store.Close())
+		return nil, err
 	}
-	return &Spokes{Source: source, Health: tracker, store: store}, nil
-}
-
-// Start keeps the connection until ctx ends, and then closes the file.
-func (s *Spokes) Start(ctx context.Context) error {
-	return errors.Join(s.Source.Start(ctx), s.store.Close())
+	return &Spokes{Source: source, Health: tracker}, nil
 }
 
 // LastReports returns when the last message of the agent of each cluster arrived since the hub
@@ -88,9 +78,6 @@ func (s *Spokes) LastReports() map[string]time.Time {
 	}
 	return out
 }
-
-// Close closes the file if Start was not called.
-func (s *Spokes) Close() error { return s.store.Close() }
 
 // Connector implements [connector.Connectors]. It also succeeds for a cluster with an offline
 // agent: the works wait for the agent.

@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/clock"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	workstore "github.com/spokewire/sdk-go/cloudevents/work/pgstore"
+	"github.com/spokewire/sdk-go/examples/hub/internal/election"
+	"github.com/spokewire/sdk-go/internal/wait"
+	statestore "github.com/spokewire/sdk-go/rsync/store/pgstore"
+)
+
+// leaseTTL is the time after which another replica replaces a frozen or disconnected leader.
+const leaseTTL = election.DefaultTTL
+
+// reopenAfter is the time between two attempts to open the stores again.
+const reopenAfter = time.Second
+
+// replica are the settings of a hub with replicas; zero without.
+type replica struct {
+	election *election.Election
+	group    string // of the shared subscription
+	leaseTTL time.Duration
+}
+
+// replicate runs the hub as a replica until ctx ends. When it loses the leadership, it starts all
+// parts again, as a follower.
+func replicate(
+	ctx context.Context, o options, listener net.Listener, transport cloudevents.Transport, log func(string, ...any),
+) error {
+	if o.Advertise == "" {
+		o.Advertise = advertised(listener.Addr())
+	}
+	var current atomic.Pointer[http.Handler]
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if handler := current.Load(); handler != nil {
+				(*handler).ServeHTTP(w, r)
+			} else {
+				unavailable(w, r, "this replica starts: retry in a second")
+			}
+		}))
+	})
+	group.Go(func() error {
+		for first := true; ctx.Err() == nil; first = false {
+			p, err := open(ctx, o, transport, log)
+			switch {
+			case err != nil && first:
+				return err
+			case err != nil:
+				log("failed to start again, retrying: %v", err)
+				_ = wait.Sleep(ctx, clock.RealClock{}, reopenAfter)
+				continue
+			case first:
+				log("serving at http://%s", reachable(listener.Addr()))
+			}
+			handler := p.handler(o, listener.Addr())
+			current.Store(&handler)
+			err = p.run(ctx)
+			current.Store(nil)
+			if err != nil && !errors.Is(err, election.ErrDeposed) {
+				return err
+			}
+			if ctx.Err() == nil {
+				log("starting again as a follower: %v", err)
+			}
+		}
+		return nil
+	})
+	return group.Wait()
+}
+
+// advertised returns the URL at which other replicas usually reach a listener.
+func advertised(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	host, err := os.Hostname()
+	if !ok || !tcp.IP.IsUnspecified() || err != nil {
+		return "http://" + addr.String()
+	}
+	return fmt.Sprintf("http://%s:%d", host, tcp.Port)
+}
+
+// openDatabase opens the stores that the replicas share, and joins the election.
+func (p *parts) openDatabase(ctx context.Context, o options, log func(string, ...any)) error {
+	state, err := statestore.Open(ctx, statestore.Options{ConnString: o.Store, Name: o.Source})
+	if err != nil {
+		return err
+	}
+	p.close = append(p.close, state.Close)
+	works, err := workstore.Open(ctx, workstore.Options{ConnString: o.Store, Name: o.Source})
+	if err != nil {
+		return err
+	}
+	p.works, p.close = works, append(p.close, works.Close)
+	p.healthy = state.Healthy
+	p.replica = replica{
+		election.New(election.Options{Store: state, Address: o.Advertise, TTL: leaseTTL, Log: log}), o.Source, leaseTTL,
+	}
+	p.state = p.election.Store()
+	return nil
+}
+
+// follow takes part in the election until ctx ends or this replica has lost the leadership.
+func (p *parts) follow(ctx context.Context) error {
+	if !p.clusters.Health.Synced(ctx) {
+		return nil
+	}
+	return p.election.Start(ctx, func(ctx context.Context) error {
+		if err := p.clusters.Lead(ctx); err != nil {
+			return fmt.Errorf("%w: %w", election.ErrDeposed, err)
+		}
+		return p.lead(ctx)
+	})
+}
+
+// orForward returns a handler that forwards requests to the leader while this replica does not lead.
+func (p *parts) orForward(own http.Handler) http.Handler {
+	forward := p.election.Forward(unavailable)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p.leads.Load() {
+			own.ServeHTTP(w, r)
+		} else {
+			forward.ServeHTTP(w, r)
+		}
+	})
+}
+
+func unavailable(w http.ResponseWriter, r *http.Request, reason string) {
+	w.Header().Set("Retry-After", "1")
+	refuseWith(w, r, http.StatusServiceUnavailable, reason)
+}
