@@ -46,9 +46,9 @@ in order and back again, and shows the state on a web page.
                        again, or until POST /api/v1/complete
   --listen ADDR        serve page, API, /metrics, /healthz and /readyz at this address, without
                        authentication (default 127.0.0.1:8080)
-  --advertise URL      with replicas: the URL at which the other replicas reach this one, for example
-                       http://$(POD_IP):8080 (default: the address of --listen, with the host's name
-                       if it is an address for all interfaces)
+  --advertise URL      with replicas: the URL at which other replicas reach this one, for example
+                       http://$(POD_IP):8080 (default: the address of --listen, with the name of
+                       this machine if it is an address for all interfaces)
   --allowed-host HOST  serve page and API for requests to HOST, a name or an address without
                        port; repeat the flag for more (default: localhost and the loopback
                        addresses). Required if --listen is not a loopback address: otherwise a

@@ -29,7 +29,7 @@ type fleet struct {
 	clusters map[string]*agenttest.Cluster
 }
 
-func newFleet(t *testing.T, broker string) *fleet {
+func newFleet(t *testing.T, broker string, size int) *fleet {
 	t.Helper()
 	f := &fleet{t: t, clusters: map[string]*agenttest.Cluster{}}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -38,7 +38,7 @@ func newFleet(t *testing.T, broker string) *fleet {
 		cancel()
 		group.Wait()
 	})
-	for n := range fleetSize {
+	for n := range size {
 		name, cluster := fmt.Sprintf("c%03d", n), agenttest.NewCluster()
 		f.clusters[name] = cluster
 		transport, err := mqtt.New(mqtt.Options{BrokerURL: broker})
@@ -117,7 +117,7 @@ func fleetObjects(version string) func(string) map[string]string {
 func TestFleet(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	h := newHub(t, false, "--broker", broker.URL())
-	f := newFleet(t, broker.URL())
+	f := newFleet(t, broker.URL(), fleetSize)
 	h.write("clusters.yaml", clusters(slices.Sorted(maps.Keys(f.clusters))...))
 	h.start()
 	strike := func() {

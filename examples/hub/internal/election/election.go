@@ -168,23 +168,25 @@ func (e *Election) lead(
 	return err
 }
 
-// renew renews the lease until the term ends. By the clock of this process the term ends before the
-// lease, because it counts from the time of the request.
+// renew renews the lease. By the clock of this process the term ends before the lease, because it
+// counts from the time of the request.
 func (e *Election) renew(t *term, asked time.Time) {
-	for deadline := asked.Add(e.options.TTL); ; {
-		if wait.Sleep(t.ctx, clock.RealClock{}, min(e.options.TTL/3, time.Until(deadline))) != nil {
-			return
-		}
-		asked := time.Now()
-		ctx, cancel := context.WithDeadline(t.ctx, deadline)
-		err := e.options.Store.KeepAlive(ctx, t.kv.Lease)
-		cancel()
+	over := time.AfterFunc(time.Until(asked.Add(e.options.TTL)), func() {
+		t.end(fmt.Errorf("%w: its lease could not be renewed", ErrDeposed))
+	})
+	defer over.Stop()
+	for pause := e.options.TTL / 3; wait.Sleep(t.ctx, clock.RealClock{}, pause) == nil; {
+		asked = time.Now()
+		err := e.options.Store.KeepAlive(t.ctx, t.kv.Lease)
 		switch {
 		case err == nil:
-			deadline = asked.Add(e.options.TTL)
-		case errors.Is(err, store.ErrLeaseNotFound), !time.Now().Before(deadline):
+			over.Reset(time.Until(asked.Add(e.options.TTL)))
+			pause = e.options.TTL / 3
+		case errors.Is(err, store.ErrLeaseNotFound):
 			t.end(fmt.Errorf("%w: %w", ErrDeposed, err))
 			return
+		default:
+			pause = e.options.TTL / 20
 		}
 	}
 }
@@ -212,7 +214,7 @@ func (e *Election) follow(parent context.Context, kv store.KeyValue) error {
 
 // attend ends the lease of a leader that was reached before, when its process has ended.
 func (e *Election) attend(ctx context.Context, kv store.KeyValue) {
-	reached, logged := false, false
+	reached, logged, began := false, false, time.Now()
 	for ctx.Err() == nil {
 		attached, err := e.attach(ctx, kv)
 		reached = reached || attached
@@ -224,7 +226,7 @@ func (e *Election) attend(ctx context.Context, kv store.KeyValue) {
 				e.options.Log("the process at %s has ended", kv.Value)
 				return
 			}
-		case !reached && !logged:
+		case !reached && !logged && time.Since(began) > dialTimeout: // it may not have noticed yet that it leads
 			logged = true
 			e.options.Log("failed to reach the leader, requests cannot be forwarded: is %s its --advertise? %v", kv.Value, err)
 		}

@@ -1,0 +1,421 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hub_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
+	"github.com/spokewire/sdk-go/internal/testing/postgres"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
+	"github.com/spokewire/sdk-go/rsync/store/pgstore"
+)
+
+var (
+	replicasFor = flag.Duration("hub.replicas", 0,
+		"how long TestReplicas goes on with random troubles, after each kind once")
+	replicaWorks = flag.Int("hub.works", 1000, "how many works TestReplicas has")
+)
+
+// worksOfCluster is the number of applications, each of which has a work on each cluster.
+const worksOfCluster = 25
+
+// takeoverGoal is the limit of the time from a kill to the first accepted write, for a machine that
+// does nothing else. The test allows three times as much.
+const takeoverGoal = time.Second
+
+// replicas are three hubs with one database and one broker, each behind its own proxies.
+type replicas struct {
+	t      *testing.T
+	store  *pgstore.Store // to find the leader
+	hubs   []*replica
+	fleet  *fleet
+	client *http.Client
+
+	mu       sync.Mutex
+	accepted map[string]int // versions, by application
+	sent     map[string]int
+}
+
+type replica struct {
+	*process
+	url              string
+	database, broker *tcpproxy.Proxy
+	frozen           bool
+}
+
+func newReplicas(t *testing.T) *replicas {
+	t.Helper()
+	server := postgres.Start(t, postgres.Options{})
+	conn, err := url.Parse(server.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	broker := mosquitto.Start(t, mosquitto.Options{})
+	r := &replicas{t: t, accepted: map[string]int{}, sent: map[string]int{}, client: &http.Client{
+		Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
+	}}
+	if r.store, err = pgstore.Open(t.Context(), pgstore.Options{ConnString: conn.String(), Name: "hub"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.store.Close() })
+	t.Setenv("PGPASSWORD", server.Password())
+	conn.User = url.User(conn.User.Username())
+	for range 3 {
+		h := &replica{database: tcpproxy.Start(t, server.Addr()), broker: tcpproxy.Start(t, broker.Addr())}
+		conn.Host = h.database.Addr()
+		h.process = newProcess(t, false, "hub", "--broker", "mqtt://"+h.broker.Addr(), "--store", conn.String(),
+			"--listen", "127.0.0.1:0", "--patience", "10s")
+		r.hubs = append(r.hubs, h)
+	}
+	r.fleet = newFleet(t, broker.URL(), *replicaWorks/worksOfCluster)
+	return r
+}
+
+// start starts a hub, and returns when it serves.
+func (h *replica) start() {
+	h.t.Helper()
+	h.process.start()
+	h.url = h.awaitLog(0, "serving at ")
+}
+
+func (h *replica) signal(s syscall.Signal) {
+	h.t.Helper()
+	if err := syscall.Kill(h.run.PID(), s); err != nil {
+		h.t.Fatal(err)
+	}
+	h.frozen = s == syscall.SIGSTOP
+}
+
+// cut breaks or repairs the network of a proxy: packets are lost.
+func cut(p *tcpproxy.Proxy, broken bool) {
+	if broken {
+		p.Block()
+		p.Stall()
+		return
+	}
+	p.Unblock()
+	p.Cut()
+	p.Resume()
+}
+
+// call sends a request to a hub.
+func (r *replicas) call(h *replica, method, path, body string) (int, string, error) {
+	request, err := http.NewRequest(method, h.url+path, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	answer, err := r.client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(data), err
+}
+
+// put sends a document to one hub after the other until it is accepted.
+func (r *replicas) put(ctx context.Context, hubs []*replica, path, body string) error {
+	for i := rand.IntN(len(hubs)); ctx.Err() == nil; i++ {
+		code, text, err := r.call(hubs[i%len(hubs)], http.MethodPut, path, body)
+		switch {
+		case err == nil && code < 300:
+			return nil
+		case err == nil && code < 500:
+			return fmt.Errorf("PUT %s: %d %s", path, code, text)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return ctx.Err()
+}
+
+func (r *replicas) mustPut(hubs []*replica, path, body string) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	if err := r.put(ctx, hubs, path, documentHead+body); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// next puts the next version of an application.
+func (r *replicas) next(ctx context.Context, hubs []*replica, name string) error {
+	r.mu.Lock()
+	version := r.accepted[name] + 1
+	r.sent[name] = version
+	r.mu.Unlock()
+	err := r.put(ctx, hubs, "/api/v1/applications/"+name, fmt.Sprintf(documentHead+
+		"kind: Application\nmetadata: {name: %s}\nspec:\n  parts:\n  - name: main\n    manifests:\n    - template: "+
+		"'{apiVersion: v1, kind: ConfigMap, metadata: {name: %[1]s, namespace: x}, data: {v: \"%d\"}}'\n", name, version))
+	if err == nil {
+		r.mu.Lock()
+		r.accepted[name] = version
+		r.mu.Unlock()
+	}
+	return err
+}
+
+// leader returns the hub that leads by the database.
+func (r *replicas) leader() (out *replica) {
+	r.t.Helper()
+	eventually(r.t, "a hub leads", func() error {
+		kv, err := r.store.Get(r.t.Context(), "/hub/leader/")
+		if err != nil {
+			return err
+		}
+		for _, h := range r.hubs {
+			if h.url == string(kv.Value) {
+				out = h
+				return nil
+			}
+		}
+		return fmt.Errorf("the leader is %q", kv.Value)
+	})
+	return out
+}
+
+func (r *replicas) others(without *replica) []*replica {
+	return slices.DeleteFunc(slices.Clone(r.hubs), func(h *replica) bool { return h == without })
+}
+
+// load puts new versions of applications until it is stopped.
+func (r *replicas) load() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			if err := r.next(ctx, r.hubs, application1(i%(worksOfCluster-1))); err != nil && ctx.Err() == nil {
+				r.t.Error(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+	group.Go(func() { r.watch(ctx) })
+	return sync.OnceFunc(func() {
+		cancel()
+		group.Wait()
+	})
+}
+
+func application1(i int) string { return fmt.Sprintf("app%02d", i) }
+
+// probe is an application that the load does not change.
+var probe = application1(worksOfCluster - 1)
+
+// watch checks that no object goes back to an older version.
+func (r *replicas) watch(ctx context.Context) {
+	last := map[string]int{}
+	for ctx.Err() == nil {
+		for name, c := range r.fleet.clusters {
+			for object, data := range c.Objects() {
+				var content struct{ V string }
+				_ = json.Unmarshal([]byte(data), &content)
+				version, err := strconv.Atoi(content.V)
+				if key := name + " " + object; err != nil || version < last[key] {
+					r.t.Errorf("%s has %s, it had version %d", key, data, last[key])
+				} else {
+					last[key] = version
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// trouble is a failure of the leader, and its repair.
+type trouble struct {
+	name        string
+	begin, end  func(h *replica)
+	replaced    bool          // another replica must take over
+	takesWrites time.Duration // goal
+}
+
+func troubles() []trouble {
+	return []trouble{
+		{"killed", func(h *replica) { h.kill() }, func(h *replica) { h.start() }, true, takeoverGoal},
+		{"frozen", func(h *replica) { h.signal(syscall.SIGSTOP) }, func(h *replica) { h.signal(syscall.SIGCONT) }, true,
+			6 * time.Second},
+		{"without database", func(h *replica) { cut(h.database, true) }, func(h *replica) { cut(h.database, false) }, true,
+			6 * time.Second},
+		{"without broker", func(h *replica) { cut(h.broker, true) }, func(h *replica) { cut(h.broker, false) }, false,
+			takeoverGoal},
+		{"stopped", func(h *replica) { h.end() }, func(h *replica) { h.start() }, true, takeoverGoal},
+	}
+}
+
+// strike lets the leader fail. Another replica must accept a write. All replicas that run must serve
+// the page, with the accepted documents, and must be ready after the repair.
+func (r *replicas) strike(f trouble) {
+	r.t.Helper()
+	h := r.leader()
+	f.begin(h)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	if err := r.next(ctx, r.others(h), probe); err != nil {
+		r.t.Fatalf("the leader is %s: %v", f.name, err)
+	}
+	took := time.Since(began)
+	r.t.Logf("%d works, the leader is %s: another replica accepts a write after %v", *replicaWorks, f.name,
+		took.Round(time.Millisecond))
+	if took > 3*f.takesWrites {
+		r.t.Errorf("the leader is %s: another replica accepts a write after %v, want %v", f.name, took, f.takesWrites)
+	}
+	if f.replaced && r.leader() == h {
+		r.t.Errorf("%s leads although it is %s", h.url, f.name)
+	}
+	r.serve(r.others(h))
+	f.end(h)
+	r.serve(r.hubs)
+}
+
+// serve waits until replicas are ready and serve the page, and the documents that were accepted
+// before the call, or newer ones.
+func (r *replicas) serve(hubs []*replica) {
+	r.t.Helper()
+	r.mu.Lock()
+	accepted := maps.Clone(r.accepted)
+	r.mu.Unlock()
+	for _, h := range hubs {
+		for _, path := range []string{"/readyz", "/", "/api/v1/status"} {
+			eventually(r.t, h.url+path, func() error {
+				code, text, err := r.call(h, http.MethodGet, path, "")
+				if err == nil && code != http.StatusOK {
+					err = fmt.Errorf("%d %s", code, text)
+				}
+				return err
+			})
+		}
+		var all []struct {
+			Metadata struct{ Name string }
+			Spec     struct {
+				Parts []struct{ Manifests []struct{ Template string } }
+			}
+		}
+		eventually(r.t, "the documents at "+h.url, func() error {
+			code, text, err := r.call(h, http.MethodGet, "/api/v1/applications", "")
+			if err == nil && code != http.StatusOK {
+				err = errors.New(text)
+			}
+			if err == nil {
+				err = json.Unmarshal([]byte(text), &all)
+			}
+			return err
+		})
+		found := map[string]int{}
+		for _, d := range all {
+			_, text, _ := strings.Cut(d.Spec.Parts[0].Manifests[0].Template, `{v: "`)
+			found[d.Metadata.Name], _ = strconv.Atoi(strings.TrimSuffix(text, `"}}`))
+		}
+		for name, version := range accepted {
+			if found[name] < version {
+				r.t.Errorf("%s has version %d of %s, it has accepted version %d", h.url, found[name], name, version)
+			}
+		}
+	}
+}
+
+// TestReplicas runs three hubs on PostgreSQL and Mosquitto, and writes documents at all of them. The
+// leader is killed, frozen, disconnected from the database and the broker, and stopped. No accepted
+// document is lost, and each agent applies each object once for each version.
+func TestReplicas(t *testing.T) {
+	r := newReplicas(t)
+	for _, h := range r.hubs {
+		h.start()
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.fleet.clusters)) {
+		r.mustPut(r.hubs, "/api/v1/clusters/"+name, fmt.Sprintf("kind: Cluster\nmetadata: {name: %s}\n", name))
+	}
+	var names []string
+	for i := range worksOfCluster {
+		names = append(names, application1(i))
+		if err := r.next(t.Context(), r.hubs, application1(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.mustPut(r.hubs, "/api/v1/placements/all", fmt.Sprintf(
+		"kind: Placement\nmetadata: {name: all}\nspec: {applications: [%s], clusters: {selector: {}}}\n",
+		strings.Join(names, ", ")))
+	r.fleet.have("deploy", r.objects)
+	stop := r.load()
+	defer stop()
+	all := troubles()
+	for _, f := range all {
+		r.strike(f)
+	}
+	for end := time.Now().Add(*replicasFor); time.Now().Before(end); {
+		r.strike(all[rand.IntN(len(all))])
+		time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
+	}
+	stop()
+	for _, name := range names { // the last version may have been accepted without an answer
+		if r.sent[name] > r.accepted[name] {
+			if err := r.next(t.Context(), r.hubs, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	r.serve(r.hubs)
+	r.fleet.have("the end", r.objects)
+	r.judge()
+}
+
+// objects returns the objects of a cluster in the accepted versions.
+func (r *replicas) objects(string) map[string]string {
+	out := map[string]string{}
+	for name, version := range r.accepted {
+		out["ConfigMap x/"+name] = fmt.Sprintf(`{"v":"%d"}`, version)
+	}
+	return out
+}
+
+// judge checks what the agents did: each object was created once, never deleted, and updated at most
+// once for each version.
+func (r *replicas) judge() {
+	r.t.Helper()
+	total := 0
+	for cluster, c := range r.fleet.clusters {
+		counts := map[string]int{}
+		for _, call := range c.Calls() {
+			counts[call]++
+		}
+		for call, n := range counts {
+			verb, object, _ := strings.Cut(call, " ")
+			most := r.accepted[strings.TrimPrefix(object, "ConfigMap x/")] - 1
+			if total += n; verb == "delete" || verb == "create" && n != 1 || verb == "update" && n > most {
+				r.t.Errorf("%s: %d times %s, there were %d versions", cluster, n, call, most+1)
+			}
+		}
+		if problems := c.Problems(); len(problems) > 0 {
+			r.t.Errorf("%s: %v", cluster, problems)
+		}
+	}
+	versions := 0
+	for _, n := range r.accepted {
+		versions += n
+	}
+	r.t.Logf("%d accepted documents, %d changes on the clusters", versions, total)
+}
