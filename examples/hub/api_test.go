@@ -127,7 +127,7 @@ func TestStartRefuses(t *testing.T) {
 			s.options.Dir = t.TempDir()
 			s.write("bad.yaml", tt.content)
 			said := &lines{url: make(chan string, 1)}
-			err := start(t.Context(), s.options, s.bus.Transport(), said.say)
+			err := start(t.Context(), s.options, s.transport, said.say)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
@@ -135,7 +135,7 @@ func TestStartRefuses(t *testing.T) {
 	}
 	s := newSite(t)
 	s.options.Dir = "there-is-no-such-folder"
-	if err := start(t.Context(), s.options, s.bus.Transport(), (&lines{}).say); err == nil ||
+	if err := start(t.Context(), s.options, s.transport, (&lines{}).say); err == nil ||
 		!strings.Contains(err.Error(), s.options.Dir) {
 		t.Errorf("%v", err)
 	}

@@ -150,12 +150,12 @@ func TestBadCustomization(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.options.Customizations = []string{file}
-	if err := start(t.Context(), s.options, s.bus.Transport(), func(string, ...any) {}); err == nil ||
+	if err := start(t.Context(), s.options, s.transport, func(string, ...any) {}); err == nil ||
 		!strings.Contains(err.Error(), file+":6:") {
 		t.Errorf("%v, want the place of the mistake", err)
 	}
 	s.options.Customizations = []string{"nothere"}
-	if err := start(t.Context(), s.options, s.bus.Transport(), func(string, ...any) {}); err == nil ||
+	if err := start(t.Context(), s.options, s.transport, func(string, ...any) {}); err == nil ||
 		err.Error() != "--customizations nothere: no such file or directory" {
 		t.Errorf("got %v", err)
 	}

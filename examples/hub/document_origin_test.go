@@ -16,7 +16,7 @@ func (s *site) startRefuses(texts ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second) // the end of a hub that does start
 	defer cancel()
-	err := start(ctx, s.options, s.bus.Transport(), (&lines{url: make(chan string, 1)}).say)
+	err := start(ctx, s.options, s.transport, (&lines{url: make(chan string, 1)}).say)
 	for _, text := range texts {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			s.t.Errorf("%v, want %q", err, text)

@@ -137,7 +137,7 @@ func TestEmptyFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the end of a hub that accepts the file
-		err := start(ctx, s.options, s.bus.Transport(), t.Logf)
+		err := start(ctx, s.options, s.transport, t.Logf)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), file) ||
 			!strings.Contains(err.Error(), " by a full disk, or never written; restore it, or remove it") {

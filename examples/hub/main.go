@@ -25,6 +25,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
@@ -47,11 +48,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if os.Getenv("GOMEMLIMIT") == "" {
 			debug.SetMemoryLimit(int64(memoryLimit+2*o.MaxMemory) << 20)
 		}
-		transport, err := mqtt.New(o.Broker)
-		if err != nil {
-			return err
-		}
-		return start(ctx, o, transport, logTo(stdout))
+		broker := func() (cloudevents.Transport, error) { return mqtt.New(o.Broker) }
+		return start(ctx, o, broker, logTo(stdout))
 	})
 }
 

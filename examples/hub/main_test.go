@@ -22,6 +22,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
@@ -89,6 +90,8 @@ func newSite(t *testing.T, clusters ...string) *site {
 	return s
 }
 
+func (s *site) transport() (cloudevents.Transport, error) { return s.bus.Transport(), nil }
+
 // agent runs the agent of a cluster until stop is called or the test ends.
 func (s *site) agent(name string) (stop func()) {
 	s.t.Helper()
@@ -120,7 +123,7 @@ func (s *site) start() {
 			s.t.Error(text)
 		}
 	}
-	s.stop = background.Run(s.t, func(ctx context.Context) error { return start(ctx, s.options, s.bus.Transport(), say) })
+	s.stop = background.Run(s.t, func(ctx context.Context) error { return start(ctx, s.options, s.transport, say) })
 	select {
 	case s.url = <-said.url:
 	case <-time.After(patience):

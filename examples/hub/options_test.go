@@ -5,6 +5,7 @@ package main
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -35,6 +36,39 @@ func TestAllowWebhook(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", test.args, diff)
+		}
+	}
+}
+
+// TestReplicaOptions checks the options of replicas, and that no error contains a password.
+func TestReplicaOptions(t *testing.T) {
+	const db = "postgres://hub@db.example/hub?sslmode=verify-full"
+	for _, test := range []struct{ store, advertise, want string }{
+		{db, "", ""},
+		{db, "http://10.0.0.7:8080", ""},
+		{"postgresql:///hub", "https://hub-0.hub:8443", ""},
+		{"hub-data", "http://10.0.0.7:8080", "--advertise needs a --store that replicas can share"},
+		{db, "10.0.0.7:8080", "--advertise:"},
+		{db, "http://10.0.0.7:8080/page", "must be http://HOST:PORT"},
+		{db, "ftp://10.0.0.7:8080", "must be http://HOST:PORT"},
+		{"postgres://hub:s3cret@db.example/hub", "", "use PGPASSWORD, PGPASSFILE or PGSERVICE"},
+		{"postgres://db.example/hub?password=s3cret", "", "use PGPASSWORD, PGPASSFILE or PGSERVICE"},
+		{"postgres://hub:s3cret@db.example:port/hub", "", "--store: must be a URL such as postgres://"},
+	} {
+		args := []string{"--broker", "mqtt://b", "--store", test.store}
+		if test.advertise != "" {
+			args = append(args, "--advertise", test.advertise)
+		}
+		o, err := parse(args)
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if (text == "") != (test.want == "") || !strings.Contains(text, test.want) || strings.Contains(text, "s3cret") {
+			t.Errorf("%q: %v, want %q", args, err, test.want)
+		}
+		if err == nil && !o.shared() {
+			t.Errorf("%q: no database", args)
 		}
 	}
 }

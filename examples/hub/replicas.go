@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/utils/clock"
 
-	"github.com/spokewire/sdk-go/cloudevents"
 	workstore "github.com/spokewire/sdk-go/cloudevents/work/pgstore"
 	"github.com/spokewire/sdk-go/examples/hub/internal/election"
 	"github.com/spokewire/sdk-go/internal/wait"
@@ -39,7 +38,7 @@ type replica struct {
 // replicate runs the hub as a replica until ctx ends. When it loses the leadership, it starts all
 // parts again, as a follower.
 func replicate(
-	ctx context.Context, o options, listener net.Listener, transport cloudevents.Transport, log func(string, ...any),
+	ctx context.Context, o options, listener net.Listener, broker connector, log func(string, ...any),
 ) error {
 	if o.Advertise == "" {
 		o.Advertise = advertised(listener.Addr())
@@ -56,13 +55,17 @@ func replicate(
 		}))
 	})
 	group.Go(func() error {
+		logged := ""
 		for first := true; ctx.Err() == nil; first = false {
-			p, err := open(ctx, o, transport, log)
+			p, err := open(ctx, o, broker, log)
 			switch {
 			case err != nil && first:
 				return err
 			case err != nil:
-				log("failed to start again, retrying: %v", err)
+				if err.Error() != logged {
+					logged = err.Error()
+					log("failed to start again, retrying: %s", logged)
+				}
 				_ = wait.Sleep(ctx, clock.RealClock{}, reopenAfter)
 				continue
 			case first:

@@ -248,7 +248,7 @@ func TestEmptyFolder(t *testing.T) {
 	s.says("no documents in the folder")
 	s.stop()
 	said := &lines{url: make(chan string, 1)}
-	if err := start(t.Context(), s.options, s.bus.Transport(), said.say); err == nil ||
+	if err := start(t.Context(), s.options, s.transport, said.say); err == nil ||
 		!strings.Contains(err.Error(), "no documents in the folder") {
 		t.Errorf("%v", err)
 	}

@@ -58,20 +58,23 @@ type parts struct {
 	registry *prometheus.Registry
 }
 
+// connector returns a new transport: each source needs its own.
+type connector func() (cloudevents.Transport, error)
+
 // start runs the hub until ctx ends.
-func start(ctx context.Context, o options, transport cloudevents.Transport, log func(string, ...any)) error {
+func start(ctx context.Context, o options, broker connector, log func(string, ...any)) error {
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer func() { _ = listener.Close() }() // usually closed by the server
 	if o.shared() {
-		return replicate(ctx, o, listener, transport, log)
+		return replicate(ctx, o, listener, broker, log)
 	}
 	if err := os.MkdirAll(o.Store, 0o700); err != nil {
 		return fmt.Errorf("--store: %w", err)
 	}
-	p, err := open(ctx, o, transport, log)
+	p, err := open(ctx, o, broker, log)
 	if err != nil {
 		return err
 	}
@@ -88,7 +91,7 @@ func start(ctx context.Context, o options, transport cloudevents.Transport, log 
 }
 
 // open connects the parts of the hub.
-func open(ctx context.Context, o options, transport cloudevents.Transport, log func(string, ...any)) (*parts, error) {
+func open(ctx context.Context, o options, broker connector, log func(string, ...any)) (*parts, error) {
 	p := &parts{registry: prometheus.NewRegistry()}
 	p.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -99,7 +102,7 @@ func open(ctx context.Context, o options, transport cloudevents.Transport, log f
 	err := openStores(ctx, o, log)
 	if err != nil {
 		err = fmt.Errorf("--store: %w", err)
-	} else if err = p.openClusters(o, transport, log); err == nil {
+	} else if err = p.openClusters(o, broker, log); err == nil {
 		err = p.openHub(o, log)
 	}
 	if err != nil {
@@ -132,7 +135,7 @@ func (p *parts) closeAll() (err error) {
 }
 
 // openClusters opens the connection to the clusters, and their interpreters.
-func (p *parts) openClusters(o options, transport cloudevents.Transport, log func(string, ...any)) (err error) {
+func (p *parts) openClusters(o options, broker connector, log func(string, ...any)) (err error) {
 	changed := func(ctx context.Context, application, cause string) error {
 		return p.hub.Changed(ctx, application, cause)
 	}
@@ -149,6 +152,10 @@ func (p *parts) openClusters(o options, transport cloudevents.Transport, log fun
 		Mapper: p.objects.Mapper(), MetricsRegisterer: p.registry,
 		AllowedHosts: o.Hosts, AllowedServices: o.Services, AllowedAddresses: o.Networks,
 	})
+	if err != nil {
+		return err
+	}
+	transport, err := broker()
 	if err != nil {
 		return err
 	}

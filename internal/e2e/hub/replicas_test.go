@@ -43,11 +43,10 @@ const takeoverGoal = time.Second
 
 // replicas are three hubs with one database and one broker, each behind its own proxies.
 type replicas struct {
-	t      *testing.T
-	store  *pgstore.Store // to find the leader
-	hubs   []*replica
-	fleet  *fleet
-	client *http.Client
+	t     *testing.T
+	store *pgstore.Store // to find the leader
+	hubs  []*replica
+	fleet *fleet
 
 	mu       sync.Mutex
 	accepted map[string]int // versions, by application
@@ -69,9 +68,7 @@ func newReplicas(t *testing.T) *replicas {
 		t.Fatal(err)
 	}
 	broker := mosquitto.Start(t, mosquitto.Options{})
-	r := &replicas{t: t, accepted: map[string]int{}, sent: map[string]int{}, client: &http.Client{
-		Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true},
-	}}
+	r := &replicas{t: t, accepted: map[string]int{}, sent: map[string]int{}}
 	if r.store, err = pgstore.Open(t.Context(), pgstore.Options{ConnString: conn.String(), Name: "hub"}); err != nil {
 		t.Fatal(err)
 	}
@@ -118,11 +115,16 @@ func cut(p *tcpproxy.Proxy, broken bool) {
 
 // call sends a request to a hub.
 func (r *replicas) call(h *replica, method, path, body string) (int, string, error) {
-	request, err := http.NewRequest(method, h.url+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(r.t.Context(), map[string]time.Duration{
+		http.MethodGet: 30 * time.Second, http.MethodPut: 3 * time.Second,
+	}[method])
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, h.url+path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}
-	answer, err := r.client.Do(request)
+	request.Close = true
+	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return 0, "", err
 	}
@@ -206,7 +208,7 @@ func (r *replicas) load() (stop func()) {
 			}
 			select {
 			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
+			case <-time.After(300 * time.Millisecond):
 			}
 		}
 	})
