@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
+	"github.com/spokewire/sdk-go/internal/testing/postgres"
 )
 
 // sessions run the commands of documents in their order. Only addresses and arguments that shorten
@@ -27,6 +29,7 @@ var sessions = map[string]func(x *terminal){
 	"an engine":               anEngine,
 	"an engine with clusters": anEngineWithClusters,
 	"a webhook":               aWebhook,
+	"two replicas of a hub":   twoReplicas,
 }
 
 // broker starts the broker that the documentation of examples/rsync uses.
@@ -112,6 +115,36 @@ func hubAndAgent(x *terminal) {
 		if err == nil && out != "" {
 			err = errors.New(out)
 		}
+		return err
+	})
+}
+
+// sql matches the statements of a page.
+var sql = regexp.MustCompile("(?s)```sql\n(.*?)```")
+
+// twoReplicas follows the part of examples/hub/README.md about replicas. Then the leader ends, and
+// the other replica takes over.
+func twoReplicas(x *terminal) {
+	server := postgres.Start(x.t, postgres.Options{})
+	for statement := range strings.Lines(sql.FindStringSubmatch(read(x.t, "examples/hub/README.md"))[1]) {
+		server.Exec(x.t, "postgres", statement)
+	}
+	host, port, _ := strings.Cut(server.Addr(), ":")
+	x.file("pgpass", host+":"+port+":hub:hub:PASSWORD\n") // the session has no shell with PGPASSWORD
+	x.broker()
+	x.swap = append(x.swap, "@localhost/hub", "@"+server.Addr()+"/hub?passfile="+filepath.Join(x.dir, "pgpass"),
+		":8080", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()), ":8081", ":"+freePort(x.t))
+	const replica = "go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub "
+	first := x.start("this replica leads", replica+"--listen 127.0.0.1:8080")
+	second := x.start("the leader is the replica at", replica+"--listen 127.0.0.1:8081")
+	e2etest.Eventually(x.t, "the follower answers", func() error {
+		_, err := x.try("", "curl http://localhost:8081/api/v1/status", "--fail-with-body")
+		return err
+	})
+	first.stop()
+	second.says("this replica leads")
+	e2etest.Eventually(x.t, "the new leader answers", func() error {
+		_, err := x.try("", "curl http://localhost:8081/api/v1/status", "--fail-with-body")
 		return err
 	})
 }

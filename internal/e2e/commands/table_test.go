@@ -34,7 +34,13 @@ var table = map[string]row{
 	"go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples": in("a hub and an agent"),
 	"curl -X POST http://localhost:8080/api/v1/applications/shop/rollback":            in("a hub and an agent"),
 	"curl -X POST http://localhost:8080/api/v1/complete":                              in("a hub and an agent"),
-	"go run ./examples/agent": incomplete("--cluster"),
+	"export PGPASSWORD=PASSWORD":                                                      shell,
+	"go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub --listen 127.0.0.1:8080": in(
+		"two replicas of a hub"),
+	"go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub --listen 127.0.0.1:8081": in(
+		"two replicas of a hub"),
+	"curl http://localhost:8081/api/v1/status": in("two replicas of a hub"),
+	"go run ./examples/agent":                  incomplete("--cluster"),
 	"go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db": in(
 		"a hub and an agent"),
 	"go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db": in(

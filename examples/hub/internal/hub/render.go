@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
@@ -161,21 +163,26 @@ func (h *Hub) recall(ctx context.Context) (names []string, err error) {
 	if names, err = h.options.Rollouts.Applications(ctx); err != nil {
 		return nil, err
 	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(recalls) // a database answers some at a time
 	for _, name := range names {
-		live, err := h.options.Rollouts.Live(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		h.mu.Lock()
-		for _, revision := range live {
-			for id := range render.Identities(revision.Apps) {
-				h.owners[id] = name
+		group.Go(func() error {
+			live, err := h.options.Rollouts.Live(ctx, name)
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			for _, revision := range live {
+				for id := range render.Identities(revision.Apps) {
+					h.owners[id] = max(h.owners[id], name)
+				}
 			}
-		}
-		h.mu.Unlock()
+			return err
+		})
 	}
-	return names, nil
+	return names, group.Wait()
 }
+
+// recalls is the number of applications that are recalled concurrently.
+const recalls = 8
 
 // alone returns a result with an error instead of its rendering if another application has one of
 // its objects.
