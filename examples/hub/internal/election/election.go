@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -76,6 +77,7 @@ type term struct {
 type leader struct {
 	address string
 	ctx     context.Context
+	reached atomic.Bool // by this replica
 }
 
 // New returns an election that is not started.
@@ -197,9 +199,10 @@ func (e *Election) follow(parent context.Context, kv store.KeyValue) error {
 	var attending sync.WaitGroup
 	defer attending.Wait()
 	defer cancel()
-	e.set(nil, &leader{string(kv.Value), ctx})
-	e.options.Log("the leader is the replica at %s", kv.Value)
-	attending.Go(func() { e.attend(ctx, kv) })
+	l := &leader{address: string(kv.Value), ctx: ctx}
+	e.set(nil, l)
+	e.options.Log("the leader is the replica at %s", l.address)
+	attending.Go(func() { e.attend(l, kv) })
 	for watched := range e.options.Store.Watch(ctx, key, kv.ModRevision+1) {
 		if watched.Err != nil {
 			return watched.Err
@@ -213,44 +216,45 @@ func (e *Election) follow(parent context.Context, kv store.KeyValue) error {
 }
 
 // attend ends the lease of a leader that was reached before, when its process has ended.
-func (e *Election) attend(ctx context.Context, kv store.KeyValue) {
-	reached, logged, began := false, false, time.Now()
+func (e *Election) attend(l *leader, kv store.KeyValue) {
+	ctx, logged, began := l.ctx, false, time.Now()
 	for ctx.Err() == nil {
-		attached, err := e.attach(ctx, kv)
-		reached = reached || attached
+		err := e.attach(l, kv)
+		reached := l.reached.Load()
 		switch {
 		case ctx.Err() != nil:
 			return
 		case reached && errors.Is(err, syscall.ECONNREFUSED):
 			if e.options.Store.Revoke(ctx, kv.Lease) == nil {
-				e.options.Log("the process at %s has ended", kv.Value)
+				e.options.Log("the process at %s has ended", l.address)
 				return
 			}
 		case !reached && !logged && time.Since(began) > dialTimeout: // it may not have noticed yet that it leads
 			logged = true
-			e.options.Log("failed to reach the leader, requests cannot be forwarded: is %s its --advertise? %v", kv.Value, err)
+			e.options.Log("failed to reach the leader, requests cannot be forwarded: is %s its --advertise? %v", l.address, err)
 		}
 		_ = wait.Sleep(ctx, clock.RealClock{}, redial)
 	}
 }
 
-// attach keeps a response of the leader open. It reports whether the leader has sent it.
-func (e *Election) attach(ctx context.Context, kv store.KeyValue) (attached bool, err error) {
-	url := fmt.Sprintf("%s%s?term=%d", kv.Value, Path, kv.ModRevision)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+// attach keeps a response of the leader open.
+func (e *Election) attach(l *leader, kv store.KeyValue) error {
+	url := fmt.Sprintf("%s%s?term=%d", l.address, Path, kv.ModRevision)
+	r, err := http.NewRequestWithContext(l.ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
-		return false, err
+		return err
 	}
 	answer, err := e.transport.RoundTrip(r)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode != http.StatusOK {
-		return false, errors.New(answer.Status)
+		return errors.New(answer.Status)
 	}
+	l.reached.Store(true)
 	_, err = answer.Body.Read(make([]byte, 1)) // until the leader ends
-	return true, err
+	return err
 }
 
 // ServeHTTP sends a response to a follower that does not end while this replica leads.
@@ -271,10 +275,13 @@ func (e *Election) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Follows returns an error unless another replica is known to lead.
+// Follows returns an error unless another replica leads, and this one has reached it.
 func (e *Election) Follows() error {
-	if _, l := e.state(); l == nil {
+	switch _, l := e.state(); {
+	case l == nil:
 		return errors.New("no replica is known to lead")
+	case !l.reached.Load():
+		return fmt.Errorf("the leader was not reached at %s", l.address)
 	}
 	return nil
 }
