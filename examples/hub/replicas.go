@@ -17,23 +17,16 @@ import (
 	"k8s.io/utils/clock"
 
 	workstore "github.com/spokewire/sdk-go/cloudevents/work/pgstore"
-	"github.com/spokewire/sdk-go/examples/hub/internal/election"
+	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/internal/wait"
 	statestore "github.com/spokewire/sdk-go/rsync/store/pgstore"
 )
 
-// leaseTTL is the time after which another replica replaces a frozen or disconnected leader.
-const leaseTTL = election.DefaultTTL
-
-// reopenAfter is the time between two attempts to open the stores again.
-const reopenAfter = time.Second
-
-// replica are the settings of a hub with replicas; zero without.
-type replica struct {
-	election *election.Election
-	group    string // of the shared subscription
-	leaseTTL time.Duration
-}
+const (
+	leaderKey = "/hub/leader/"
+	// reopenAfter is the time between two attempts to open the stores again.
+	reopenAfter = time.Second
+)
 
 // replicate runs the hub as a replica until ctx ends. When it loses the leadership, it starts all
 // parts again, as a follower.
@@ -110,10 +103,8 @@ func (p *parts) openDatabase(ctx context.Context, o options, log func(string, ..
 	}
 	p.works, p.close = works, append(p.close, works.Close)
 	p.healthy = state.Healthy
-	p.replica = replica{
-		election.New(election.Options{Store: state, Address: o.Advertise, TTL: leaseTTL, Log: log}), o.Source, leaseTTL,
-	}
-	p.state = p.election.Store()
+	p.election = election.New(election.Options{Store: state, Key: leaderKey, Address: o.Advertise, Log: log})
+	p.state, p.group = p.election.Store(), o.Source
 	return nil
 }
 

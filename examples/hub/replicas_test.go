@@ -47,7 +47,8 @@ func TestFollowerServes(t *testing.T) {
 	one.options.Store = database(t)
 	two := &site{t: t, bus: one.bus, options: one.options, clusters: one.clusters}
 	one.start()
-	eventually(t, "the first replica leads", func() bool { return strings.Contains(one.said.String(), "this replica leads") })
+	eventually(t, "the first replica leads",
+		func() bool { return strings.Contains(one.said.String(), "this replica leads") })
 	two.start()
 	eventually(t, "the second replica follows", func() bool {
 		code, _ := two.call("GET", "/readyz", "")
@@ -64,7 +65,8 @@ func TestFollowerServes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(events.Body).ReadString('\n'); err != nil || !strings.HasPrefix(line, "retry: ") {
+	line, err := bufio.NewReader(events.Body).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "retry: ") {
 		t.Errorf("the events of the page: %q, %v", line, err)
 	}
 	one.stop()
@@ -91,9 +93,10 @@ func TestReplicaWithoutDatabase(t *testing.T) {
 	}
 	_ = listener.Close()
 	t.Setenv("PGPASSFILE", filepath.Join(t.TempDir(), "none"))
-	s.options.Store = "postgres://hub@" + listener.Addr().String() + "/hub"
+	addr := listener.Addr().String()
+	s.options.Store = "postgres://hub@" + addr + "/hub"
 	err = start(t.Context(), s.options, s.transport, t.Logf)
-	if err == nil || !strings.HasPrefix(err.Error(), "--store: ") || !strings.Contains(err.Error(), listener.Addr().String()) {
+	if err == nil || !strings.HasPrefix(err.Error(), "--store: ") || !strings.Contains(err.Error(), addr) {
 		t.Errorf("%v", err)
 	}
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/election"
 	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
@@ -31,6 +30,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
+	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/examples/internal/filestore"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/httpserve"
@@ -46,7 +46,9 @@ type parts struct {
 	works   work.Store
 	healthy func(context.Context) error // of the stores
 	close   []func() error
-	replica
+	// election and group, of the shared subscription, are zero without replicas.
+	election *election.Election
+	group    string
 	leads    atomic.Bool // and has loaded the documents
 	objects  *objects.Objects
 	webhooks *caller.Caller
@@ -171,7 +173,7 @@ func (p *parts) openClusters(o options, broker connector, log func(string, ...an
 func (p *parts) openHub(o options, log func(string, ...any)) (err error) {
 	p.engine, err = rsync.New(p.state, p.clusters, rsync.Options{
 		Transitions: rollout.Transitions(), Comparer: rollout.Everything, MetricsRegisterer: p.registry,
-		LeaseTTL: p.leaseTTL,
+		LeaseTTL: election.DefaultTTL,
 	})
 	if err != nil {
 		return err

@@ -60,7 +60,7 @@ func (f *fenced) Revoke(ctx context.Context, lease store.Lease) error {
 // MaxTxnBytes implements [store.Limits].
 func (f *fenced) MaxTxnBytes() int {
 	bytes, _ := store.LimitsOf(f.Store)
-	return bytes - len(key)
+	return bytes - len(f.election.options.Key)
 }
 
 // MaxTxnOps implements [store.Limits].

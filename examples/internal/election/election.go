@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package election elects the leader of the replicas of a hub, in a store that they share.
+// Package election elects the leader of the replicas of a program, in a store of package rsync that
+// they share, and forwards requests to it.
 //
 // The leader owns a key with its address, under a lease that it renews. A follower takes over when
 // the lease expires. It also keeps a response of the leader open: when the connection breaks and the
@@ -36,7 +37,6 @@ const (
 	// DefaultTTL is the default of [Options].TTL.
 	DefaultTTL = 5 * time.Second
 
-	key = "/hub/leader/"
 	// redial is the time between two attempts to reach the leader.
 	redial = 50 * time.Millisecond
 	// Failed calls of the store are repeated after a delay that doubles.
@@ -47,6 +47,8 @@ const (
 type Options struct {
 	// Store is shared by all replicas.
 	Store store.Store
+	// Key is the key in the store that the leader owns.
+	Key string
 	// Address is the URL at which the other replicas reach this one.
 	Address string
 	// TTL is the time after which a leader is replaced that does not renew its lease, because it is
@@ -118,7 +120,7 @@ func (e *Election) Start(ctx context.Context, lead func(context.Context) error) 
 
 // campaign puts the key if it does not exist. It returns the key.
 func (e *Election) campaign(ctx context.Context) (kv store.KeyValue, leads bool, err error) {
-	kv, err = e.options.Store.Get(ctx, key)
+	kv, err = e.options.Store.Get(ctx, e.options.Key)
 	if err != nil || kv.Exists() {
 		return kv, false, err
 	}
@@ -126,15 +128,15 @@ func (e *Election) campaign(ctx context.Context) (kv store.KeyValue, leads bool,
 	if err != nil {
 		return kv, false, err
 	}
-	result, err := e.options.Store.Txn(ctx, []store.Compare{store.Absent(key)},
-		[]store.Op{store.PutLeased(key, []byte(e.options.Address), lease)})
+	result, err := e.options.Store.Txn(ctx, []store.Compare{store.Absent(e.options.Key)},
+		[]store.Op{store.PutLeased(e.options.Key, []byte(e.options.Address), lease)})
 	switch {
 	case err != nil:
 		return kv, false, errors.Join(err, e.revoke(ctx, lease)) // the key may exist
 	case !result.Succeeded:
 		return result.Current[0], false, e.revoke(ctx, lease)
 	}
-	return store.KeyValue{Key: key, ModRevision: result.Revision, Lease: lease}, true, nil
+	return store.KeyValue{Key: e.options.Key, ModRevision: result.Revision, Lease: lease}, true, nil
 }
 
 // revoke ends a lease of this replica, also after the end of ctx.
@@ -203,7 +205,7 @@ func (e *Election) follow(parent context.Context, kv store.KeyValue) error {
 	e.set(nil, l)
 	e.options.Log("the leader is the replica at %s", l.address)
 	attending.Go(func() { e.attend(l, kv) })
-	for watched := range e.options.Store.Watch(ctx, key, kv.ModRevision+1) {
+	for watched := range e.options.Store.Watch(ctx, kv.Key, kv.ModRevision+1) {
 		if watched.Err != nil {
 			return watched.Err
 		}

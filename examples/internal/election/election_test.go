@@ -18,7 +18,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/election"
+	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -55,7 +55,7 @@ func start(t *testing.T, name string, s store.Store, address string) *replica {
 	if address == "" {
 		address = r.server.URL
 	}
-	r.Election = election.New(election.Options{Store: s, Address: address, TTL: ttl,
+	r.Election = election.New(election.Options{Store: s, Key: "/leader/", Address: address, TTL: ttl,
 		Log: func(format string, args ...any) { t.Logf(name+": "+format, args...) }})
 	mux.Handle(election.Path, r)
 	forward := r.Forward(func(w http.ResponseWriter, _ *http.Request, reason string) {
