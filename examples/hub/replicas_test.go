@@ -55,8 +55,11 @@ func TestFollowerServes(t *testing.T) {
 		return code == http.StatusOK
 	})
 	for _, name := range []string{"c1", "offsite"} {
-		two.must("PUT", "/api/v1/clusters/"+name,
-			"apiVersion: hub.spokewire.io/v1alpha1\nkind: Cluster\nmetadata: {name: "+name+"}\n")
+		eventually(t, "the leader has loaded its documents and accepts "+name, func() bool {
+			code, _ := two.call("PUT", "/api/v1/clusters/"+name,
+				"apiVersion: hub.spokewire.io/v1alpha1\nkind: Cluster\nmetadata: {name: "+name+"}\n")
+			return code < 300
+		})
 	}
 	if text := two.must("GET", "/", ""); !strings.Contains(text, "offsite") {
 		t.Errorf("the page of the follower has no cluster: %.2000s", text)
