@@ -133,7 +133,7 @@ func twoReplicas(x *terminal) {
 	x.file("pgpass", host+":"+port+":hub:hub:PASSWORD\n") // the session has no shell with PGPASSWORD
 	x.broker()
 	x.swap = append(x.swap, "@localhost/hub", "@"+server.Addr()+"/hub?passfile="+filepath.Join(x.dir, "pgpass"),
-		":8080", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()), ":8081", ":"+freePort(x.t))
+		":8080", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()), ":8081", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()))
 	const replica = "go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub "
 	first := x.start("this replica leads", replica+"--listen 127.0.0.1:8080")
 	second := x.start("the leader is the replica at", replica+"--listen 127.0.0.1:8081")
