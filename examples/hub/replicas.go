@@ -113,11 +113,8 @@ func (p *parts) follow(ctx context.Context) error {
 	if !p.clusters.Health.Synced(ctx) {
 		return nil
 	}
-	return p.election.Start(ctx, func(ctx context.Context) error {
-		if err := p.clusters.Lead(ctx); err != nil {
-			return fmt.Errorf("%w: %w", election.ErrDeposed, err)
-		}
-		return p.lead(ctx)
+	return together(ctx, p.hub.Standby, func(ctx context.Context) error {
+		return p.election.Start(ctx, p.lead)
 	})
 }
 

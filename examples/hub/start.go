@@ -178,9 +178,12 @@ func (p *parts) openHub(o options, log func(string, ...any)) (err error) {
 	if err != nil {
 		return err
 	}
-	changed := func() { p.page.Changed() }
+	changed, missing := func() { p.page.Changed() }, p.clusters.Missing
+	if p.election != nil {
+		missing = nil // the database has works and states
+	}
 	p.rollouts = rollout.New(p.engine, p.state, rollout.Options{
-		Keep: o.Revisions, Patience: o.Patience, Missing: p.clusters.Missing, Log: log, Changed: changed,
+		Keep: o.Revisions, Patience: o.Patience, Missing: missing, Log: log, Changed: changed,
 	})
 	p.hub = hub.New(hub.Options{
 		Engine: p.engine, Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
@@ -212,7 +215,14 @@ func (p *parts) run(ctx context.Context) error {
 
 // lead runs the parts that only one replica may run.
 func (p *parts) lead(ctx context.Context) error {
-	return together(ctx, p.engine.Start, p.rollouts.Start, func(ctx context.Context) error {
+	return together(ctx, func(ctx context.Context) error {
+		if p.election != nil { // the hub accepts changes meanwhile
+			if err := p.clusters.Lead(ctx); err != nil {
+				return fmt.Errorf("%w: %w", election.ErrDeposed, err)
+			}
+		}
+		return together(ctx, p.engine.Start, p.rollouts.Start)
+	}, func(ctx context.Context) error {
 		<-p.objects.Started() // templates read objects
 		return p.hub.Start(ctx)
 	}, func(ctx context.Context) error {

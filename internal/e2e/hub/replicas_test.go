@@ -4,6 +4,7 @@
 package hub_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,7 +32,8 @@ import (
 var (
 	replicasFor = flag.Duration("hub.replicas", 0,
 		"how long TestReplicas goes on with random troubles, after each kind once")
-	replicaWorks = flag.Int("hub.works", 1000, "how many works TestReplicas has")
+	replicaWorks = flag.Int("hub.works", 1000, "how many works the tests of replicas have")
+	previous     = flag.String("hub.previous", "", "the `program` of the previous version, for TestRollingUpdate")
 )
 
 // worksOfCluster is the number of applications, each of which has a work on each cluster.
@@ -60,7 +62,7 @@ type replica struct {
 	frozen           bool
 }
 
-func newReplicas(t *testing.T) *replicas {
+func newReplicas(t *testing.T, works int) *replicas {
 	t.Helper()
 	server := postgres.Start(t, postgres.Options{})
 	conn, err := url.Parse(server.Database(t))
@@ -82,7 +84,7 @@ func newReplicas(t *testing.T) *replicas {
 			"--listen", "127.0.0.1:0", "--patience", "10s")
 		r.hubs = append(r.hubs, h)
 	}
-	r.fleet = newFleet(t, broker.URL(), *replicaWorks/worksOfCluster)
+	r.fleet = newFleet(t, broker.URL(), works/worksOfCluster)
 	return r
 }
 
@@ -288,8 +290,7 @@ func (r *replicas) strike(f trouble) {
 		r.t.Fatalf("the leader is %s: %v", f.name, err)
 	}
 	took := time.Since(began)
-	r.t.Logf("%d works, the leader is %s: another replica accepts a write after %v", *replicaWorks, f.name,
-		took.Round(time.Millisecond))
+	r.t.Logf("the leader is %s: another replica accepts a write after %v", f.name, took.Round(time.Millisecond))
 	if took > 10*f.takesWrites {
 		r.t.Errorf("the leader is %s: another replica accepts a write after %v, want %v", f.name, took, f.takesWrites)
 	}
@@ -362,8 +363,27 @@ func (r *replicas) serve(hubs []*replica) {
 // leader is killed, frozen, disconnected from the database and the broker, and stopped. No accepted
 // document is lost, and each agent applies each object once for each version.
 func TestReplicas(t *testing.T) {
-	r := newReplicas(t)
+	r := deployReplicas(t, *replicaWorks, "")
+	stop := r.load()
+	defer stop()
+	all := troubles()
+	for _, f := range all {
+		r.strike(f)
+	}
+	for end := time.Now().Add(*replicasFor); time.Now().Before(end); {
+		r.strike(all[rand.IntN(len(all))])
+		time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
+	}
+	stop()
+	r.finish()
+}
+
+// deployReplicas starts three hubs with a program, "" for the current one, and deploys applications.
+func deployReplicas(t *testing.T, works int, program string) *replicas {
+	t.Helper()
+	r := newReplicas(t, works)
 	for _, h := range r.hubs {
+		h.program = cmp.Or(program, h.program)
 		h.start()
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.fleet.clusters)) {
@@ -380,21 +400,16 @@ func TestReplicas(t *testing.T) {
 		"kind: Placement\nmetadata: {name: all}\nspec: {applications: [%s], clusters: {selector: {}}}\n",
 		strings.Join(names, ", ")))
 	r.fleet.have("deploy", r.objects)
-	stop := r.load()
-	defer stop()
-	all := troubles()
-	for _, f := range all {
-		r.strike(f)
-	}
-	for end := time.Now().Add(*replicasFor); time.Now().Before(end); {
-		r.strike(all[rand.IntN(len(all))])
-		time.Sleep(time.Duration(rand.IntN(3000)) * time.Millisecond)
-	}
-	stop()
-	for _, name := range names { // the last version may have been accepted without an answer
-		if r.sent[name] > r.accepted[name] {
-			if err := r.next(t.Context(), r.hubs, name); err != nil {
-				t.Fatal(err)
+	return r
+}
+
+// finish waits until the agents have the last accepted versions, and judges.
+func (r *replicas) finish() {
+	r.t.Helper()
+	for name, version := range r.sent { // the last version may have been accepted without an answer
+		if version > r.accepted[name] {
+			if err := r.next(r.t.Context(), r.hubs, name); err != nil {
+				r.t.Fatal(err)
 			}
 		}
 	}

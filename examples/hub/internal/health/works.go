@@ -5,7 +5,6 @@ package health
 
 import (
 	"bytes"
-	"context"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -182,23 +181,17 @@ func (t *Tracker) Works() []Work {
 	return out
 }
 
-// Manifests calls each with the manifests in works that are not being deleted. It waits until all
-// works that existed when Start was called are known.
-func (t *Tracker) Manifests(ctx context.Context, each func(id appcontext.Identity, manifest string)) error {
-	if !t.Synced(ctx) {
-		return ctx.Err()
-	}
+// Manifest returns the manifest of an object, or "" if the object is in no work, or that work is being
+// deleted.
+func (t *Tracker) Manifest(id appcontext.Identity) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, k := range t.works {
-		if k.work.DeletionTimestamp != nil {
-			continue
-		}
-		for _, m := range k.manifests {
-			each(identity(k.work, m.object), m.text)
-		}
+	p := t.places[id]
+	k := t.works[p.key]
+	if k == nil || k.work.DeletionTimestamp != nil {
+		return ""
 	}
-	return nil
+	return k.manifests[p.index].text
 }
 
 // Leaving reports whether a work of a cluster is being deleted.

@@ -43,11 +43,10 @@ func hashOf(d *document.Document) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// holdOf returns the hold of an application, or nil. A hold ends when the document has changed.
-func (h *Hub) holdOf(ctx context.Context, d *document.Document) (*hold, error) {
-	kv, err := h.options.Store.Get(ctx, holdPrefix+d.Name+"/")
-	if err != nil || !kv.Exists() {
-		return nil, err
+// holdOf decodes the hold of an application, or returns nil. A hold ends when the document has changed.
+func holdOf(kv store.KeyValue, d *document.Document) (*hold, error) {
+	if !kv.Exists() {
+		return nil, nil
 	}
 	var found hold
 	if err := json.Unmarshal(kv.Value, &found); err != nil {
@@ -105,7 +104,7 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 	}
 	found := number
 	if number == 0 {
-		if found, err = h.before(ctx, d, revisions, wanted); err != nil {
+		if found, err = h.before(before, d, revisions, wanted); err != nil {
 			return out, err
 		}
 	}
@@ -123,7 +122,7 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 	if err := h.write(ctx, store.Put(before.Key, data)); err != nil {
 		return out, err
 	}
-	r := h.alone(set, h.render(ctx, set, d))
+	r := h.alone(set, h.renderAll(ctx, set, []*document.Document{d})[0])
 	if r.Rendering == nil {
 		undo := store.Delete(before.Key)
 		if before.Exists() {
@@ -144,8 +143,10 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 
 // before returns the revision to which an application is rolled back, given its hold or its wanted
 // revision.
-func (h *Hub) before(ctx context.Context, d *document.Document, revisions []rollout.Revision, wanted int) (int, error) {
-	held, err := h.holdOf(ctx, d)
+func (h *Hub) before(
+	stored store.KeyValue, d *document.Document, revisions []rollout.Revision, wanted int,
+) (int, error) {
+	held, err := holdOf(stored, d)
 	if err != nil {
 		return 0, err
 	}
@@ -206,7 +207,7 @@ func (h *Hub) Resume(ctx context.Context, name string) error {
 	if err := h.release(ctx, name); err != nil {
 		return err
 	}
-	r := h.render(ctx, set, d)
+	r := h.renderAll(ctx, set, []*document.Document{d})[0]
 	if moved := h.checkMoves(set, []result{r}); moved != nil {
 		err := h.write(ctx, store.Put(before.Key, before.Value))
 		h.watchAgain(ctx, set, d)

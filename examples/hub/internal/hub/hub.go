@@ -77,7 +77,9 @@ type Hub struct {
 	loaded  chan struct{}
 	turns   chan struct{} // has an element for each running template
 
-	change sync.Mutex // held during a whole change, which may take long
+	change     sync.Mutex                    // held during a whole change, which may take long; guards the following fields
+	decoded    map[string]*document.Document // the stored documents, by their content
+	configured *document.Set                 // has the configurations of the webhooks, or nil
 
 	mu           sync.Mutex     // guards the following fields
 	news         wait.Broadcast // works, held up applications or the origin have changed
@@ -216,11 +218,8 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	if err := h.endHolds(ctx, results); err != nil { // last: a crash must not put a rolled back document into effect
 		return err
 	}
-	if first || !sameWebhooks(before, set) {
-		if err := h.options.Webhooks.SetConfigurations(set.Webhooks()); err != nil {
-			return err // check has found no error
-		}
-		h.options.Health.Refresh()
+	if err := h.configure(set); err != nil {
+		return err // check has found no error
 	}
 	h.mu.Lock()
 	maps.DeleteFunc(h.owners, func(id appcontext.Identity, owner string) bool { return h.letGo(owner, id) })
@@ -236,12 +235,12 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 // removeOthers removes applications without a document, including those of an earlier process, but
 // not those of a folder that was left.
 func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
-	names, err := h.options.Rollouts.Applications(ctx)
+	stored, err := h.options.Rollouts.Applications(ctx)
 	if err != nil {
 		return err
 	}
 	h.mu.Lock()
-	names = append(names, slices.Collect(maps.Keys(h.applications))...)
+	names := slices.AppendSeq(slices.Collect(maps.Keys(stored)), maps.Keys(h.applications))
 	left := h.origin.Left
 	h.mu.Unlock()
 	slices.Sort(names)

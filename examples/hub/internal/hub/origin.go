@@ -85,12 +85,12 @@ func (h *Hub) checkOrigin(ctx context.Context, was *origin, set *document.Set, r
 
 // gone returns the applications that would be removed from clusters: "shop on c1, c2".
 func (h *Hub) gone(ctx context.Context, set *document.Set, results []result) ([]string, error) {
-	names, err := h.options.Rollouts.Applications(ctx)
+	stored, err := h.options.Rollouts.Applications(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		clusters, err := h.placed(ctx, name)
 		if err != nil {
 			return nil, err

@@ -20,6 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // result is the result of rendering an application: a target without a cause, an error, or both if
@@ -160,14 +161,23 @@ func (h *Hub) checkMoves(set *document.Set, results []result) error {
 // recall records the objects that applications had in an earlier process of the hub, and may have
 // on clusters. It returns these applications.
 func (h *Hub) recall(ctx context.Context) (names []string, err error) {
-	if names, err = h.options.Rollouts.Applications(ctx); err != nil {
+	stored, err := h.options.Rollouts.Applications(ctx)
+	if err != nil {
 		return nil, err
 	}
+	h.mu.Lock()
+	standby := maps.Clone(h.applications)
+	h.mu.Unlock()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(recalls) // a database answers some at a time
-	for _, name := range names {
-		group.Go(func() error {
-			live, err := h.options.Rollouts.Live(ctx, name)
+	for name, digest := range stored {
+		group.Go(func() (err error) {
+			var live []*appcontext.AppContext
+			if a := standby[name]; a != nil && a.rendering.Digest() == digest {
+				live = append(live, a.rendering.AppContext(name))
+			} else if live, err = h.options.Rollouts.Live(ctx, name); err != nil {
+				return err
+			}
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			for _, revision := range live {
@@ -175,10 +185,10 @@ func (h *Hub) recall(ctx context.Context) (names []string, err error) {
 					h.owners[id] = max(h.owners[id], name)
 				}
 			}
-			return err
+			return nil
 		})
 	}
-	return names, group.Wait()
+	return slices.Sorted(maps.Keys(stored)), group.Wait()
 }
 
 // recalls is the number of applications that are recalled concurrently.
@@ -210,10 +220,16 @@ func (h *Hub) letGo(owner string, id appcontext.Identity) bool {
 // renderAll renders applications. They wait for their objects concurrently: while the hub's cluster
 // is unreachable, each wait takes seconds.
 func (h *Hub) renderAll(ctx context.Context, set *document.Set, applications []*document.Document) []result {
-	results := make([]result, len(applications))
+	results, holds := make([]result, len(applications)), map[string]store.KeyValue{}
+	stored, err := h.options.Store.Range(ctx, holdPrefix)
+	for _, kv := range stored.KVs {
+		holds[kv.Key] = kv
+	}
 	var group sync.WaitGroup
 	for i, d := range applications {
-		group.Go(func() { results[i] = h.render(ctx, set, d) })
+		if results[i] = (result{name: d.Name, err: err}); err == nil {
+			group.Go(func() { results[i] = h.render(ctx, set, d, holds[holdPrefix+d.Name+"/"]) })
+		}
 	}
 	group.Wait()
 	return results
@@ -233,10 +249,10 @@ func (a atWork) Value(ref render.Ref) (string, error) {
 }
 
 // render renders one application, by its hold or its document.
-func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Document) result {
+func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Document, stored store.KeyValue) result {
 	clusters, current := set.On(d.Name), d
 	r := result{name: d.Name}
-	held, err := h.holdOf(ctx, d)
+	held, err := holdOf(stored, d)
 	if err != nil {
 		r.err = err
 		return r
@@ -365,5 +381,15 @@ func (h *Hub) checkWebhooks(set *document.Set) error {
 	return trial.SetConfigurations(set.Webhooks())
 }
 
-// sameWebhooks reports whether two sets have the same configurations of webhooks.
-func sameWebhooks(a, b *document.Set) bool { return reflect.DeepEqual(a.Webhooks(), b.Webhooks()) }
+// configure sets the configurations of webhooks. The caller holds change.
+func (h *Hub) configure(set *document.Set) error {
+	if h.configured != nil && reflect.DeepEqual(h.configured.Webhooks(), set.Webhooks()) {
+		return nil
+	}
+	if err := h.options.Webhooks.SetConfigurations(set.Webhooks()); err != nil {
+		return err
+	}
+	h.configured = set
+	h.options.Health.Refresh()
+	return nil
+}

@@ -6,6 +6,8 @@ package hub
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,7 +15,9 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
+	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/internal/wait"
+	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // Start loads the documents of the folder, now and after changes, or the stored ones, and runs
@@ -29,7 +33,9 @@ func (h *Hub) Start(parent context.Context) error {
 		if h.options.Dir != "" {
 			return h.follow(ctx)
 		}
-		set, err := h.kept(ctx)
+		h.change.Lock()
+		set, _, err := h.kept(ctx)
+		h.change.Unlock()
 		if err == nil {
 			err = h.Replace(ctx, set)
 		}
@@ -97,11 +103,11 @@ func (h *Hub) insist(ctx context.Context, take func() error) {
 // mayBeEmpty refuses a folder without documents if there are applications: a volume that is not
 // mounted must not remove them.
 func (h *Hub) mayBeEmpty(ctx context.Context) error {
-	names, err := h.options.Rollouts.Applications(ctx)
+	stored, err := h.options.Rollouts.Applications(ctx)
 	if err != nil {
 		return err
 	}
-	if len(names) > 0 || h.Documents().Len() > 0 {
+	if len(stored) > 0 || h.Documents().Len() > 0 {
 		return &document.Error{
 			Where:   h.options.Dir,
 			Problem: "no documents in the folder: to remove everything, keep the documents of the clusters",
@@ -110,21 +116,103 @@ func (h *Hub) mayBeEmpty(ctx context.Context) error {
 	return nil
 }
 
-// kept returns the stored documents.
-func (h *Hub) kept(ctx context.Context) (*document.Set, error) {
+// kept returns the stored documents, and the revision of the store. It decodes documents that have
+// changed since the last call. The caller holds change.
+func (h *Hub) kept(ctx context.Context) (*document.Set, int64, error) {
 	result, err := h.options.Store.Range(ctx, documentPrefix)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var all []*document.Document
+	all := map[string]*document.Document{}
 	for _, kv := range result.KVs {
-		d, err := document.DecodeOne(kv.Value)
-		if err != nil {
-			return nil, err
+		d := h.decoded[string(kv.Value)]
+		if d == nil {
+			if d, err = document.DecodeOne(kv.Value); err != nil {
+				return nil, 0, err
+			}
 		}
-		all = append(all, d)
+		all[string(kv.Value)] = d
 	}
-	return document.NewSet(all...)
+	h.decoded = all
+	set, err := document.NewSet(slices.Collect(maps.Values(all))...)
+	return set, result.Revision, err
+}
+
+// Standby reads and renders the documents of the leader in advance, until ctx ends. Start then has to
+// render only the last changes.
+func (h *Hub) Standby(ctx context.Context) error {
+	for !h.accepted() && ctx.Err() == nil {
+		_ = h.foresee(ctx) // Start returns the errors of documents
+		_ = wait.Sleep(ctx, clock.RealClock{}, time.Second)
+	}
+	return nil
+}
+
+// foresee renders documents after each change in the store, until Start has loaded them.
+func (h *Hub) foresee(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	prefix, rendered := documentPrefix, int64(0)
+	if h.options.Dir != "" {
+		prefix = rollout.RecordPrefix // the leader has read the folder again
+	}
+	changes := h.options.Store.Watch(ctx, prefix, 0)
+	for change := (store.Watched{Revision: 1}); change.Revision > 0; change = <-changes {
+		if change.Err != nil {
+			return change.Err
+		}
+		if change.Revision <= rendered {
+			continue
+		}
+		var err error
+		if rendered, err = h.renderStored(ctx); err != nil || h.accepted() {
+			return err
+		}
+	}
+	return nil
+}
+
+// renderStored renders the stored documents, and returns the revision of the store.
+func (h *Hub) renderStored(ctx context.Context) (revision int64, err error) {
+	h.change.Lock()
+	defer h.change.Unlock()
+	if h.accepted() {
+		return 0, nil
+	}
+	set, revision, err := h.kept(ctx)
+	if err == nil && h.options.Dir != "" {
+		set, err = folder.Read(h.options.Dir)
+	}
+	if err == nil {
+		err = h.configure(set)
+	}
+	if err != nil {
+		return 0, err
+	}
+	applications := map[string]*application{}
+	for _, r := range h.renderAll(ctx, set, set.Documents(document.ApplicationKind)) {
+		if r.Rendering != nil && r.err == nil {
+			r.Rendering.Digest() // computes it
+			applications[r.name] = &application{rendering: r.Rendering}
+		}
+	}
+	h.mu.Lock()
+	before := h.applications
+	h.applications = applications
+	h.mu.Unlock()
+	for name := range before {
+		if set.Document(document.ApplicationKind, name) == nil {
+			err = errors.Join(err, h.options.Objects.Forget(name))
+		}
+	}
+	return revision, err
+}
+
+// accepted reports whether Start has loaded the first documents.
+func (h *Hub) accepted() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.taken.IsZero()
 }
 
 // settle calls Settled when no application is held up: until then, the set of works is unknown. A

@@ -47,6 +47,9 @@ func (w *worker) leads(e event, r *record) bool {
 // observe reads the states of all revisions, and the events in progress. It reads one revision
 // after another until two passes agree, because an update that ends meanwhile changes two of them.
 func (w *worker) observe(ctx context.Context, r *record) (revisions []revisionState, busy []event, err error) {
+	if r.Reached && len(r.Revisions) <= w.manager.options.Keep {
+		return []revisionState{{r.Wanted, rsync.Instantiated}}, nil, nil
+	}
 	var stopped []string
 	for before := []revisionState(nil); ; before = revisions {
 		revisions, busy, stopped, err = w.states(ctx, r)

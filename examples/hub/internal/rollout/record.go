@@ -22,7 +22,8 @@ import (
 )
 
 const (
-	recordPrefix   = "/hub/rollout/"
+	// RecordPrefix is the prefix of the keys that change with the revisions of applications.
+	RecordPrefix   = "/hub/rollout/"
 	revisionPrefix = "/hub/revision/"
 )
 
@@ -37,6 +38,8 @@ type record struct {
 	// itself.
 	Rollout string `json:"rollout,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
+	// Reached is whether only the wanted revision is on clusters, and no event was queued since.
+	Reached bool `json:"reached,omitempty"`
 	// Revisions are in the order of their numbers.
 	Revisions []Revision `json:"revisions,omitempty"`
 }
@@ -132,7 +135,7 @@ func ParseContextID(id string) (application string, number int, ok bool) {
 	return id[:at], number, err == nil
 }
 
-func recordKey(application string) string { return recordPrefix + application + "/" }
+func recordKey(application string) string { return RecordPrefix + application + "/" }
 
 func sourceKey(application string, number int) string {
 	return fmt.Sprintf("%s%s/%d/", revisionPrefix, application, number)
@@ -144,10 +147,14 @@ func (m *Manager) load(ctx context.Context, application string) (*record, error)
 	if err != nil {
 		return nil, err
 	}
+	return parse(kv)
+}
+
+func parse(kv store.KeyValue) (*record, error) {
 	r := &record{Next: 1}
 	if kv.Exists() {
 		if err := json.Unmarshal(kv.Value, r); err != nil {
-			return nil, fmt.Errorf("the value of %s is damaged: %w", recordKey(application), err)
+			return nil, fmt.Errorf("the value of %s is damaged: %w", kv.Key, err)
 		}
 	}
 	return r, nil
@@ -163,15 +170,24 @@ func (m *Manager) save(ctx context.Context, application string, r *record, ops .
 	return err
 }
 
-// Applications returns the applications with a stored record.
-func (m *Manager) Applications(ctx context.Context) ([]string, error) {
-	result, err := m.store.Range(ctx, recordPrefix)
+// Applications returns the applications with a stored record, with the digest of the rendering that is
+// on their clusters. It is empty while events may be in progress.
+func (m *Manager) Applications(ctx context.Context) (map[string]string, error) {
+	result, err := m.store.Range(ctx, RecordPrefix)
 	if err != nil {
 		return nil, err
 	}
-	var out []string
+	out := map[string]string{}
 	for _, kv := range result.KVs {
-		out = append(out, strings.TrimSuffix(strings.TrimPrefix(kv.Key, recordPrefix), "/"))
+		r, err := parse(kv)
+		if err != nil {
+			return nil, err
+		}
+		digest := ""
+		if known := r.find(r.Wanted); known != nil && r.Reached {
+			digest = known.Digest
+		}
+		out[strings.TrimSuffix(strings.TrimPrefix(kv.Key, RecordPrefix), "/")] = digest
 	}
 	return out, nil
 }

@@ -211,6 +211,7 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 		if s.verb == nothing {
 			return w.reached(ctx, r, revisions)
 		}
+		r.Reached = false
 		if err := w.do(ctx, r, revisions, s, target); err != nil {
 			return err
 		}
@@ -257,7 +258,7 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 	}
 	if target.Rendering == nil {
 		if r.Wanted != 0 {
-			r.Wanted = 0
+			r.Wanted, r.Reached = 0, false
 			err = w.manager.save(ctx, w.application, r)
 		}
 		return r, err
@@ -274,6 +275,7 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 				r.Attempt++
 			}
 			if changed {
+				r.Reached = false
 				err = w.manager.save(ctx, w.application, r)
 			}
 			return r, err
@@ -284,7 +286,7 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 	if err != nil {
 		return nil, err
 	}
-	r.Wanted = r.Next
+	r.Wanted, r.Reached = r.Next, false
 	r.Next++
 	r.Revisions = append(r.Revisions, Revision{
 		Number: r.Wanted, Digest: digest, Content: source.Digest(), Cause: target.Cause,
@@ -368,6 +370,12 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 		}
 		r.Revisions = slices.DeleteFunc(r.Revisions, func(known Revision) bool { return known.Number == number })
 		if err := m.save(ctx, w.application, r, store.Delete(sourceKey(w.application, number))); err != nil {
+			return err
+		}
+	}
+	if !r.Reached {
+		r.Reached = true
+		if err := m.save(ctx, w.application, r); err != nil {
 			return err
 		}
 	}

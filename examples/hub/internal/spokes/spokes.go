@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"maps"
 	"reflect"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
-	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
@@ -98,14 +96,15 @@ func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (conne
 // Missing reports whether an installed object of an application is in no work, or is different
 // there: the file of works was lost, or is outdated.
 func (s *Spokes) Missing(ctx context.Context, r *render.Rendering) (bool, error) {
-	missing := maps.Clone(r.Resources)
-	maps.DeleteFunc(missing, func(id appcontext.Identity, _ *appcontext.Resource) bool { return !r.Installs(id) })
-	err := s.Health.Manifests(ctx, func(id appcontext.Identity, manifest string) {
-		if resource := missing[id]; resource != nil && same(resource.Manifest, []byte(manifest)) {
-			delete(missing, id)
+	if !s.Health.Synced(ctx) {
+		return false, ctx.Err()
+	}
+	for id, resource := range r.Resources {
+		if r.Installs(id) && !same(resource.Manifest, []byte(s.Health.Manifest(id))) {
+			return true, nil
 		}
-	})
-	return len(missing) > 0, err
+	}
+	return false, nil
 }
 
 // same reports whether two JSON manifests are equal.
