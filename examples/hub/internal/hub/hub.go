@@ -77,7 +77,7 @@ type Hub struct {
 	loaded  chan struct{}
 	turns   chan struct{} // has an element for each running template
 
-	change     sync.Mutex                    // held during a whole change, which may take long; guards the following fields
+	change     sync.Mutex                    // held during a change, which may take long; guards the following
 	decoded    map[string]*document.Document // the stored documents, by their content
 	configured *document.Set                 // has the configurations of the webhooks, or nil
 

@@ -112,6 +112,7 @@ type fixture struct {
 	beat     time.Duration
 	memory   int                  // the limit, or 0 for a high one
 	check    func(cluster string) // called with each check, or nil
+	standby  func()               // called before the hub starts, or nil
 	rollouts *rollout.Manager
 	*hub.Hub
 	settled chan struct{} // closed when the hub has settled
@@ -205,6 +206,9 @@ func (f *fixture) start() {
 		Settled: func(context.Context) error { close(settled); return nil },
 		Forget:  func(context.Context, string) error { return nil }, Log: say, Changed: func() {},
 	})
+	if f.standby != nil {
+		f.standby()
+	}
 	start := func(ctx context.Context) error { return errors.Join(clusters.Start(ctx), works.Close()) }
 	f.stop = f.run(start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)
 	select {

@@ -430,6 +430,49 @@ func TestLive(t *testing.T) {
 	live(first, second)
 }
 
+// TestReached checks that Applications returns the rendering of an application that is deployed, and no
+// rendering from the start of the next event.
+func TestReached(t *testing.T) {
+	f := newFixture(t)
+	f.start()
+	first := f.target("a=1", "c1")
+	digest := func(want string) {
+		t.Helper()
+		for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+			found, err := f.Applications(t.Context())
+			if got, ok := found["shop"]; err == nil && ok && got == want {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%v, %v; want %q", found, err, want)
+			}
+		}
+	}
+	f.Set("shop", first)
+	f.settle()
+	digest(first.Rendering.Digest())
+	f.stop()
+	engine, err := rsync.New(f.store, f.clusters,
+		rsync.Options{Transitions: rollout.Transitions(), Comparer: rollout.Everything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Manager = rollout.New(engine, f.store, f.options) // its events wait for an engine
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := f.Start(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	f.Set("shop", first)
+	digest(first.Rendering.Digest())
+	f.Set("shop", f.target("a=2", "c1"))
+	digest("")
+	cancel()
+	group.Wait()
+}
+
 func TestContextID(t *testing.T) {
 	for _, name := range []string{"shop", "a.b"} {
 		if application, number, ok := rollout.ParseContextID(rollout.ContextID(name, 12)); application != name ||
