@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -87,7 +88,9 @@ func New(o Options) *Election {
 	if o.TTL == 0 {
 		o.TTL = DefaultTTL
 	}
-	return &Election{options: o, transport: newTransport()}
+	return &Election{options: o, transport: &http.Transport{
+		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, IdleConnTimeout: time.Minute,
+	}}
 }
 
 // Start takes part in the election until ctx ends. It calls lead, with a context that ends with the

@@ -49,14 +49,6 @@ func (f *fenced) Grant(context.Context, time.Duration) (store.Lease, error) {
 	return t.kv.Lease, nil
 }
 
-// Revoke implements [store.Leases]. It ends the leadership.
-func (f *fenced) Revoke(ctx context.Context, lease store.Lease) error {
-	if t, _ := f.election.state(); t != nil && t.kv.Lease == lease {
-		t.end(ErrDeposed)
-	}
-	return f.Store.Revoke(ctx, lease)
-}
-
 // MaxTxnBytes implements [store.Limits].
 func (f *fenced) MaxTxnBytes() int {
 	bytes, _ := store.LimitsOf(f.Store)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -22,10 +21,6 @@ const forwarded = "Spokewire-Forwarded"
 
 // dialTimeout limits the time to reach the leader.
 const dialTimeout = time.Second
-
-func newTransport() *http.Transport {
-	return &http.Transport{DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, IdleConnTimeout: time.Minute}
-}
 
 // Forward returns a handler that forwards requests to the leader, with their Host. It calls refuse
 // with the reason if no leader is known, or can be reached. A forwarded request ends when the

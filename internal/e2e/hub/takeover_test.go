@@ -19,7 +19,7 @@ import (
 // leader needs until it accepts a document must not grow with the works. With -hub.previous, the test
 // only measures that program.
 func TestTakeover(t *testing.T) {
-	const kills = 5
+	const kills = 3
 	median := func(works int) time.Duration {
 		r := deployReplicas(t, works, *previous)
 		var took, spent []time.Duration

@@ -13,8 +13,6 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
@@ -165,34 +163,26 @@ func (h *Hub) recall(ctx context.Context) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h.mu.Lock()
-	standby := maps.Clone(h.applications)
-	h.mu.Unlock()
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(recalls) // a database answers some at a time
 	for name, digest := range stored {
-		group.Go(func() (err error) {
-			var live []*appcontext.AppContext
-			if a := standby[name]; a != nil && a.rendering.Digest() == digest {
-				live = append(live, a.rendering.AppContext(name))
-			} else if live, err = h.options.Rollouts.Live(ctx, name); err != nil {
-				return err
+		h.mu.Lock()
+		a := h.applications[name] // of a standby
+		h.mu.Unlock()
+		var live []*appcontext.AppContext
+		if a != nil && a.rendering.Digest() == digest {
+			live = append(live, a.rendering.AppContext(name))
+		} else if live, err = h.options.Rollouts.Live(ctx, name); err != nil {
+			return nil, err
+		}
+		h.mu.Lock()
+		for _, revision := range live {
+			for id := range render.Identities(revision.Apps) {
+				h.owners[id] = max(h.owners[id], name)
 			}
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			for _, revision := range live {
-				for id := range render.Identities(revision.Apps) {
-					h.owners[id] = max(h.owners[id], name)
-				}
-			}
-			return nil
-		})
+		}
+		h.mu.Unlock()
 	}
-	return slices.Sorted(maps.Keys(stored)), group.Wait()
+	return slices.Sorted(maps.Keys(stored)), nil
 }
-
-// recalls is the number of applications that are recalled concurrently.
-const recalls = 8
 
 // alone returns a result with an error instead of its rendering if another application has one of
 // its objects.

@@ -141,8 +141,7 @@ func (h *Hub) kept(ctx context.Context) (*document.Set, int64, error) {
 // Standby reads and renders the documents of the leader in advance, until ctx ends. Start then has to
 // render only the last changes.
 func (h *Hub) Standby(ctx context.Context) error {
-	for !h.accepted() && ctx.Err() == nil {
-		_ = h.foresee(ctx) // Start returns the errors of documents
+	for ctx.Err() == nil && h.foresee(ctx) != nil { // Start returns the errors of documents
 		_ = wait.Sleep(ctx, clock.RealClock{}, time.Second)
 	}
 	return nil
@@ -158,25 +157,26 @@ func (h *Hub) foresee(ctx context.Context) error {
 	}
 	changes := h.options.Store.Watch(ctx, prefix, 0)
 	for change := (store.Watched{Revision: 1}); change.Revision > 0; change = <-changes {
-		if change.Err != nil {
-			return change.Err
-		}
 		if change.Revision <= rendered {
 			continue
 		}
 		var err error
-		if rendered, err = h.renderStored(ctx); err != nil || h.accepted() {
+		if rendered, err = h.renderStored(ctx); err != nil || rendered == 0 {
 			return err
 		}
 	}
-	return nil
+	return errors.New("the watch has ended")
 }
 
-// renderStored renders the stored documents, and returns the revision of the store.
+// renderStored renders the stored documents, and returns the revision of the store, or 0 after Start
+// has loaded them.
 func (h *Hub) renderStored(ctx context.Context) (revision int64, err error) {
 	h.change.Lock()
 	defer h.change.Unlock()
-	if h.accepted() {
+	h.mu.Lock()
+	before, started := h.applications, !h.taken.IsZero()
+	h.mu.Unlock()
+	if started {
 		return 0, nil
 	}
 	set, revision, err := h.kept(ctx)
@@ -197,7 +197,6 @@ func (h *Hub) renderStored(ctx context.Context) (revision int64, err error) {
 		}
 	}
 	h.mu.Lock()
-	before := h.applications
 	h.applications = applications
 	h.mu.Unlock()
 	for name := range before {
@@ -206,13 +205,6 @@ func (h *Hub) renderStored(ctx context.Context) (revision int64, err error) {
 		}
 	}
 	return revision, err
-}
-
-// accepted reports whether Start has loaded the first documents.
-func (h *Hub) accepted() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.taken.IsZero()
 }
 
 // settle calls Settled when no application is held up: until then, the set of works is unknown. A
