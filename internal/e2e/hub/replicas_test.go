@@ -23,6 +23,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
@@ -59,7 +60,6 @@ type replica struct {
 	*process
 	url              string
 	database, broker *tcpproxy.Proxy
-	frozen           bool
 }
 
 func newReplicas(t *testing.T, works int) *replicas {
@@ -78,10 +78,13 @@ func newReplicas(t *testing.T, works int) *replicas {
 	t.Setenv("PGPASSWORD", server.Password())
 	conn.User = url.User(conn.User.Username())
 	for range 3 {
-		h := &replica{database: tcpproxy.Start(t, server.Addr()), broker: tcpproxy.Start(t, broker.Addr())}
+		addr := daemon.FreeAddr(t).String()
+		h := &replica{
+			url: "http://" + addr, database: tcpproxy.Start(t, server.Addr()), broker: tcpproxy.Start(t, broker.Addr()),
+		}
 		conn.Host = h.database.Addr()
 		h.process = newProcess(t, false, "hub", "--broker", "mqtt://"+h.broker.Addr(), "--store", conn.String(),
-			"--listen", "127.0.0.1:0", "--patience", "10s")
+			"--listen", addr, "--patience", "10s")
 		r.hubs = append(r.hubs, h)
 	}
 	r.fleet = newFleet(t, broker.URL(), works/worksOfCluster)
@@ -92,7 +95,7 @@ func newReplicas(t *testing.T, works int) *replicas {
 func (h *replica) start() {
 	h.t.Helper()
 	h.process.start()
-	h.url = h.awaitLog(0, "serving at ")
+	h.awaitLog(0, "serving at ")
 }
 
 func (h *replica) signal(s syscall.Signal) {
@@ -100,7 +103,6 @@ func (h *replica) signal(s syscall.Signal) {
 	if err := syscall.Kill(h.run.PID(), s); err != nil {
 		h.t.Fatal(err)
 	}
-	h.frozen = s == syscall.SIGSTOP
 }
 
 // cut breaks or repairs the network of a proxy: packets are lost.
