@@ -380,7 +380,8 @@ func TestReplicas(t *testing.T) {
 	r.finish()
 }
 
-// deployReplicas starts three hubs with a program, "" for the current one, and deploys applications.
+// deployReplicas starts three hubs with a program, "" for the current one, and deploys
+// applications.
 func deployReplicas(t *testing.T, works int, program string) *replicas {
 	t.Helper()
 	r := newReplicas(t, works)

@@ -16,8 +16,8 @@ import (
 )
 
 // TestTakeover kills leaders of hubs with few and with many works. The processor time that the next
-// leader needs until it accepts a document must not grow with the works. With -hub.previous, the test
-// only measures that program.
+// leader needs until it accepts a document must not grow with the works. With -hub.previous, the
+// test only measures that program.
 func TestTakeover(t *testing.T) {
 	const kills = 3
 	median := func(works int) time.Duration {
@@ -72,9 +72,10 @@ func (h *replica) processorTime() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// TestRollingUpdate replaces three replicas one after the other while documents are written. No client
-// that retries gets an error, no object is deleted, and each agent applies each object at most once for
-// each version. The replaced program is that of -hub.previous, or by default the current one.
+// TestRollingUpdate replaces three replicas one after the other while documents are written. No
+// client that retries gets an error, no object is deleted, and each agent applies each object at
+// most once for each version. The replaced program is that of -hub.previous, or by default the
+// current one.
 func TestRollingUpdate(t *testing.T) {
 	r := deployReplicas(t, *replicaWorks, *previous)
 	stop := r.load()

@@ -181,8 +181,8 @@ func (t *Tracker) Works() []Work {
 	return out
 }
 
-// Manifest returns the manifest of an object, or "" if the object is in no work, or that work is being
-// deleted.
+// Manifest returns the manifest of an object, or "" if the object is in no work, or that work is
+// being deleted.
 func (t *Tracker) Manifest(id appcontext.Identity) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -43,7 +43,8 @@ func hashOf(d *document.Document) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// holdOf decodes the hold of an application, or returns nil. A hold ends when the document has changed.
+// holdOf decodes the hold of an application, or returns nil. A hold ends when the document has
+// changed.
 func holdOf(kv store.KeyValue, d *document.Document) (*hold, error) {
 	if !kv.Exists() {
 		return nil, nil

@@ -138,8 +138,8 @@ func (h *Hub) kept(ctx context.Context) (*document.Set, int64, error) {
 	return set, result.Revision, err
 }
 
-// Standby reads and renders the documents of the leader in advance, until ctx ends. Start then has to
-// render only the last changes.
+// Standby reads and renders the documents of the leader in advance, until ctx ends. Start then has
+// to render only the last changes.
 func (h *Hub) Standby(ctx context.Context) error {
 	for ctx.Err() == nil && h.foresee(ctx) != nil { // Start returns the errors of documents
 		_ = wait.Sleep(ctx, clock.RealClock{}, time.Second)
@@ -168,8 +168,8 @@ func (h *Hub) foresee(ctx context.Context) error {
 	return errors.New("the watch has ended")
 }
 
-// renderStored renders the stored documents, and returns the revision of the store, or 0 after Start
-// has loaded them.
+// renderStored renders the stored documents, and returns the revision of the store, or 0 after
+// Start has loaded them.
 func (h *Hub) renderStored(ctx context.Context) (revision int64, err error) {
 	h.change.Lock()
 	defer h.change.Unlock()

@@ -430,8 +430,8 @@ func TestLive(t *testing.T) {
 	live(first, second)
 }
 
-// TestReached checks that Applications returns the rendering of an application that is deployed, and no
-// rendering from the start of the next event.
+// TestReached checks that Applications returns the rendering of an application that is deployed,
+// and no rendering from the start of the next event.
 func TestReached(t *testing.T) {
 	f := newFixture(t)
 	f.start()

@@ -170,8 +170,8 @@ func (m *Manager) save(ctx context.Context, application string, r *record, ops .
 	return err
 }
 
-// Applications returns the applications with a stored record, with the digest of the rendering that is
-// on their clusters. It is empty while events may be in progress.
+// Applications returns the applications with a stored record, with the digest of the rendering that
+// is on their clusters. It is empty while events may be in progress.
 func (m *Manager) Applications(ctx context.Context) (map[string]string, error) {
 	result, err := m.store.Range(ctx, RecordPrefix)
 	if err != nil {
