@@ -122,17 +122,25 @@ func hubAndAgent(x *terminal) {
 // sql matches the statements of a page.
 var sql = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// twoReplicas follows the part of examples/hub/README.md about replicas. Then the leader ends, and
-// the other replica takes over.
-func twoReplicas(x *terminal) {
+// database starts PostgreSQL with the role and the database that a page creates.
+func (x *terminal) database(page, name string) {
+	x.t.Helper()
 	server := postgres.Start(x.t, postgres.Options{})
-	for statement := range strings.Lines(sql.FindStringSubmatch(read(x.t, "examples/hub/README.md"))[1]) {
+	for statement := range strings.Lines(sql.FindStringSubmatch(read(x.t, page))[1]) {
 		server.Exec(x.t, "postgres", statement)
 	}
 	host, port, _ := strings.Cut(server.Addr(), ":")
-	x.file("pgpass", host+":"+port+":hub:hub:PASSWORD\n") // the session has no shell with PGPASSWORD
+	x.file("pgpass", host+":"+port+":"+name+":"+name+":PASSWORD\n") // the session has no shell with PGPASSWORD
+	x.swap = append(x.swap, "@localhost/"+name,
+		"@"+server.Addr()+"/"+name+"?passfile="+filepath.Join(x.dir, "pgpass"))
+}
+
+// twoReplicas follows the part of examples/hub/README.md about replicas. Then the leader ends, and
+// the other replica takes over.
+func twoReplicas(x *terminal) {
+	x.database("examples/hub/README.md", "hub")
 	x.broker()
-	x.swap = append(x.swap, "@localhost/hub", "@"+server.Addr()+"/hub?passfile="+filepath.Join(x.dir, "pgpass"),
+	x.swap = append(x.swap,
 		":8080", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()), ":8081", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()))
 	const replica = "go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub "
 	first := x.start("this replica leads", replica+"--listen 127.0.0.1:8080")

@@ -63,11 +63,11 @@ func (x *terminal) compile(text string) string {
 	return binary
 }
 
-// aTutorial follows TUTORIAL.md. It compiles the program of each step, and runs the first and the
-// last.
+// aTutorial follows TUTORIAL.md. It compiles the program of each step, and runs the steps 1, 4 and 5.
 func aTutorial(x *terminal) {
 	x.clear()
 	x.broker()
+	x.database("TUTORIAL.md", "greeter")
 	var programs []string
 	for _, text := range x.steps() {
 		programs = append(programs, x.compile(text))
@@ -86,7 +86,7 @@ func aTutorial(x *terminal) {
 	stored.stop()
 	x.run("deleted", "kubectl delete manifestworks -n edge1 --all")
 
-	x.own = programs[len(programs)-1]
+	x.own = programs[len(programs)-2]
 	sent := x.start("Starting workers", "go run .")
 	x.start("serving edge1", "go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter")
 	sent.says(`"Applied" work="edge1/greeting"`)
@@ -97,11 +97,32 @@ func aTutorial(x *terminal) {
 	if _, err := x.kubectl("", "delete", "configmap", "-n", "edge1", "greeting"); err != nil {
 		x.t.Fatal(err)
 	}
-	x.start("Starting workers", "go run .")
+	sent = x.start("Starting workers", "go run .")
 	e2etest.Eventually(x.t, "the work of the deleted ConfigMap is deleted", func() error {
 		out, err := x.kubectl("", "get", "configmap", "-n", "default", "--ignore-not-found", "greeting")
 		if err == nil && out != "" {
 			err = fmt.Errorf("found %s", out)
+		}
+		return err
+	})
+	sent.stop()
+	x.twoControllers(programs[len(programs)-1])
+}
+
+// twoControllers follows step 5 of TUTORIAL.md.
+func (x *terminal) twoControllers(program string) {
+	x.own = program
+	elected := x.start("Starting workers", "go run .")
+	standby := x.start("Attempting to acquire leader lease", "go run .")
+	x.run("created", "kubectl create configmap greeting -n edge1 --from-literal=text=hello")
+	elected.says(`"Applied" work="edge1/greeting"`)
+	elected.stop()
+	standby.says("Starting workers")
+	x.run("patched", `kubectl patch configmap greeting -n edge1 --type=merge -p '{"data": {"text": "bye"}}'`)
+	e2etest.Eventually(x.t, "the change at the other replica is applied", func() error {
+		out, err := x.try("", "kubectl get configmap greeting -n default -o jsonpath='{.data.text}'")
+		if err == nil && out != "bye" {
+			err = fmt.Errorf("found %q", out)
 		}
 		return err
 	})

@@ -21,6 +21,8 @@ var table = map[string]row{
 		"internal/e2e/consumer", "TestConsumer", ""),
 	"go get github.com/spokewire/sdk-go/cloudevents/work github.com/spokewire/sdk-go/cloudevents/mqtt": typedBy(
 		"internal/e2e/consumer", "TestConsumer", ""),
+	"go get github.com/spokewire/sdk-go/cloudevents/work/pgstore": typedBy(
+		"internal/e2e/consumer", "TestConsumer", ""),
 	"go doc github.com/spokewire/sdk-go": asItIs(
 		"Distribute work over a broker"),
 	"go run ./examples/interpreter-webhook explain FILE": shorter(
@@ -67,6 +69,7 @@ var table = map[string]row{
 	"go run .":                       in("a tutorial"),
 	"kubectl create namespace edge1": in("a tutorial"),
 	"kubectl create configmap greeting -n edge1 --from-literal=text=hello":                    in("a tutorial"),
+	`kubectl patch configmap greeting -n edge1 --type=merge -p '{"data": {"text": "bye"}}'`:   in("a tutorial"),
 	"kubectl get manifestworks -n edge1":                                                      in("a tutorial"),
 	"kubectl delete manifestworks -n edge1 --all":                                             in("a tutorial"),
 	"go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter": in("a tutorial"),
