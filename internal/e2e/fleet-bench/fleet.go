@@ -31,11 +31,12 @@ import (
 // the broker's backlog, and a dropped packet costs a second.
 const connecting = 64
 
-// fleet is a hub and its agents: a source with an informer, and an agent for each cluster.
+// fleet is a hub and its agents: a source with an informer, and an agent for each cluster. With
+// --store, a process has only the source, without an informer, or only the agents.
 type fleet struct {
+	options
 	url    string // of the broker
 	id     string
-	size   int         // of a manifest, in bytes
 	failed func(error) // ends the run
 	meter  meter
 
@@ -51,35 +52,52 @@ type fleet struct {
 	running sync.WaitGroup
 }
 
-// newFleet returns a fleet that is not connected. failed is called, from any goroutine, for an error
-// that invalidates the run.
-func newFleet(url string, agents, size int, failed func(error)) (*fleet, error) {
-	f := &fleet{url: url, id: "fleet-bench-" + rand.String(8), size: size, failed: failed, ticks: make(chan time.Time)}
+// newFleet returns a fleet without a source and agents. failed is called, from any goroutine, for an
+// error that invalidates the run.
+func newFleet(o options, id string, failed func(error)) *fleet {
+	f := &fleet{options: o, url: o.broker, id: id, failed: failed, ticks: make(chan time.Time)}
+	f.meter.reset()
 	f.ctx, f.cancel = context.WithCancel(context.Background())
+	return f
+}
+
+// newID returns the ID of a run: its source and the prefix of its clusters. It is new for each run,
+// since the broker and the store may be shared.
+func newID() string { return "fleet-bench-" + rand.String(8) }
+
+// cluster returns the name of cluster i.
+func (f *fleet) cluster(i int) string { return fmt.Sprintf("%s-%d", f.id, i) }
+
+// addSource adds the source. Without a store, it has an informer.
+func (f *fleet) addSource(store work.Store) error {
 	var err error
 	if f.link, err = f.newLink(); err != nil {
-		return nil, err
+		return err
 	}
-	f.source, err = work.NewSource(f.link, work.SourceOptions{
-		SourceID: f.id, ResyncInterval: onDemand, Clock: resyncClock{ticks: f.ticks},
-	})
-	if err != nil {
-		return nil, err
+	o := work.SourceOptions{SourceID: f.id, ResyncInterval: onDemand, Clock: resyncClock{ticks: f.ticks}, Store: store}
+	if _, ok := store.(work.SharedStore); ok {
+		o.SharedGroup = "hub"
+	}
+	if f.source, err = work.NewSource(f.link, o); err != nil || store != nil {
+		return err
 	}
 	f.informer = workinformers.NewManifestWorkInformer(f.source.Clientset(), "", 0, cache.Indexers{})
-	_, err = f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{UpdateFunc: f.updated, DeleteFunc: f.deleted})
-	if err != nil {
-		return nil, err
-	}
-	for i := range agents {
-		// The names are new for each run, since the broker may be shared.
-		a, err := f.newAgent(fmt.Sprintf("%s-%d", f.id, i))
+	_, err = f.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, obj any) { f.updated(obj.(*workv1.ManifestWork)) }, DeleteFunc: f.deleted,
+	})
+	return err
+}
+
+// addAgents adds an agent for each cluster.
+func (f *fleet) addAgents() error {
+	for i := range f.options.agents {
+		a, err := f.newAgent(f.cluster(i))
 		if err != nil {
-			return nil, err
+			return err
 		}
 		f.agents = append(f.agents, a)
 	}
-	return f, nil
+	return nil
 }
 
 func (f *fleet) newLink() (*link, error) {
@@ -91,10 +109,9 @@ func (f *fleet) newLink() (*link, error) {
 }
 
 // updated ends the operation of a work when the status of its current generation has arrived.
-func (f *fleet) updated(before, now any) {
-	was, is := before.(*workv1.ManifestWork), now.(*workv1.ManifestWork)
-	if l := f.load.Load(); l != nil && !l.deletes && observed(was) != observed(is) && observed(is) == is.Generation {
-		l.finished(is.Name)
+func (f *fleet) updated(obj *workv1.ManifestWork) {
+	if l := f.load.Load(); l != nil && !l.deletes && observed(obj) == obj.Generation {
+		l.finished(obj.Name)
 	}
 }
 
@@ -107,21 +124,47 @@ func (f *fleet) deleted(obj any) {
 	}
 }
 
+// watch calls updated for the works of the source until ctx has ended, in place of an informer.
+func (f *fleet) watch(ctx context.Context) {
+	version := ""
+	for ctx.Err() == nil {
+		w, err := f.source.Clientset().WorkV1().ManifestWorks("").Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+		if err != nil {
+			if ctx.Err() == nil {
+				f.failed(fmt.Errorf("watch of the hub: %w", err))
+			}
+			return
+		}
+		for e := range w.ResultChan() {
+			if obj, ok := e.Object.(*workv1.ManifestWork); ok {
+				version = obj.ResourceVersion
+				f.updated(obj)
+			}
+		}
+		w.Stop() // a watch that was too slow starts again
+	}
+}
+
 // clients returns the number of connections of a connected fleet.
-func (f *fleet) clients() int { return len(f.agents) + 1 }
+func (f *fleet) clients() int {
+	n := len(f.agents)
+	if f.source != nil {
+		n++
+	}
+	return n
+}
 
 // connect starts the source and then the agents. It returns when all are connected and have their
 // works.
 func (f *fleet) connect(ctx context.Context) error {
-	f.start(f.source, f.informer.RunWithContext)
-	for _, ready := range []<-chan struct{}{f.source.Ready(), f.informer.HasSyncedChecker().Done()} {
-		if err := reach(ctx, f.source, ready); err != nil {
+	if f.source != nil {
+		if err := f.startSource(ctx); err != nil {
 			return err
 		}
-	}
-	// The hub has no works. Without this call, each agent would wait for works.
-	if err := f.source.InventoryComplete(ctx); err != nil {
-		return err
+		// The hub has no works. Without this call, each agent would wait for works.
+		if err := f.source.InventoryComplete(ctx); err != nil {
+			return err
+		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(connecting)
@@ -135,6 +178,19 @@ func (f *fleet) connect(ctx context.Context) error {
 		})
 	}
 	return group.Wait()
+}
+
+// startSource starts the source, and returns when it is ready.
+func (f *fleet) startSource(ctx context.Context) error {
+	if f.informer == nil {
+		f.start(f.source, f.watch)
+		return reach(ctx, f.source, f.source.Ready())
+	}
+	f.start(f.source, f.informer.RunWithContext)
+	if err := reach(ctx, f.source, f.source.Ready()); err != nil {
+		return err
+	}
+	return reach(ctx, f.source, f.informer.HasSyncedChecker().Done())
 }
 
 // peer is a source or an agent.
@@ -169,7 +225,7 @@ func reach(ctx context.Context, p peer, ready <-chan struct{}) error {
 // connected returns the number of connected clients.
 func (f *fleet) connected() int {
 	n := 0
-	if f.source.Healthy() == nil {
+	if f.source != nil && f.source.Healthy() == nil {
 		n++
 	}
 	for _, a := range f.agents {
@@ -229,23 +285,27 @@ func (f *fleet) resync() {
 
 // worksOf returns the client of work i. Works are distributed evenly over the clusters.
 func (f *fleet) worksOf(i int) worktyped.ManifestWorkInterface {
-	return f.source.Clientset().WorkV1().ManifestWorks(f.agents[i%len(f.agents)].cluster)
+	return f.source.Clientset().WorkV1().ManifestWorks(f.cluster(i % f.options.agents))
 }
 
 // envelope is a ConfigMap as the only manifest of a work.
 const envelope = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"payload","namespace":"default"},` +
 	`"data":{"revision":"%d","value":"%s"}}`
 
-// manifests returns a manifest of about the given size, which differs for each revision.
-func (f *fleet) manifests(revision int) []workv1.Manifest {
+// manifests returns a manifest of about the given size, which differs for each revision. With
+// --distinct, it also differs for each work.
+func (f *fleet) manifests(i, revision int) []workv1.Manifest {
 	filler := strings.Repeat("v", max(0, f.size-len(envelope)))
+	if number := strconv.Itoa(i); f.distinct && len(number) < len(filler) {
+		filler = number + filler[len(number):]
+	}
 	return []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: fmt.Appendf(nil, envelope, revision, filler)}}}
 }
 
 // create creates work i, with its name prefix followed by i.
 func (f *fleet) create(ctx context.Context, prefix string, i int) error {
 	obj := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: prefix + strconv.Itoa(i)}}
-	obj.Spec.Workload.Manifests = f.manifests(0)
+	obj.Spec.Workload.Manifests = f.manifests(i, 0)
 	_, err := f.worksOf(i).Create(ctx, obj, metav1.CreateOptions{})
 	return err
 }
@@ -256,7 +316,7 @@ func (f *fleet) update(ctx context.Context, prefix string, i int) error {
 	if err != nil {
 		return err
 	}
-	obj.Spec.Workload.Manifests = f.manifests(1)
+	obj.Spec.Workload.Manifests = f.manifests(i, 1)
 	_, err = f.worksOf(i).Update(ctx, obj, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) { // its status arrived in the meantime
 		return f.update(ctx, prefix, i)

@@ -3,10 +3,12 @@
 
 // Fleet-bench measures a hub and any number of agents in one process, over any MQTT broker. Each
 // agent has its own connection. For each phase, it prints throughput, latency percentiles, bytes on
-// the wire and memory.
+// the wire and memory. With --store, the hub is a process of its own without an informer. Its memory
+// and its processor time are measured, and its restart and the takeover by another hub process.
 //
 //	go run -C internal/e2e ./fleet-bench
 //	go run -C internal/e2e ./fleet-bench --broker mqtt://broker:1883 --agents 1000 --works 100000
+//	go run -C internal/e2e ./fleet-bench --store bolt:/tmp/works.db --agents 1000 --works 100000
 package main
 
 import (
@@ -39,6 +41,9 @@ set max_inflight_messages 1000, max_queued_messages 1000000 and set_tcp_nodelay 
 type options struct {
 	broker              string // its URL; without it, Mosquitto is started
 	agents, works, size int
+	distinct            bool
+	store               string // of the hub process; empty if the hub has no process of its own
+	hub                 string // the ID of the run, in the hub process
 	rate                float64
 	duration, timeout   time.Duration
 }
@@ -60,7 +65,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return 2
 	}
-	if _, err := measureFleet(ctx, o, stdout); err != nil {
+	if o.hub != "" {
+		err = runHub(ctx, o, os.Stdin, stdout)
+	} else {
+		_, err = measureFleet(ctx, o, stdout)
+	}
+	if err != nil {
 		fmt.Fprintf(stderr, "fleet-bench: %v\n", err)
 		return 1
 	}
@@ -85,9 +95,13 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.agents, "agents", 100, "the number of agents, each with its own connection")
 	flags.IntVar(&o.works, "works", 10_000, "the number of works of all agents")
 	flags.IntVar(&o.size, "size", 1024, "the size of each work's manifest in bytes")
+	flags.BoolVar(&o.distinct, "distinct", false, "let the manifests of all works differ")
+	flags.StringVar(&o.store, "store", "",
+		"run the hub in its own process, with this `store`: memory, bolt:FILE (a new file) or postgres://...")
+	flags.StringVar(&o.hub, "hub", "", "be the hub process of the run with this `ID` (internal)")
 	flags.Float64Var(&o.rate, "rate", 0,
 		"round trips per second in the paced phase (default: half of the rate of creation)")
-	flags.DurationVar(&o.duration, "duration", 10*time.Second, "the duration of the paced phase")
+	flags.DurationVar(&o.duration, "duration", 10*time.Second, "the duration of the paced phase, or of the idle phase with --store")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "fail after this time without progress")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -114,6 +128,8 @@ func (o options) validate() error {
 		}
 	}
 	switch {
+	case o.store != "" && storeKind(o.store) == "":
+		return fmt.Errorf("--store must be memory, bolt:FILE or postgres://..., not %q", o.store)
 	case !(o.rate >= 0 && o.rate <= 1_000_000):
 		return fmt.Errorf("--rate must be from 0 to 1000000, not %v", o.rate)
 	case o.duration < 100*time.Millisecond || o.duration > time.Hour:

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"syscall"
+	"time"
 )
 
 // memory is live memory, in bytes: objects, and the stacks of all goroutines.
@@ -28,6 +29,22 @@ func live() memory {
 // each returns the memory of each of n objects that were created after before.
 func (m memory) each(before memory, n int) *memory {
 	return &memory{heap: (m.heap - before.heap) / n, stack: (m.stack - before.stack) / n}
+}
+
+// cpu returns the processor time of the process.
+func cpu() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// state describes the hub process and the load of the machine.
+func state() string {
+	grown := resident()
+	return fmt.Sprintf("hub: %s of live heap, %s resident, %s of CPU; load average %s", size(live().heap), size(grown),
+		short(cpu()), loadAverage())
 }
 
 // checkFiles returns an error if the process may not open so many files. The Go runtime has raised

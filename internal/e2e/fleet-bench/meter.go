@@ -36,10 +36,12 @@ func kindOf(m cloudevents.Message) string {
 // data.
 type traffic struct{ events, bytes, largest int }
 
-// meter counts the connections and the published events of a fleet. Each event is counted once, when
-// it is published. Its methods may be called from any goroutine.
+// meter counts the connections and the events of a fleet. Each event is counted once, when it is
+// published. A process without agents counts the events that it receives too. Its methods may be
+// called from any goroutine.
 type meter struct {
 	connects atomic.Int64
+	incoming bool // received events are counted
 
 	mu     sync.Mutex
 	events map[string]traffic // by kind
@@ -62,19 +64,18 @@ func (m *meter) lastEvent() time.Time {
 	return m.last
 }
 
-func (m *meter) published(message cloudevents.Message) {
+func (m *meter) published(message cloudevents.Message) { m.count(message, true) }
+func (m *meter) received(message cloudevents.Message)  { m.count(message, m.incoming) }
+
+func (m *meter) count(message cloudevents.Message, counts bool) {
 	kind, size := kindOf(message), len(message.Event.DataEncoded)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t := m.events[kind]
-	m.events[kind] = traffic{t.events + 1, t.bytes + size, max(t.largest, size)}
 	m.last = time.Now()
-}
-
-func (m *meter) received() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.last = time.Now()
+	if counts {
+		t := m.events[kind]
+		m.events[kind] = traffic{t.events + 1, t.bytes + size, max(t.largest, size)}
+	}
 }
 
 // link is a transport that counts its traffic and can be cut.
@@ -91,7 +92,7 @@ func (l *link) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloud
 	receive := o.Receive
 	o.Receive = func(m cloudevents.Message) {
 		receive(m)
-		l.meter.received()
+		l.meter.received(m)
 	}
 	conn, err := l.Transport.Connect(ctx, o)
 	if err != nil {

@@ -35,6 +35,7 @@ type bench struct {
 	fleet   *fleet
 	out     io.Writer
 	phases  []phase
+	state   func() string // what a phase prints about the process; nil without --store
 }
 
 // measureFleet runs all phases, and prints each when it has ended. After an error, it returns the
@@ -44,34 +45,48 @@ func measureFleet(ctx context.Context, o options, out io.Writer) ([]phase, error
 		return nil, err
 	}
 	b := &bench{options: o, out: out}
-	url := o.broker
-	if url == "" {
+	if o.broker == "" {
 		var err error
 		if b.broker, err = newBroker(); err != nil {
 			return nil, err
 		}
 		defer b.broker.stop()
-		url = b.broker.url()
+		b.options.broker = b.broker.url()
 	}
-	if _, err := io.WriteString(out, head(url, o)); err != nil {
+	if _, err := io.WriteString(out, head(b.options)); err != nil {
 		return nil, err
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	b.before = live()
-	var err error
-	if b.fleet, err = newFleet(url, o.agents, o.size, fail); err != nil {
+	b.fleet = newFleet(b.options, newID(), fail)
+	defer b.fleet.stop()
+	if err := b.fleet.addAgents(); err != nil {
 		return nil, err
 	}
-	defer b.fleet.stop()
+	measure := b.allPhases
+	if o.store != "" {
+		measure = b.hubPhases
+	}
+	if err := measure(ctx); err != nil {
+		return b.phases, cmp.Or(context.Cause(ctx), err)
+	}
+	return b.phases, nil
+}
+
+// allPhases runs the phases of a fleet in this process.
+func (b *bench) allPhases(ctx context.Context) error {
+	if err := b.fleet.addSource(nil); err != nil {
+		return err
+	}
 	for _, measure := range []func(context.Context) error{
 		b.connect, b.create, b.paced, b.update, b.resync, b.probe, b.reconnect, b.remove,
 	} {
 		if err := measure(ctx); err != nil {
-			return b.phases, cmp.Or(context.Cause(ctx), err)
+			return err
 		}
 	}
-	return b.phases, nil
+	return nil
 }
 
 // phase runs one phase, and prints its measurements. do sets at least count and took.
@@ -83,6 +98,9 @@ func (b *bench) phase(name, unit string, do func(*phase) error) error {
 	}
 	p.wire = wire().minus(p.wire)
 	p.events = b.fleet.meter.reset()
+	if b.state != nil {
+		p.facts = append(p.facts, b.state())
+	}
 	b.phases = append(b.phases, p)
 	_, err := io.WriteString(b.out, p.text())
 	return err
@@ -156,9 +174,12 @@ func (b *bench) trips(ctx context.Context, name string, rate float64, lasts time
 }
 
 // update changes each work once.
-func (b *bench) update(ctx context.Context) error {
+func (b *bench) update(ctx context.Context) error { return b.updateSome(ctx, b.options.works) }
+
+// updateSome changes the first n works once.
+func (b *bench) updateSome(ctx context.Context, n int) error {
 	return b.phase("update", "round trips", func(p *phase) error {
-		return b.run(ctx, newLoad(workPrefix, b.options.works, b.fleet.update), p)
+		return b.run(ctx, newLoad(workPrefix, n, b.fleet.update), p)
 	})
 }
 
@@ -175,49 +196,56 @@ func (b *bench) resync(ctx context.Context) error {
 	})
 }
 
-// reconnect restarts the broker, and creates a work in the meantime. If the run did not start the
-// broker, it cuts all connections instead.
+// reconnect restarts the broker, and creates a work in the meantime.
 func (b *bench) reconnect(ctx context.Context) error {
 	l := newLoad("reconnect-", 1, b.fleet.create)
 	err := b.phase("reconnect", "connections", func(p *phase) error {
 		b.fleet.load.Store(l)
-		p.count = b.fleet.clients()
-		connects := b.fleet.meter.connects.Load() + int64(p.count)
-		if b.broker == nil {
-			b.fleet.cut()
-		} else {
-			b.broker.kill()
-		}
-		first := make(chan error, 1)
-		go func() { first <- l.run(ctx, b.options.timeout) }()
-		if b.broker != nil {
-			if err := pause(ctx, outage); err != nil {
-				return err
-			}
-			if err := b.broker.start(); err != nil {
-				return err
-			}
-		}
-		begin := time.Now()
-		p.wire = wireBytes{} // the closed connections have no counters
-		if err := <-first; err != nil {
-			return err
-		}
-		p.fact("the first work was reported after", time.Since(begin))
-		if err := b.reconnected(ctx, connects, begin); err != nil {
-			return err
-		}
-		p.took = time.Since(begin)
-		if err := b.quiet(ctx); err != nil {
-			return err
-		}
-		p.fact("all agents were in sync after", b.fleet.meter.lastEvent().Sub(begin))
-		return nil
+		return b.outage(ctx, p, func() error { return l.run(ctx, b.options.timeout) })
 	})
 	if err != nil {
 		return err
 	}
 	return b.clean(ctx, l)
+}
+
+// outage restarts the broker, and calls first in the meantime. If the run did not start the broker,
+// it cuts all connections instead.
+func (b *bench) outage(ctx context.Context, p *phase, first func() error) error {
+	p.count = b.fleet.clients()
+	connects := b.fleet.meter.connects.Load() + int64(p.count)
+	if b.broker == nil {
+		b.fleet.cut()
+	} else {
+		b.broker.kill()
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- first() }()
+	if b.broker != nil {
+		if err := pause(ctx, outage); err != nil {
+			return err
+		}
+		if err := b.broker.start(); err != nil {
+			return err
+		}
+	}
+	begin := time.Now()
+	p.wire = wireBytes{} // the closed connections have no counters
+	if err := <-ended; err != nil {
+		return err
+	}
+	if b.fleet.source != nil {
+		p.fact("the first work was reported after", time.Since(begin))
+	}
+	if err := b.reconnected(ctx, connects, begin); err != nil {
+		return err
+	}
+	p.took = time.Since(begin)
+	if err := b.quiet(ctx); err != nil {
+		return err
+	}
+	p.fact("all agents were in sync after", b.fleet.meter.lastEvent().Sub(begin))
+	return nil
 }
 
 // reconnected waits for a number of connections since the start, and until all clients are

@@ -32,9 +32,9 @@ func (p *phase) fact(name string, d time.Duration) {
 }
 
 // head returns the text before the first phase.
-func head(url string, o options) string {
+func head(o options) string {
 	return fmt.Sprintf("fleet-bench: %d agents, %d works of %s\n\n  broker   %s\n  machine  %s/%s, %d processors, %s\n\n",
-		o.agents, o.works, size(o.size), url, runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version())
+		o.agents, o.works, size(o.size), o.broker, runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version())
 }
 
 // text returns the text of a phase.

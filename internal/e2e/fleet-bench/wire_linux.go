@@ -6,6 +6,7 @@ package main
 import (
 	"os"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,4 +29,26 @@ func wire() (total wireBytes) {
 		}
 	}
 	return total
+}
+
+// resident returns the bytes of the process in memory.
+func resident() int {
+	if fields := procFields("/proc/self/statm"); len(fields) > 1 {
+		pages, _ := strconv.Atoi(fields[1])
+		return pages * os.Getpagesize()
+	}
+	return 0
+}
+
+// loadAverage returns the load average of the last minute.
+func loadAverage() string {
+	if fields := procFields("/proc/loadavg"); len(fields) > 0 {
+		return fields[0]
+	}
+	return "unknown"
+}
+
+func procFields(path string) []string {
+	content, _ := os.ReadFile(path)
+	return strings.Fields(string(content))
 }
