@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -20,6 +22,8 @@ type hubProcess struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
 	answers *json.Decoder
+	errors  strings.Builder // its standard error; complete after kill
+	once    sync.Once
 }
 
 // startHub starts this program as a hub process. The caller must call kill.
@@ -32,7 +36,7 @@ func (b *bench) startHub() (*hubProcess, error) {
 	h := &hubProcess{command: exec.Command(program, "--hub", b.fleet.id, "--store", o.store, "--broker", o.broker,
 		"--agents", strconv.Itoa(o.agents), "--works", strconv.Itoa(o.works), "--size", strconv.Itoa(o.size),
 		"--distinct="+strconv.FormatBool(o.distinct), "--duration", o.duration.String(), "--timeout", o.timeout.String())}
-	h.command.Stderr = os.Stderr
+	h.command.Stderr = &h.errors
 	if h.stdin, err = h.command.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -47,12 +51,14 @@ func (b *bench) startHub() (*hubProcess, error) {
 // do makes the process execute a command, and returns its text. The process ends with ctx.
 func (h *hubProcess) do(ctx context.Context, command string) (string, error) {
 	defer context.AfterFunc(ctx, h.kill)()
-	if err := json.NewEncoder(h.stdin).Encode(command); err != nil {
-		return "", fmt.Errorf("hub: %s: %w", command, err)
-	}
 	var reply answer
-	if err := h.answers.Decode(&reply); err != nil {
-		return "", fmt.Errorf("hub: %s: the process has ended: %w", command, err)
+	err := json.NewEncoder(h.stdin).Encode(command)
+	if err == nil {
+		err = h.answers.Decode(&reply)
+	}
+	if err != nil {
+		h.kill()
+		return "", fmt.Errorf("hub: %s: the process has ended: %s", command, strings.TrimSpace(h.errors.String()))
 	}
 	if reply.Error != "" {
 		return reply.Text, errors.New(reply.Error)
@@ -62,8 +68,10 @@ func (h *hubProcess) do(ctx context.Context, command string) (string, error) {
 
 // kill ends the process like a crash.
 func (h *hubProcess) kill() {
-	_ = h.command.Process.Kill()
-	_ = h.command.Wait()
+	h.once.Do(func() {
+		_ = h.command.Process.Kill()
+		_ = h.command.Wait()
+	})
 }
 
 // hubPhases runs the phases of a hub process and the agents in this process.

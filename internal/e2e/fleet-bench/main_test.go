@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,7 +24,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	klog.SetLogger(logr.Discard()) // as main does
+	klog.SetLogger(logr.Discard())                 // as main does
+	if len(os.Args) > 1 && os.Args[1] == "--hub" { // a hub process of a test
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -156,6 +160,8 @@ func TestFailures(t *testing.T) {
 		{"--rate -1", 2, []string{"--rate must be from 0"}},
 		{"--rate NaN", 2, []string{"--rate must be from 0"}},
 		{"--duration 1ms", 2, []string{"--duration must be from 100ms"}},
+		{"--store redis://", 2, []string{`--store must be memory, bolt:FILE or postgres://..., not "redis://"`}},
+		{"--store bolt:/nowhere/works.db --works 1", 1, []string{"/nowhere", "hub: start: the process has ended"}},
 		{"--timeout 0s", 2, []string{"--timeout must be at least 1s"}},
 		{"--broker broker:1883", 2, []string{"-broker: ", "scheme"}},
 		{"--broker=", 2, []string{"-broker: ", "BrokerURL"}},
