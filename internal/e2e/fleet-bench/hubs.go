@@ -120,6 +120,10 @@ func (b *bench) hubPhases(ctx context.Context) error {
 	if _, err := standby.do(ctx, toStart); err != nil {
 		return err
 	}
+	// Before it can lead, it reads the whole content of the store.
+	if err := pause(ctx, b.options.duration); err != nil {
+		return err
+	}
 	return b.successor(ctx, "takeover", func() (*hubProcess, error) {
 		hub.kill()
 		return standby, nil
@@ -145,7 +149,7 @@ func (b *bench) successor(ctx context.Context, name string, replace func() (*hub
 			return err
 		}
 		p.count, p.took = b.options.works, time.Since(begin)
-		if err := b.quiet(ctx); err != nil {
+		if err := b.listed(ctx); err != nil {
 			return err
 		}
 		p.fact("all agents were in sync after", b.fleet.meter.lastEvent().Sub(begin))

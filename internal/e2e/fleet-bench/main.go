@@ -101,7 +101,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.hub, "hub", "", "be the hub process of the run with this `ID` (internal)")
 	flags.Float64Var(&o.rate, "rate", 0,
 		"round trips per second in the paced phase (default: half of the rate of creation)")
-	flags.DurationVar(&o.duration, "duration", 10*time.Second, "the duration of the paced phase, or of the idle phase with --store")
+	flags.DurationVar(&o.duration, "duration", 10*time.Second,
+		"the duration of the paced phase, or of the idle phase with --store")
 	flags.DurationVar(&o.timeout, "timeout", time.Minute, "fail after this time without progress")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -14,16 +14,18 @@ import (
 	"github.com/spokewire/sdk-go/codec"
 )
 
-// kinds are the kinds of events. A resync is a list of works or their digest, or a request for a
-// list.
-var kinds = []string{"spec", "status", "resync", "presence"}
+// kinds are the kinds of events. A resync is a list of works, or a request for a list. Digests are
+// also the heartbeats of agents.
+var kinds = []string{"spec", "status", "resync", "digest", "presence"}
 
 // kindOf returns the kind of an event of either profile.
 func kindOf(m cloudevents.Message) string {
 	switch eventType := m.Event.Type(); {
 	case codec.IsPresence(m.Event):
 		return "presence"
-	case codec.IsDigest(m.Event), strings.Contains(eventType, "resync_request"),
+	case codec.IsDigest(m.Event):
+		return "digest"
+	case strings.Contains(eventType, "resync_request"),
 		strings.Contains(eventType, "resync.requested"):
 		return "resync"
 	case strings.Contains(eventType, ".status."):
@@ -45,7 +47,7 @@ type meter struct {
 
 	mu     sync.Mutex
 	events map[string]traffic // by kind
-	last   time.Time          // when the last event was published or received
+	last   time.Time          // when the last event was published or received, except for heartbeats
 }
 
 // reset returns the events since the last call.
@@ -57,7 +59,14 @@ func (m *meter) reset() map[string]traffic {
 	return events
 }
 
-// lastEvent returns when the last event was published or received.
+// lists returns the number of lists since the last reset.
+func (m *meter) lists() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.events["resync"].events
+}
+
+// lastEvent returns when the last event was published or received, except for heartbeats.
 func (m *meter) lastEvent() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +80,9 @@ func (m *meter) count(message cloudevents.Message, counts bool) {
 	kind, size := kindOf(message), len(message.Event.DataEncoded)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.last = time.Now()
+	if kind != "digest" && kind != "presence" {
+		m.last = time.Now()
+	}
 	if counts {
 		t := m.events[kind]
 		m.events[kind] = traffic{t.events + 1, t.bytes + size, max(t.largest, size)}

@@ -23,7 +23,7 @@ func TestKinds(t *testing.T) {
 	}{
 		{codec.ManifestWork, &codec.Presence{Header: header, Session: "s", Started: time.Now()}, "presence"},
 		{codec.ManifestBundle, &codec.Presence{Header: header, Session: "s", Started: time.Now()}, "presence"},
-		{codec.ManifestWork, &codec.Digest{Header: heartbeat, AgentSession: "s", Sums: []uint64{1}}, "resync"},
+		{codec.ManifestWork, &codec.Digest{Header: heartbeat, AgentSession: "s", Sums: []uint64{1}}, "digest"},
 		{codec.ManifestWork, &codec.StatusResync{Header: header, Broadcast: true}, "resync"},
 		{codec.ManifestBundle, &codec.StatusResync{Header: header, Broadcast: true}, "resync"},
 	} {

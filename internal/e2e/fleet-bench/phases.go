@@ -188,7 +188,7 @@ func (b *bench) resync(ctx context.Context) error {
 	return b.phase("resync", "unchanged works", func(p *phase) error {
 		begin := time.Now()
 		b.fleet.resync()
-		if err := b.quiet(ctx); err != nil {
+		if err := b.listed(ctx); err != nil {
 			return err
 		}
 		p.count, p.took = b.options.works, max(0, b.fleet.meter.lastEvent().Sub(begin))
@@ -241,7 +241,7 @@ func (b *bench) outage(ctx context.Context, p *phase, first func() error) error 
 		return err
 	}
 	p.took = time.Since(begin)
-	if err := b.quiet(ctx); err != nil {
+	if err := b.listed(ctx); err != nil {
 		return err
 	}
 	p.fact("all agents were in sync after", b.fleet.meter.lastEvent().Sub(begin))
@@ -295,7 +295,23 @@ func (b *bench) run(ctx context.Context, l *load, p *phase) error {
 	return nil
 }
 
-// quiet waits until no event was published or received for quietFor since its call.
+// listed waits until there is a list for each agent with works in this phase, and then for the end of
+// the events.
+func (b *bench) listed(ctx context.Context) error {
+	begin, want := time.Now(), min(b.options.agents, b.options.works)
+	for b.fleet.meter.lists() < want {
+		if err := pause(ctx, quietFor/10); err != nil {
+			return err
+		}
+		if waited := time.Since(begin); waited > b.connectLimit() {
+			return fmt.Errorf("%d of %d agents have sent lists after %v", b.fleet.meter.lists(), want, waited)
+		}
+	}
+	return b.quiet(ctx)
+}
+
+// quiet waits until no event was published or received for quietFor since its call, except for
+// heartbeats.
 func (b *bench) quiet(ctx context.Context) error {
 	begin := time.Now()
 	for {

@@ -7,3 +7,9 @@ package main
 
 // wire returns nothing: only Linux is supported.
 func wire() wireBytes { return wireBytes{} }
+
+// resident returns nothing, like wire.
+func resident() int { return 0 }
+
+// loadAverage returns no figure, like wire.
+func loadAverage() string { return "unknown" }
