@@ -4,7 +4,13 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -28,11 +34,12 @@ log_dest none
 // broker is a Mosquitto process on a free port of the loopback interface.
 type broker struct {
 	program, folder, address string
+	ca                       string // the file with its certificate, with TLS
 	process                  *daemon.Daemon
 }
 
 // newBroker starts the program. The caller must call stop.
-func newBroker() (*broker, error) {
+func newBroker(withTLS bool) (*broker, error) {
 	program, err := daemon.Find("mosquitto")
 	if err != nil {
 		return nil, fmt.Errorf("%w: install it (on Debian: apt-get install mosquitto), or set --broker", err)
@@ -52,7 +59,15 @@ func newBroker() (*broker, error) {
 	if os.Geteuid() == 0 {
 		lines += "user root\n" // otherwise it runs as mosquitto, without access to the folder
 	}
-	if err = os.WriteFile(b.config(), []byte(lines), 0o600); err == nil {
+	if withTLS {
+		b.ca = filepath.Join(folder, "tls.pem")
+		lines += fmt.Sprintf("certfile %[1]s\nkeyfile %[1]s\n", b.ca)
+		err = writeCertificate(b.ca)
+	}
+	if err == nil {
+		err = os.WriteFile(b.config(), []byte(lines), 0o600)
+	}
+	if err == nil {
 		err = b.start()
 	}
 	if err != nil {
@@ -62,7 +77,13 @@ func newBroker() (*broker, error) {
 	return b, nil
 }
 
-func (b *broker) url() string    { return "mqtt://" + b.address }
+func (b *broker) url() string {
+	if b.ca != "" {
+		return "mqtts://" + b.address
+	}
+	return "mqtt://" + b.address
+}
+
 func (b *broker) config() string { return filepath.Join(b.folder, "mosquitto.conf") }
 
 // start starts the process, and waits until it accepts connections. After kill, it starts the
@@ -90,4 +111,27 @@ func (b *broker) stop() {
 		b.process.Stop()
 	}
 	_ = os.RemoveAll(b.folder)
+}
+
+// writeCertificate writes a self-signed certificate for the loopback interface, with its key, to a
+// file.
+func writeCertificate(file string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(0, 0, 7),
+		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	content := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate})
+	return os.WriteFile(file, append(content, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...), 0o600)
 }

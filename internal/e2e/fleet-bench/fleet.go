@@ -101,7 +101,7 @@ func (f *fleet) addAgents() error {
 }
 
 func (f *fleet) newLink() (*link, error) {
-	transport, err := mqtt.New(mqtt.Options{BrokerURL: f.url})
+	transport, err := mqtt.New(mqtt.Options{BrokerURL: f.url, CAFile: f.ca})
 	if err != nil {
 		return nil, err
 	}

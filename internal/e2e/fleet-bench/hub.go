@@ -17,47 +17,38 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
+	"github.com/spokewire/sdk-go/cloudevents/work/etcdstore"
 	"github.com/spokewire/sdk-go/cloudevents/work/pgstore"
 )
 
 // updated is the part of the works that the hub's update phase changes: 1 of 100.
 const updated = 100
 
-// The kinds of stores.
-const (
-	inMemory   = "memory"
-	inFile     = "bolt:"
-	inPostgres = "postgres://"
-)
-
 // storeKind returns the kind of the store of --store, or "" if there is no such kind.
 func storeKind(store string) string {
-	for _, kind := range []string{inFile, inPostgres} {
-		if strings.HasPrefix(store, kind) {
-			return kind
-		}
+	scheme, _, isURL := strings.Cut(store, "://")
+	switch {
+	case store == "memory", isURL && (scheme == "postgres" || scheme == "etcd"):
+		return scheme
+	case isURL:
+		return ""
 	}
-	if store == inMemory {
-		return inMemory
-	}
-	return ""
+	return "file"
 }
 
-// openStore opens the store of --store for a run.
+// openStore opens the store of --store for a run, and returns the function that closes it.
 func openStore(ctx context.Context, store, id string) (work.Store, func() error, error) {
 	switch storeKind(store) {
-	case inFile:
-		s, err := boltstore.Open(strings.TrimPrefix(store, inFile), boltstore.Options{})
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, s.Close, nil
-	case inPostgres:
+	case "file":
+		s, err := boltstore.Open(store, boltstore.Options{})
+		return s, s.Close, err
+	case "postgres":
 		s, err := pgstore.Open(ctx, pgstore.Options{ConnString: store, Name: id})
-		if err != nil {
-			return nil, nil, err
-		}
-		return s, s.Close, nil
+		return s, s.Close, err
+	case "etcd":
+		endpoints := strings.Split(strings.TrimPrefix(store, "etcd://"), ",")
+		s, err := etcdstore.Open(ctx, etcdstore.Options{Endpoints: endpoints, Prefix: id})
+		return s, s.Close, err
 	}
 	// Replicas have no use for this store, so it must not be a work.SharedStore.
 	return struct{ work.Store }{work.NewMemoryStore()}, func() error { return nil }, nil
@@ -139,14 +130,13 @@ func (b *bench) execute(ctx context.Context, command string) error {
 
 // idle measures the processor time without traffic, except for heartbeats.
 func (b *bench) idle(ctx context.Context) error {
-	return b.phase("idle", "ms of CPU", func(p *phase) error {
+	return b.phase("idle", "", func(p *phase) error {
 		begin, used := time.Now(), cpu()
 		if err := pause(ctx, b.options.duration); err != nil {
 			return err
 		}
 		used, p.took = cpu()-used, time.Since(begin)
-		p.count = int(used.Milliseconds())
-		p.facts = append(p.facts, fmt.Sprintf("%.2f %% of a core", 100*used.Seconds()/p.took.Seconds()))
+		p.facts = append(p.facts, fmt.Sprintf("hub: %.2f %% of a core", 100*used.Seconds()/p.took.Seconds()))
 		return nil
 	})
 }

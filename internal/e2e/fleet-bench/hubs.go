@@ -33,7 +33,7 @@ func (b *bench) startHub() (*hubProcess, error) {
 		return nil, err
 	}
 	o := b.options
-	h := &hubProcess{command: exec.Command(program, "--hub", b.fleet.id, "--store", o.store, "--broker", o.broker,
+	h := &hubProcess{command: exec.Command(program, "--hub", b.fleet.id, "--store", o.store, "--broker", o.broker, "--ca", o.ca,
 		"--agents", strconv.Itoa(o.agents), "--works", strconv.Itoa(o.works), "--size", strconv.Itoa(o.size),
 		"--distinct="+strconv.FormatBool(o.distinct), "--duration", o.duration.String(), "--timeout", o.timeout.String())}
 	h.command.Stderr = &h.errors
@@ -101,7 +101,7 @@ func (b *bench) hubPhases(ctx context.Context) error {
 	err = b.phase("reconnect", "connections", func(p *phase) error {
 		return b.outage(ctx, p, func() error { return nil })
 	})
-	if err != nil || storeKind(b.options.store) == inMemory {
+	if err != nil || storeKind(b.options.store) == "memory" {
 		return err
 	}
 	err = b.successor(ctx, "restart", func() (*hubProcess, error) {
@@ -109,7 +109,7 @@ func (b *bench) hubPhases(ctx context.Context) error {
 		hub, err = b.startHub()
 		return hub, err
 	})
-	if err != nil || storeKind(b.options.store) == inFile {
+	if err != nil || storeKind(b.options.store) == "file" {
 		return err
 	}
 	standby, err := b.startHub()

@@ -8,7 +8,7 @@
 //
 //	go run -C internal/e2e ./fleet-bench
 //	go run -C internal/e2e ./fleet-bench --broker mqtt://broker:1883 --agents 1000 --works 100000
-//	go run -C internal/e2e ./fleet-bench --store bolt:/tmp/works.db --agents 1000 --works 100000
+//	go run -C internal/e2e ./fleet-bench --store /tmp/works.db --agents 1000 --works 100000
 package main
 
 import (
@@ -40,6 +40,8 @@ set max_inflight_messages 1000, max_queued_messages 1000000 and set_tcp_nodelay 
 // options are the options of the command line.
 type options struct {
 	broker              string // its URL; without it, Mosquitto is started
+	ca                  string // the file with the CA of the broker
+	tls                 bool   // of the started Mosquitto
 	agents, works, size int
 	distinct            bool
 	store               string // of the hub process; empty if the hub has no process of its own
@@ -92,12 +94,15 @@ func parse(args []string, stderr io.Writer) (options, error) {
 			_, err := mqtt.New(mqtt.Options{BrokerURL: url})
 			return err
 		})
+	flags.StringVar(&o.ca, "ca", "", "the `file` with the CA of the broker's certificate (default: those of the system)")
+	flags.BoolVar(&o.tls, "tls", false, "start the new Mosquitto with TLS")
 	flags.IntVar(&o.agents, "agents", 100, "the number of agents, each with its own connection")
 	flags.IntVar(&o.works, "works", 10_000, "the number of works of all agents")
 	flags.IntVar(&o.size, "size", 1024, "the size of each work's manifest in bytes")
 	flags.BoolVar(&o.distinct, "distinct", false, "let the manifests of all works differ")
 	flags.StringVar(&o.store, "store", "",
-		"run the hub in its own process, with this `store`: memory, bolt:FILE (a new file) or postgres://...")
+		"run the hub in its own process with this `store`: memory, a new file, postgres://... or\n"+
+			"etcd://host:port,... (the works of the run stay in a file or a database)")
 	flags.StringVar(&o.hub, "hub", "", "be the hub process of the run with this `ID` (internal)")
 	flags.Float64Var(&o.rate, "rate", 0,
 		"round trips per second in the paced phase (default: half of the rate of creation)")
@@ -130,7 +135,9 @@ func (o options) validate() error {
 	}
 	switch {
 	case o.store != "" && storeKind(o.store) == "":
-		return fmt.Errorf("--store must be memory, bolt:FILE or postgres://..., not %q", o.store)
+		return fmt.Errorf("--store must be memory, a file, postgres://... or etcd://..., not %q", o.store)
+	case o.tls && o.broker != "":
+		return errors.New("--tls is for a new Mosquitto: it excludes --broker")
 	case !(o.rate >= 0 && o.rate <= 1_000_000):
 		return fmt.Errorf("--rate must be from 0 to 1000000, not %v", o.rate)
 	case o.duration < 100*time.Millisecond || o.duration > time.Hour:

@@ -47,11 +47,11 @@ func measureFleet(ctx context.Context, o options, out io.Writer) ([]phase, error
 	b := &bench{options: o, out: out}
 	if o.broker == "" {
 		var err error
-		if b.broker, err = newBroker(); err != nil {
+		if b.broker, err = newBroker(o.tls); err != nil {
 			return nil, err
 		}
 		defer b.broker.stop()
-		b.options.broker = b.broker.url()
+		b.options.broker, b.options.ca = b.broker.url(), cmp.Or(b.broker.ca, o.ca)
 	}
 	if _, err := io.WriteString(out, head(b.options)); err != nil {
 		return nil, err

@@ -33,8 +33,13 @@ func (p *phase) fact(name string, d time.Duration) {
 
 // head returns the text before the first phase.
 func head(o options) string {
-	return fmt.Sprintf("fleet-bench: %d agents, %d works of %s\n\n  broker   %s\n  machine  %s/%s, %d processors, %s\n\n",
-		o.agents, o.works, size(o.size), o.broker, runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version())
+	store := ""
+	if o.store != "" {
+		store = "\n  store    " + storeKind(o.store) // without its password
+	}
+	return fmt.Sprintf("fleet-bench: %d agents, %d works of %s\n\n  broker   %s%s\n"+
+		"  machine  %s/%s, %d processors, %s, load average %s\n\n", o.agents, o.works, size(o.size), o.broker, store,
+		runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version(), loadAverage())
 }
 
 // text returns the text of a phase.
@@ -43,7 +48,11 @@ func (p *phase) text() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-9s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(&b, "%-10s %d %s in %.2f s: %.0f/s\n", p.name, p.count, p.unit, p.took.Seconds(), p.perSecond())
+	if p.count == 0 {
+		fmt.Fprintf(&b, "%-10s %.2f s\n", p.name, p.took.Seconds())
+	} else {
+		fmt.Fprintf(&b, "%-10s %d %s in %.2f s: %.0f/s\n", p.name, p.count, p.unit, p.took.Seconds(), p.perSecond())
+	}
 	if l := p.latency; l != nil {
 		line("latency", "p50 %s   p90 %s   p99 %s   p99.9 %s   max %s", short(l[0]), short(l[1]), short(l[2]), short(l[3]),
 			short(l[4]))
