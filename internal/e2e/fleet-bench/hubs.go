@@ -33,8 +33,8 @@ func (b *bench) startHub() (*hubProcess, error) {
 		return nil, err
 	}
 	o := b.options
-	h := &hubProcess{command: exec.Command(program, "--hub", b.fleet.id, "--store", o.store, "--broker", o.broker, "--ca", o.ca,
-		"--agents", strconv.Itoa(o.agents), "--works", strconv.Itoa(o.works), "--size", strconv.Itoa(o.size),
+	h := &hubProcess{command: exec.Command(program, "--hub", b.fleet.id, "--store", o.store, "--broker", o.broker,
+		"--ca", o.ca, "--agents", strconv.Itoa(o.agents), "--works", strconv.Itoa(o.works), "--size", strconv.Itoa(o.size),
 		"--distinct="+strconv.FormatBool(o.distinct), "--duration", o.duration.String(), "--timeout", o.timeout.String())}
 	h.command.Stderr = &h.errors
 	if h.stdin, err = h.command.StdinPipe(); err != nil {
