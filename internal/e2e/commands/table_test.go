@@ -64,6 +64,8 @@ var table = map[string]row{
 	"go run -C internal/e2e ./fleet-bench --agents 100 --works 200 --rate 50 --duration 1s": asItIs("round trips"),
 	"go run -C internal/e2e ./fleet-bench --broker mqtt://broker:1883 --agents 1000 --works 100000": shorter(
 		"--broker BROKER --agents 10 --works 40 --duration 200ms", "round trips"),
+	"go run -C internal/e2e ./fleet-bench --store /tmp/works.db --agents 1000 --works 100000": shorter(
+		"--store memory --agents 2 --works 20 --duration 100ms", "of live heap"),
 	"ulimit -n 20000": shell,
 
 	"go run .":                       in("a tutorial"),
