@@ -20,7 +20,7 @@ func TestReadsWaitForVersion(t *testing.T) {
 	inScene(t, func(s *scene) {
 		memory := work.NewMemoryStore()
 		first := s.replicaOf(memory)
-		late := &distantStore{memory, always(0), always(0), always(time.Second)}
+		late := &distantStore{memory, always(0), always(0), always(200 * time.Millisecond)} // for each batch
 		second := s.replicaOf(late)
 		s.settle()
 		first.create("cluster1", newWork("w", "1"))
