@@ -90,20 +90,24 @@ const forever = time.Duration(math.MaxInt64)
 // failure. It reports whether an attempt without an answer may have succeeded.
 func (c *Client) retry(ctx context.Context, limit time.Duration, call func() error) (maybe bool, err error) {
 	var o outage
+	var failure error // of the last attempt that is repeated
 	for {
 		err := call()
-		if !c.temporary(ctx, err) {
-			if err != nil && ctx.Err() != nil {
-				return o.attempts > 0, context.Cause(ctx)
+		switch {
+		case c.temporary(ctx, err):
+			failure = fromStatus(err)
+			if c.pause(ctx, &o, limit, err) {
+				continue
 			}
+			if ctx.Err() == nil {
+				return true, failure
+			}
+		case err == nil || ctx.Err() == nil:
 			return o.attempts > 0, fromStatus(err)
+		case failure == nil:
+			return false, context.Cause(ctx)
 		}
-		if !c.pause(ctx, &o, limit, err) {
-			if ctx.Err() != nil {
-				return true, fmt.Errorf("%w: %w", context.Cause(ctx), fromStatus(err))
-			}
-			return true, fromStatus(err)
-		}
+		return true, fmt.Errorf("%w: %w", context.Cause(ctx), failure)
 	}
 }
 

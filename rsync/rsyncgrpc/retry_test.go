@@ -34,6 +34,27 @@ func lossy(lost int64) (o rsyncgrpc.ServerOptions, calls *atomic.Int64) {
 	return o, calls
 }
 
+// TestContextEndsDuringRetry: if the context of a call ends during a later attempt, the error has the
+// reason of the earlier one.
+func TestContextEndsDuringRetry(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var calls atomic.Int64
+	_, client := remote(t, rsyncgrpc.ServerOptions{ServerOptions: []grpc.ServerOption{grpc.ChainUnaryInterceptor(
+		func(ctx context.Context, _ any, _ *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+			if calls.Add(1) == 1 {
+				return nil, status.Error(codes.Unavailable, "the server restarts")
+			}
+			cancel()
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})}})
+	if _, err := client.Status(ctx, "a"); !errors.Is(err, context.Canceled) ||
+		!errors.Is(err, rsyncgrpc.ErrUnavailable) || !strings.Contains(err.Error(), "the server restarts") {
+		t.Errorf("%v, want Canceled and ErrUnavailable with its reason", err)
+	}
+}
+
 // TestLostAnswers: a client repeats calls with lost answers, and no call takes effect twice.
 func TestLostAnswers(t *testing.T) {
 	o, calls := lossy(3)
