@@ -21,8 +21,6 @@ var table = map[string]row{
 		"internal/e2e/consumer", "TestConsumer", ""),
 	"go get github.com/spokewire/sdk-go/cloudevents/work github.com/spokewire/sdk-go/cloudevents/mqtt": typedBy(
 		"internal/e2e/consumer", "TestConsumer", ""),
-	"go get github.com/spokewire/sdk-go/cloudevents/work/pgstore": typedBy(
-		"internal/e2e/consumer", "TestConsumer", ""),
 	"go doc github.com/spokewire/sdk-go": asItIs(
 		"Distribute work over a broker"),
 	"go run ./examples/interpreter-webhook explain FILE": shorter(

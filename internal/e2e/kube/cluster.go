@@ -94,10 +94,13 @@ func Start(t testing.TB, opts Options) *Cluster {
 	return c
 }
 
+// discardLog sets the logger of envtest, which otherwise prints a stack after 30 seconds.
+var discardLog = sync.OnceFunc(func() { ctrl.SetLogger(logr.Discard()) })
+
 // newPlane returns a plane that is not started. The folder is for certificates. With our own
 // folder, envtest keeps the certificates and the users after a restart.
 func newPlane(assets, folder string, opts Options) *plane {
-	ctrl.SetLogger(logr.Discard()) // otherwise envtest prints a stack after 30 seconds
+	discardLog()
 	p := &plane{assets: assets, folder: folder}
 	p.env = &envtest.Environment{
 		BinaryAssetsDirectory:    assets,
