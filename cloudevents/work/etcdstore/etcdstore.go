@@ -316,6 +316,9 @@ func (s *Store) Close() error {
 // until returns a context that also ends when the store is closed.
 func (s *Store) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if s.life.Err() != nil {
+		cancel(ErrClosed)
+	}
 	stop := context.AfterFunc(s.life, func() { cancel(ErrClosed) })
 	return ctx, func() {
 		stop()

@@ -259,6 +259,11 @@ func TestClosedStore(t *testing.T) {
 					t.Errorf("%s: %v", what, err)
 				}
 			}
+			for range 100 {
+				if err := s.ApplyIf(t.Context(), set("a", "1"), nil); !errors.Is(err, etcdstore.ErrClosed) {
+					t.Fatalf("the closed store was read: %v", err)
+				}
+			}
 			if o.Client != nil {
 				if _, err := o.Client.Get(t.Context(), "x"); err != nil {
 					t.Errorf("Close closed the given client: %v", err)
