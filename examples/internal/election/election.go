@@ -11,6 +11,7 @@
 package election
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,9 +86,7 @@ type leader struct {
 
 // New returns an election that is not started.
 func New(o Options) *Election {
-	if o.TTL == 0 {
-		o.TTL = DefaultTTL
-	}
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	return &Election{options: o, transport: &http.Transport{
 		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, IdleConnTimeout: time.Minute,
 	}}

@@ -37,7 +37,7 @@ var (
 	previous     = flag.String("hub.previous", "", "the `program` of the previous version, for TestRollingUpdate")
 )
 
-// worksOfCluster is the number of applications, each of which has a work on each cluster.
+// worksOfCluster is the number of applications. Each has a work on each cluster.
 const worksOfCluster = 25
 
 // takeoverGoal is the time from a kill to the first accepted write, on a machine that does nothing

@@ -141,14 +141,14 @@ func (h *Hub) kept(ctx context.Context) (*document.Set, int64, error) {
 // Standby reads and renders the documents of the leader in advance, until ctx ends. Start then has
 // to render only the last changes.
 func (h *Hub) Standby(ctx context.Context) error {
-	for ctx.Err() == nil && h.foresee(ctx) != nil { // Start returns the errors of documents
+	for ctx.Err() == nil && h.renderAhead(ctx) != nil { // Start returns the errors of documents
 		_ = wait.Sleep(ctx, clock.RealClock{}, time.Second)
 	}
 	return nil
 }
 
-// foresee renders documents after each change in the store, until Start has loaded them.
-func (h *Hub) foresee(ctx context.Context) error {
+// renderAhead renders documents after each change in the store, until Start has loaded them.
+func (h *Hub) renderAhead(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	prefix, rendered := documentPrefix, int64(0)
