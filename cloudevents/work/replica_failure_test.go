@@ -161,6 +161,89 @@ func TestLeaderChangeIsNoFailure(t *testing.T) {
 	})
 }
 
+// lateStore is a store that delivers changes late.
+type lateStore struct {
+	*faultyShared
+	behind time.Duration
+}
+
+func (l *lateStore) Follow(ctx context.Context, f func([]work.Change) error) error {
+	return l.faultyShared.Follow(ctx, func(changes []work.Change) error {
+		time.Sleep(l.behind)
+		return f(changes)
+	})
+}
+
+// TestLateFailureOfFormerLeader: a write of the leader fails after another replica has taken over.
+// The former leader does not repeat the write, which could undo writes of the new leader.
+func TestLateFailureOfFormerLeader(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := newFaultyShared()
+		first := s.replicaOf(&lateStore{store, 500 * time.Millisecond})
+		second := s.replicaOf(store.MemoryStore)
+		s.settle()
+		first.create("cluster1", newWork("app", "1"))
+		s.settle()
+		store.setFail(errors.New("no answer"))
+		release := store.stall()
+		unstored := make(chan error, 1)
+		go func() { unstored <- patchLabel(s.t.Context(), first, "app", "first") }()
+		s.settle()
+		store.setFail(nil)
+		if err := patchLabel(s.t.Context(), second, "app", "second"); err != nil {
+			t.Fatal(err)
+		}
+		s.settle() // the first replica mirrors the second
+		release()
+		if err := <-unstored; !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("the write that failed: %v", err)
+		}
+		time.Sleep(900 * time.Millisecond) // the first replica would repeat it after 1 s
+		if err := patchLabel(s.t.Context(), second, "app", "third"); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		sameWorks(t, first, second)
+		if got := second.get("cluster1", "app").Labels["k"]; got != "third" {
+			t.Errorf("the label is %q, want the last one of the new leader", got)
+		}
+		third := s.replicaOf(store.MemoryStore)
+		s.settle()
+		sameWorks(t, second, third)
+	})
+}
+
+// TestLateRejectionDoesNotPreventTakeover: the store rejects a write of the former leader after that
+// replica has mirrored the new leader. The former leader can take over again, also if no other
+// replica writes.
+func TestLateRejectionDoesNotPreventTakeover(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := newFaultyShared()
+		first, second := s.replicaOf(store), s.replicaOf(store.MemoryStore)
+		s.settle()
+		first.create("cluster1", newWork("app", "1"))
+		s.settle()
+		release := store.stall()
+		unstored := make(chan error, 1)
+		go func() { unstored <- patchLabel(s.t.Context(), first, "app", "first") }()
+		s.settle()
+		if err := second.Lead(s.t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.settle()
+		second.kill()
+		release()
+		if err := <-unstored; !apierrors.IsServiceUnavailable(err) {
+			t.Errorf("the write that was rejected: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+		defer cancel()
+		if err := patchLabel(ctx, first, "app", "again"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // lossyStore is a store with a Follow that fails while lost is set.
 type lossyStore struct {
 	*work.MemoryStore

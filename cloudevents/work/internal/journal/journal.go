@@ -5,6 +5,7 @@
 package journal
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -221,8 +222,12 @@ func (j *Journal) apply(b batch) error {
 	return j.options.Store.Apply(ctx, changes)
 }
 
-// settleLocked ends a write. If it failed, its records are dirty again.
+// settleLocked ends a write. If it failed, its records are dirty again. If another process has
+// become the leader meanwhile, a failed write is not repeated, whatever its error was.
 func (j *Journal) settleLocked(b batch, err error) {
+	if err != nil && b.leader != nil && !bytes.Equal(b.leader, j.options.Leader()) {
+		err = ErrCondition
+	}
 	if err == nil {
 		j.saved = b.through
 		if len(b.records) > 0 {
