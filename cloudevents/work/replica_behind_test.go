@@ -53,7 +53,7 @@ func (s *failoverStore) ApplyIf(ctx context.Context, condition work.Change, chan
 	return store.ApplyIf(ctx, condition, changes)
 }
 
-func (s *failoverStore) Follow(ctx context.Context, f func([]work.Change) error) error {
+func (s *failoverStore) Follow(ctx context.Context, at string, keys []string, f func(work.Batch) error) error {
 	store, over := s.current()
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -64,7 +64,7 @@ func (s *failoverStore) Follow(ctx context.Context, f func([]work.Change) error)
 		case <-following.Done():
 		}
 	}()
-	err := store.Follow(following, f)
+	err := store.Follow(following, at, keys, f)
 	select {
 	case <-over:
 		return work.ErrBehind

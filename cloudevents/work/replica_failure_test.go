@@ -167,10 +167,10 @@ type lateStore struct {
 	behind time.Duration
 }
 
-func (l *lateStore) Follow(ctx context.Context, f func([]work.Change) error) error {
-	return l.faultyShared.Follow(ctx, func(changes []work.Change) error {
+func (l *lateStore) Follow(ctx context.Context, at string, keys []string, f func(work.Batch) error) error {
+	return l.faultyShared.Follow(ctx, at, keys, func(b work.Batch) error {
 		time.Sleep(l.behind)
-		return f(changes)
+		return f(b)
 	})
 }
 
@@ -259,7 +259,7 @@ func (l *lossyStore) lose(err error) {
 	l.stop()
 }
 
-func (l *lossyStore) Follow(ctx context.Context, f func([]work.Change) error) error {
+func (l *lossyStore) Follow(ctx context.Context, at string, keys []string, f func(work.Batch) error) error {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	l.mu.Lock()
@@ -269,7 +269,7 @@ func (l *lossyStore) Follow(ctx context.Context, f func([]work.Change) error) er
 	if lost != nil {
 		return lost
 	}
-	err := l.MemoryStore.Follow(following, f)
+	err := l.MemoryStore.Follow(following, at, keys, f)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ctx.Err() == nil && l.lost != nil {
@@ -278,10 +278,13 @@ func (l *lossyStore) Follow(ctx context.Context, f func([]work.Change) error) er
 	return err
 }
 
-// silentStore is a store with a Follow that delivers no changes.
+// silentStore is a store with a Follow that delivers no changes after the whole content.
 type silentStore struct{ *work.MemoryStore }
 
-func (silentStore) Follow(ctx context.Context, _ func([]work.Change) error) error {
+func (s silentStore) Follow(ctx context.Context, at string, keys []string, f func(work.Batch) error) error {
+	if at == "" {
+		return s.MemoryStore.Follow(ctx, at, keys, f)
+	}
 	<-ctx.Done()
 	return nil
 }

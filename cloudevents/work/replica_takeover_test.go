@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,10 +36,10 @@ func (d *distantStore) ApplyIf(ctx context.Context, condition work.Change, chang
 	return d.MemoryStore.ApplyIf(ctx, condition, changes)
 }
 
-func (d *distantStore) Follow(ctx context.Context, f func([]work.Change) error) error {
-	return d.MemoryStore.Follow(ctx, func(changes []work.Change) error {
+func (d *distantStore) Follow(ctx context.Context, at string, keys []string, f func(work.Batch) error) error {
+	return d.MemoryStore.Follow(ctx, at, keys, func(b work.Batch) error {
 		time.Sleep(d.behind())
-		return f(changes)
+		return f(b)
 	})
 }
 
@@ -89,6 +90,50 @@ func TestWriteDuringTakeoverFails(t *testing.T) {
 		group.Wait()
 		s.settle()
 		sameWorks(t, first, second)
+	})
+}
+
+// countingStore counts the changes that its followers receive.
+type countingStore struct {
+	*work.MemoryStore
+	changes atomic.Int32
+}
+
+func (c *countingStore) Follow(ctx context.Context, at string, keys []string, f func(work.Batch) error) error {
+	return c.MemoryStore.Follow(ctx, at, keys, func(b work.Batch) error {
+		c.changes.Add(int32(len(b.Changes)))
+		return f(b)
+	})
+}
+
+// TestReplicasReadOnlyChanges: a replica reads the whole store once, also if leadership moves.
+func TestReplicasReadOnlyChanges(t *testing.T) {
+	inScene(t, func(s *scene) {
+		const works = 200
+		memory := work.NewMemoryStore()
+		first := s.replicaOf(memory)
+		s.settle()
+		for i := range works {
+			first.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+		}
+		s.settle()
+		counted := &countingStore{MemoryStore: memory}
+		second := s.replicaOf(counted)
+		s.settle()
+		if n := counted.changes.Load(); n < works || n > works+20 {
+			t.Errorf("a new replica read %d records, want %d works once", n, works)
+		}
+		counted.changes.Store(0)
+		for i := range 20 {
+			if err := patchLabel(s.t.Context(), []*hub{second, first}[i%2], "w1", fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+			s.settle() // a replica that lags would return ServiceUnavailable
+		}
+		sameWorks(t, first, second)
+		if n := counted.changes.Load(); n > 2*works {
+			t.Errorf("in 20 changes of the leader, the replica read %d records: it reads all works again", n)
+		}
 	})
 }
 

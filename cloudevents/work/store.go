@@ -6,10 +6,14 @@ package work
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/google/uuid"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 	"github.com/spokewire/sdk-go/internal/wait"
@@ -31,9 +35,10 @@ import (
 // DrainTimeout and 5 s. Then its context ends.
 type Store interface {
 	// Load calls f for each record, in any order, and returns f's first error. [NewSource] and
-	// [NewAgent] call it with a context that does not end, and wait for it. f must not change the
-	// value, or keep it after it has returned. If a record cannot be read, the source or agent does
-	// not start, and the error names the record. Without the record, a peer would delete the work.
+	// [NewAgent] call it with a context that does not end, and wait for it. For a replica, NewSource
+	// calls Follow instead. f must not change the value, or keep it after it has returned. If a
+	// record cannot be read, the source or agent does not start, and the error names the record.
+	// Without the record, a peer would delete the work.
 	Load(ctx context.Context, f func(key string, value []byte) error) error
 	// Apply makes all changes or no change. When it returns nil, the changes survive a crash of the
 	// process and a power failure. When it returns an error, they may or may not have been made,
@@ -60,39 +65,63 @@ type SharedStore interface {
 	// condition.Value means that the record must not exist. If the condition does not hold, nothing
 	// changes and the error is [ErrCondition].
 	ApplyIf(ctx context.Context, condition Change, changes []Change) error
-	// Follow calls f with the whole content, as one batch. Then it calls f with each batch that any
-	// process applies, in the order of the changes, until ctx ends or f fails. It returns nil when
-	// ctx has ended, f's error, or the reason why it cannot continue. f receives each batch once
-	// and must not change it. A store need not keep all batches for a slow follower, and a failover
-	// of its server may have lost some: then Follow returns [ErrBehind], and the caller immediately
-	// calls it again.
-	Follow(ctx context.Context, f func(changes []Change) error) error
+	// Follow calls f with batches until ctx ends or f fails. It returns nil when ctx has ended, f's
+	// error, or the reason why it cannot continue. f must not change a batch.
+	//
+	// First it delivers one state of the store. Without a position, that is the whole content. With
+	// the position of an earlier batch, it is the records that have changed since and those of keys,
+	// with a nil Value for a missing record. The state may come in several parts, and has each key
+	// once. Then f receives each batch that any process applies, once and in the order of the
+	// changes.
+	//
+	// A store need not keep all batches for a slow follower, and a failover of its server may have
+	// lost some: then Follow returns [ErrBehind], and the caller immediately calls it again without
+	// a position.
+	Follow(ctx context.Context, position string, keys []string, f func(Batch) error) error
+}
+
+// Batch is what [SharedStore].Follow delivers at once.
+type Batch = struct {
+	Changes []Change
+	// Position is where a later call of Follow can continue. It is empty in all parts of a state but
+	// the last.
+	Position string
 }
 
 // ErrCondition is returned by [SharedStore].ApplyIf when the condition does not hold.
 var ErrCondition = journal.ErrCondition
 
-// ErrBehind is returned by [SharedStore].Follow when the store cannot deliver the batch that follows
-// the last one. It is no failure: the next call of Follow delivers the whole content.
+// ErrBehind is returned by [SharedStore].Follow when the store cannot deliver the changes since the
+// position or the last batch. It is no failure: without a position, Follow delivers the whole content.
 var ErrBehind = journal.ErrBehind
 
 // MemoryStore is a [SharedStore] in memory, for tests and for replicas within one process.
 type MemoryStore struct {
+	id string // a part of positions: those of other stores are not valid here
+
 	mu        sync.Mutex
 	records   map[string][]byte
+	revision  int        // number of the last batch
+	recent    [][]string // the keys of the last batches, the oldest first
+	keys      int        // number of keys in recent
 	followers map[*memoryFollower]struct{}
 }
+
+// maxRecent bounds the keys that a MemoryStore keeps for positions.
+const maxRecent = 1 << 16
 
 var _ SharedStore = &MemoryStore{}
 
 // NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore {
-	return &MemoryStore{records: map[string][]byte{}, followers: map[*memoryFollower]struct{}{}}
+	return &MemoryStore{
+		id: uuid.NewString(), records: map[string][]byte{}, followers: map[*memoryFollower]struct{}{},
+	}
 }
 
 // memoryFollower is the queue of one call of Follow.
 type memoryFollower struct {
-	batches [][]Change
+	batches []Batch
 	wake    wait.Signal
 }
 
@@ -140,29 +169,41 @@ func (s *MemoryStore) ApplyIf(ctx context.Context, condition Change, changes []C
 
 // applyLocked makes changes and queues them for followers.
 func (s *MemoryStore) applyLocked(changes []Change) {
-	for _, c := range changes {
+	keys := make([]string, len(changes))
+	for i, c := range changes {
+		keys[i] = c.Key
 		if c.Value == nil {
 			delete(s.records, c.Key)
 		} else {
 			s.records[c.Key] = c.Value
 		}
 	}
-	batch := slices.Clone(changes)
+	s.revision++
+	s.recent = append(s.recent, keys)
+	s.keys += len(keys)
+	for s.keys > maxRecent {
+		s.keys -= len(s.recent[0])
+		s.recent = s.recent[1:]
+	}
+	batch := Batch{slices.Clone(changes), s.positionLocked()}
 	for f := range s.followers {
 		f.addLocked(batch)
 	}
 }
 
+// positionLocked returns the position of the last batch.
+func (s *MemoryStore) positionLocked() string { return fmt.Sprintf("%s/%d", s.id, s.revision) }
+
 // Follow implements [SharedStore].
-func (s *MemoryStore) Follow(ctx context.Context, f func(changes []Change) error) error {
+func (s *MemoryStore) Follow(ctx context.Context, position string, keys []string, f func(Batch) error) error {
 	q := &memoryFollower{wake: wait.NewSignal()}
 	s.mu.Lock()
-	content := make([]Change, 0, len(s.records))
-	for key, value := range s.records {
-		content = append(content, Change{Key: key, Value: value})
+	state, err := s.stateLocked(position, keys)
+	if err != nil {
+		s.mu.Unlock()
+		return err
 	}
-	slices.SortFunc(content, func(a, b Change) int { return strings.Compare(a.Key, b.Key) })
-	q.addLocked(content)
+	q.addLocked(state)
 	s.followers[q] = struct{}{}
 	s.mu.Unlock()
 	defer func() {
@@ -191,8 +232,30 @@ func (s *MemoryStore) Follow(ctx context.Context, f func(changes []Change) error
 	}
 }
 
+// stateLocked returns the state that Follow delivers first.
+func (s *MemoryStore) stateLocked(position string, keys []string) (Batch, error) {
+	if position == "" {
+		keys = slices.Collect(maps.Keys(s.records))
+	} else {
+		id, number, _ := strings.Cut(position, "/")
+		revision, err := strconv.Atoi(number)
+		behind := s.revision - revision
+		if err != nil || id != s.id || behind < 0 || behind > len(s.recent) {
+			return Batch{}, ErrBehind
+		}
+		keys = slices.Concat(slices.Concat(s.recent[len(s.recent)-behind:]...), keys)
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	changes := make([]Change, len(keys))
+	for i, key := range keys {
+		changes[i] = Change{key, s.records[key]}
+	}
+	return Batch{changes, s.positionLocked()}, nil
+}
+
 // addLocked queues a batch.
-func (q *memoryFollower) addLocked(batch []Change) {
+func (q *memoryFollower) addLocked(batch Batch) {
 	q.batches = append(q.batches, batch)
 	q.wake.Set()
 }

@@ -31,8 +31,8 @@
 //
 // [Store.Follow] reads the content at one revision and then watches. It resumes after broken
 // connections and restarts of etcd that are shorter than [Options].Timeout. It returns
-// [work.ErrBehind] when etcd has compacted changes that it has not received, and when etcd lost
-// changes because a backup was restored. A source then reads the whole content again.
+// [work.ErrBehind] when etcd has compacted the revision from which it should continue, and when etcd
+// lost changes because a backup was restored. A source then reads the whole content again.
 //
 // # Limits
 //

@@ -8,9 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/utils/clock"
@@ -22,18 +25,17 @@ import (
 // Follow implements [work.SharedStore]. Errors are f's, [work.ErrBehind], and those of Load. It returns
 // [ErrUnreachable] when etcd does not answer within [Options].Timeout, also while there are no
 // changes. If f is slow, changes wait in memory.
-func (s *Store) Follow(ctx context.Context, f func(changes []work.Change) error) error {
+func (s *Store) Follow(ctx context.Context, position string, keys []string, f func(work.Batch) error) error {
 	caller := ctx
 	ctx, cancel := s.until(ctx)
 	defer cancel()
-	content, err := s.snapshot(ctx)
+	content, err := s.state(ctx, position, keys)
 	if err == nil {
-		t := &tail{store: s, pending: content.pending, f: f}
+		t := &tail{store: s, cluster: content.cluster, pending: content.pending, f: f}
 		t.next.Store(content.revision + 1)
-		if err := t.call(content.records); err != nil {
-			return err
+		if err = t.call(content.records, content.revision); err == nil {
+			err = t.run(ctx)
 		}
-		err = t.run(ctx)
 	}
 	switch failed := (*calleeError)(nil); {
 	case errors.As(err, &failed):
@@ -46,19 +48,93 @@ func (s *Store) Follow(ctx context.Context, f func(changes []work.Change) error)
 	return err
 }
 
+// positionOf returns the position of a batch: the ID of the etcd and a revision.
+func positionOf(cluster uint64, revision int64) string {
+	return fmt.Sprintf("%x/%d", cluster, revision)
+}
+
+// state returns the whole content, or the records of keys at a position.
+func (s *Store) state(ctx context.Context, position string, keys []string) (snapshot, error) {
+	if position == "" {
+		return s.snapshot(ctx)
+	}
+	out := snapshot{}
+	_, number, _ := strings.Cut(position, "/")
+	out.revision, _ = strconv.ParseInt(number, 10, 64)
+	if out.revision < 1 {
+		return out, work.ErrBehind
+	}
+	pending, err := s.get(ctx, s.keys.pending(), clientv3.WithRev(out.revision))
+	if err == nil {
+		out.cluster = pending.Header.ClusterId
+		if positionOf(out.cluster, out.revision) != position {
+			return out, work.ErrBehind
+		}
+		out.pending = len(pending.Kvs) > 0
+		out.records, err = s.recordsOf(ctx, keys, pending.Kvs, out.revision)
+	}
+	switch {
+	case errors.Is(err, rpctypes.ErrCompacted), errors.Is(err, rpctypes.ErrFutureRev):
+		return out, fmt.Errorf("%w: %w", work.ErrBehind, err)
+	case err != nil && !errors.Is(err, ErrDamaged):
+		err = s.failure(ctx, "follow", err)
+	}
+	return out, err
+}
+
+// recordsOf returns the records of keys at a revision, with a nil Value for a missing record.
+func (s *Store) recordsOf(
+	ctx context.Context, keys []string, pending []*mvccpb.KeyValue, revision int64,
+) ([]work.Change, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	keys = slices.Compact(slices.Sorted(slices.Values(keys)))
+	r := reader{store: s, damaged: map[string]error{}}
+	for _, key := range keys {
+		page, err := s.get(ctx, s.keys.record(key), clientv3.WithRange(s.keys.recordEnd(key)), clientv3.WithRev(revision))
+		if err != nil {
+			return nil, err
+		}
+		for _, kv := range page.Kvs {
+			if err := r.add(kv); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var changes []work.Change
+	if len(pending) > 0 {
+		var err error
+		if _, changes, err = s.readPending(ctx, pending[0].Value, revision); err != nil {
+			return nil, err
+		}
+	}
+	records, err := r.with(changes)
+	found := make(map[string][]byte, len(records))
+	for _, c := range records {
+		found[c.Key] = c.Value
+	}
+	out := make([]work.Change, len(keys))
+	for i, key := range keys {
+		out[i] = work.Change{Key: key, Value: found[key]}
+	}
+	return out, err
+}
+
 // calleeError is an error of the function that Follow calls.
 type calleeError struct{ error }
 
 // tail is the part of Follow after the snapshot.
 type tail struct {
 	store   *Store
-	f       func(changes []work.Change) error
+	cluster uint64 // the ID of the etcd
+	f       func(work.Batch) error
 	next    atomic.Int64 // the revision after the last one that was handled
 	pending bool         // a batch is pending: changes of records copy it
 }
 
-func (t *tail) call(changes []work.Change) error {
-	if err := t.f(changes); err != nil {
+func (t *tail) call(changes []work.Change, revision int64) error {
+	if err := t.f(work.Batch{Changes: changes, Position: positionOf(t.cluster, revision)}); err != nil {
 		return &calleeError{err}
 	}
 	return nil
@@ -204,5 +280,5 @@ func (t *tail) handle(ctx context.Context, events []*clientv3.Event) error {
 	if len(changes) == 0 {
 		return nil
 	}
-	return t.call(changes)
+	return t.call(changes, events[0].Kv.ModRevision)
 }

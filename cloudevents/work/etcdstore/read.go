@@ -67,10 +67,11 @@ func (s *Store) Load(ctx context.Context, f func(key string, value []byte) error
 	return nil
 }
 
-// snapshot is the content of the store at a revision. pending is whether a batch was pending, which
-// the records include.
+// snapshot is the content of the store at a revision of the etcd with the ID cluster. pending is
+// whether a batch was pending, which the records include.
 type snapshot struct {
 	records  []work.Change
+	cluster  uint64
 	revision int64
 	pending  bool
 }
@@ -106,7 +107,7 @@ func (s *Store) readSnapshot(ctx context.Context) (snapshot, error) {
 	if err := s.checkFormat(format[0].Value); err != nil {
 		return snapshot{}, err
 	}
-	out := snapshot{revision: first.Header.Revision}
+	out := snapshot{cluster: first.Header.ClusterId, revision: first.Header.Revision}
 	r := reader{store: s, damaged: map[string]error{}}
 	if err := r.readAll(ctx, out.revision); err != nil {
 		return snapshot{}, err

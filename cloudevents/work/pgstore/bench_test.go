@@ -125,7 +125,7 @@ func BenchmarkFollow(b *testing.B) {
 	batches := make(chan time.Time, 1)
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.Follow(b.Context(), func([]work.Change) error {
+		ended <- s.Follow(b.Context(), "", nil, func(work.Batch) error {
 			batches <- time.Now()
 			return nil
 		})
@@ -144,7 +144,7 @@ func BenchmarkFollow(b *testing.B) {
 	}
 }
 
-// BenchmarkFollowWhole measures the first batch of a follower, which has the whole content.
+// BenchmarkFollowWhole measures how long a follower reads the whole content.
 func BenchmarkFollowWhole(b *testing.B) {
 	const n = 100_000
 	server := postgres.Start(b, postgres.Options{})
@@ -152,14 +152,14 @@ func BenchmarkFollowWhole(b *testing.B) {
 	fill(b, s, n)
 	b.ReportAllocs()
 	for b.Loop() {
-		enough := errors.New("enough")
-		if err := s.Follow(b.Context(), func(changes []work.Change) error {
-			if len(changes) != n {
-				b.Errorf("%d records", len(changes))
+		enough, count := errors.New("enough"), 0
+		if err := s.Follow(b.Context(), "", nil, func(batch work.Batch) error {
+			if count += len(batch.Changes); batch.Position == "" {
+				return nil
 			}
 			return enough
-		}); !errors.Is(err, enough) {
-			b.Fatal(err)
+		}); !errors.Is(err, enough) || count != n {
+			b.Fatalf("%d records, %v", count, err)
 		}
 	}
 	b.ReportMetric(n/(b.Elapsed().Seconds()/float64(b.N)), "records/s")

@@ -81,8 +81,9 @@
 //
 // A work with a status of 1.5 KB takes 1.7 KB. Followers need the last batches, at most
 // Options.FeedBytes; autovacuum must run, because the space of older batches is reused only after a
-// vacuum. NewSource and Follow read everything: Follow has the whole content in memory once. A
-// batch has at most 1 GB. The benchmarks of this package measure writes, reads and followers.
+// vacuum. A batch has at most 1 GB. A replica reads the whole content once, in NewSource, and again
+// only when it is further behind than the feed. The benchmarks of this package measure writes,
+// reads and followers.
 //
 // Healthy of a replica returns an error while the database is away. A source without a SharedGroup
 // detects this only when it writes: add [Store.Healthy] to its readiness probe.

@@ -232,7 +232,7 @@ func TestClosed(t *testing.T) {
 		"Apply":   s.Apply(t.Context(), []work.Change{set("a", "1")}),
 		"ApplyIf": s.ApplyIf(t.Context(), set("a", "1"), []work.Change{set("a", "1")}),
 		"Load":    s.Load(t.Context(), func(string, []byte) error { return nil }),
-		"Follow":  s.Follow(t.Context(), func([]work.Change) error { return nil }),
+		"Follow":  s.Follow(t.Context(), "", nil, func(work.Batch) error { return nil }),
 		"Healthy": s.Healthy(t.Context()),
 	} {
 		if !errors.Is(err, pgstore.ErrClosed) {

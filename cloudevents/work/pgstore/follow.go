@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,10 +29,29 @@ type position struct {
 	batch    int64
 }
 
+func (p position) String() string { return fmt.Sprintf("%d/%s/%d", p.revision, p.writer, p.batch) }
+
+// parsePosition reads the result of String. It returns ErrBehind for any other text.
+func parsePosition(text string) (p position, err error) {
+	parts := strings.Split(text, "/")
+	if len(parts) == 3 {
+		p.writer = parts[1]
+		p.revision, _ = strconv.ParseInt(parts[0], 10, 64)
+		p.batch, _ = strconv.ParseInt(parts[2], 10, 64)
+	}
+	if p.String() != text {
+		return p, work.ErrBehind
+	}
+	return p, nil
+}
+
+// partBytes is the size of a part of a state.
+const partBytes = 1 << 20
+
 // follower is one call of Follow.
 type follower struct {
 	*Store
-	f    func([]work.Change) error
+	f    func(work.Batch) error
 	at   position // the last batch that f has received
 	conn *pgx.Conn
 	// refused is the error of f.
@@ -39,14 +60,14 @@ type follower struct {
 	reached time.Time
 }
 
-// Follow implements [work.SharedStore]. It reads the whole content into memory, and uses a
-// connection of its own. While the server is away, it tries to continue for RetryTimeout.
-func (s *Store) Follow(ctx context.Context, f func(changes []work.Change) error) error {
+// Follow implements [work.SharedStore]. It has a connection of its own, and reads a state in parts
+// of 1 MiB. While the server is away, it tries to continue for RetryTimeout, but not within a state.
+func (s *Store) Follow(ctx context.Context, position string, keys []string, f func(work.Batch) error) error {
 	caller := ctx
 	ctx, cancel := s.bound(ctx)
 	defer cancel()
 	follower := &follower{Store: s, f: f}
-	err := follower.run(ctx)
+	err := follower.run(ctx, position, keys)
 	switch {
 	case follower.refused != nil:
 		return follower.refused
@@ -56,8 +77,8 @@ func (s *Store) Follow(ctx context.Context, f func(changes []work.Change) error)
 	return s.failed(ctx, err)
 }
 
-func (f *follower) run(ctx context.Context) error {
-	if err := f.snapshot(ctx); err != nil {
+func (f *follower) run(ctx context.Context, position string, keys []string) error {
+	if err := f.state(ctx, position, keys); err != nil {
 		return err
 	}
 	defer f.disconnect()
@@ -79,37 +100,48 @@ func (f *follower) run(ctx context.Context) error {
 	}
 }
 
-// disconnect closes the connection of this follower.
+// disconnect closes the connection of this follower. A notification that arrives at a server's
+// connection while pgbouncer resets it for the next client confuses pgbouncer 1.18.
 func (f *follower) disconnect() {
 	if f.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
+		_, _ = f.conn.Exec(ctx, "UNLISTEN *")
 		_ = f.conn.Close(ctx) // the connection may be broken
 		f.conn = nil
 	}
 }
 
 // deliver calls f with a batch.
-func (f *follower) deliver(changes []work.Change) error {
-	f.refused = f.f(changes)
+func (f *follower) deliver(changes []work.Change, position string) error {
+	f.refused = f.f(work.Batch{Changes: changes, Position: position})
 	return f.refused
 }
 
-// snapshot delivers the whole content as one batch.
-func (f *follower) snapshot(ctx context.Context) error {
-	var content []work.Change
-	err := f.retry(ctx, 0, func(ctx context.Context) (final bool, err error) {
-		content = []work.Change{}
-		f.at, err = f.read(ctx, func(key, value []byte) error {
-			content = append(content, work.Change{Key: string(key), Value: bytes.Clone(value)})
-			return nil
-		})
-		return false, err
+// state delivers the whole content, or the changes since a position.
+func (f *follower) state(ctx context.Context, position string, keys []string) error {
+	return f.retry(ctx, 0, func(ctx context.Context) (final bool, err error) {
+		var part []work.Change
+		size := 0
+		add := func(key, value []byte) error {
+			part = append(part, work.Change{Key: string(key), Value: bytes.Clone(value)})
+			if size += len(key) + len(value); size < partBytes {
+				return nil
+			}
+			changes := part
+			part, size, final = nil, 0, true // f must not receive a record twice
+			return f.deliver(changes, "")
+		}
+		if position == "" {
+			f.at, err = f.read(ctx, add)
+		} else {
+			f.at, err = f.readSince(ctx, position, keys, add)
+		}
+		if err != nil {
+			return final, err
+		}
+		return true, f.deliver(part, f.at.String())
 	})
-	if err != nil {
-		return err
-	}
-	return f.deliver(content)
 }
 
 // tail delivers new batches until the connection fails.
@@ -187,7 +219,7 @@ func (f *follower) catchUp(ctx context.Context) (more bool, err error) {
 		if row.revision != f.at.revision+1 {
 			return false, work.ErrBehind
 		}
-		if err := f.deliver(changesOf(keys, values)); err != nil {
+		if err := f.deliver(changesOf(keys, values), row.String()); err != nil {
 			return false, err
 		}
 		f.at = row

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
@@ -92,8 +93,8 @@ func TestFeedIsPruned(t *testing.T) {
 	received, proceed := make(chan int, 1000), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.Follow(t.Context(), func(changes []work.Change) error {
-			received <- len(changes)
+		ended <- s.Follow(t.Context(), "", nil, func(b work.Batch) error {
+			received <- len(b.Changes)
 			<-proceed
 			return nil
 		})
@@ -127,6 +128,59 @@ func TestFeedIsPruned(t *testing.T) {
 	}
 	apply(t, s, set("last", "2")) // the batch before is still there, so the follower continues
 	f.next(t)
+}
+
+// TestStates: the whole content comes in parts. From a position, a follower receives only the records
+// that have changed since, and those that it asks for.
+func TestStates(t *testing.T) {
+	server := postgres.Start(t, postgres.Options{})
+	s := open(t, pgstore.Options{ConnString: server.Database(t)})
+	const records = 50
+	for i := range records {
+		apply(t, s, set(fmt.Sprint("key", i), strings.Repeat("x", 100_000)))
+	}
+	whole := state(t, s, "")
+	if n := len(whole.Changes); n != records {
+		t.Errorf("the whole content has %d records, want %d", n, records)
+	}
+	apply(t, s, set("key1", "new"), work.Change{Key: "key2"})
+	apply(t, s, set("key1", "newer"))
+	since := state(t, s, whole.Position, "key3", "missing", "key1")
+	got := map[string]string{}
+	for _, c := range since.Changes {
+		got[c.Key] = fmt.Sprintf("%.5s", c.Value)
+	}
+	want := map[string]string{"key1": "newer", "key2": "", "key3": "xxxxx", "missing": ""}
+	if diff := cmp.Diff(want, got); diff != "" || len(since.Changes) != len(want) {
+		t.Errorf("%d changes (-want +got):\n%s", len(since.Changes), diff)
+	}
+	if again := state(t, s, since.Position); len(again.Changes) != 0 || again.Position != since.Position {
+		t.Errorf("from the last position: %v", again)
+	}
+}
+
+// state returns the state that Follow delivers first. Its parts have at most 2 MiB.
+func state(t *testing.T, s work.SharedStore, position string, keys ...string) (all work.Batch) {
+	t.Helper()
+	enough := errors.New("enough")
+	err := s.Follow(t.Context(), position, keys, func(b work.Batch) error {
+		size := 0
+		for _, c := range b.Changes {
+			size += len(c.Value)
+		}
+		if size > 2<<20 {
+			t.Errorf("a part has %d bytes", size)
+		}
+		all.Changes, all.Position = append(all.Changes, b.Changes...), b.Position
+		if b.Position != "" {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) {
+		t.Errorf("Follow: %v", err)
+	}
+	return all
 }
 
 // TestFailover: the server dies and its standby is promoted. Writes and followers continue there,
@@ -226,8 +280,8 @@ func TestOtherHistory(t *testing.T) {
 	ended := make(chan error, 1)
 	received := make(chan int, 10)
 	go func() {
-		ended <- s.Follow(t.Context(), func(changes []work.Change) error {
-			received <- len(changes)
+		ended <- s.Follow(t.Context(), "", nil, func(b work.Batch) error {
+			received <- len(b.Changes)
 			return nil
 		})
 	}()

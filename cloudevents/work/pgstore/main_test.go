@@ -115,8 +115,8 @@ func follow(t *testing.T, s work.SharedStore) *followed {
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &followed{batches: make(chan []work.Change, 100_000), ended: make(chan error, 1), stop: cancel}
 	go func() {
-		f.ended <- s.Follow(ctx, func(changes []work.Change) error {
-			f.batches <- changes
+		f.ended <- s.Follow(ctx, "", nil, func(b work.Batch) error {
+			f.batches <- b.Changes
 			return nil
 		})
 	}()

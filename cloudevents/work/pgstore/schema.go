@@ -168,6 +168,14 @@ const (
 	beginRead  = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0` // f may be slow
 	loadQuery  = `SELECT key, value FROM {schema}.work_records WHERE store = $1`
 	lastQuery  = `SELECT revision, writer::text, batch FROM {schema}.work_stores WHERE id = $1`
+	batchQuery = `SELECT writer::text, batch FROM {schema}.work_feed WHERE store = $1 AND revision = $2`
+
+	beginReadSince = beginRead + `; SET LOCAL enable_seqscan = off`
+	sinceQuery     = `
+SELECT c.key, r.value FROM (
+	SELECT unnest(keys) AS key FROM {schema}.work_feed WHERE store = $1 AND revision > $2
+	UNION SELECT unnest($3::bytea[])) AS c
+LEFT JOIN {schema}.work_records r ON r.store = $1 AND r.id = substring(sha256(c.key) FROM 1 FOR 16)`
 	// feedQuery returns the last batch of the store, and with newer batches also those and the batch
 	// at $2, without its content.
 	feedQuery = `

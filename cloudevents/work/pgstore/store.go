@@ -216,16 +216,56 @@ func (s *Store) Load(ctx context.Context, f func(key string, value []byte) error
 // read calls f with the records of one state, and returns the position of this state in the feed. f
 // must not keep its arguments.
 func (s *Store) read(ctx context.Context, f func(key, value []byte) error) (at position, err error) {
-	options := pgx.TxOptions{BeginQuery: beginRead}
-	err = pgx.BeginTxFunc(ctx, s.db.Pool, options, func(tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, s.db.SQL(lastQuery), s.id).Scan(&at.revision, &at.writer, &at.batch)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return s.gone()
-		}
-		if err != nil {
+	err = pgx.BeginTxFunc(ctx, s.db.Pool, pgx.TxOptions{BeginQuery: beginRead}, func(tx pgx.Tx) (err error) {
+		if at, err = s.last(ctx, tx); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, s.db.SQL(loadQuery), s.id)
+		return each(f)(tx.Query(ctx, s.db.SQL(loadQuery), s.id))
+	})
+	return at, err
+}
+
+// readSince is read for the records that have changed since a position, and those of keys.
+func (s *Store) readSince(
+	ctx context.Context, since string, keys []string, f func(key, value []byte) error,
+) (at position, err error) {
+	from, err := parsePosition(since)
+	if err != nil {
+		return at, err
+	}
+	err = pgx.BeginTxFunc(ctx, s.db.Pool, pgx.TxOptions{BeginQuery: beginReadSince}, func(tx pgx.Tx) (err error) {
+		if at, err = s.last(ctx, tx); err != nil {
+			return err
+		}
+		then := position{revision: from.revision}
+		err = tx.QueryRow(ctx, s.db.SQL(batchQuery), s.id, from.revision).Scan(&then.writer, &then.batch)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows), err == nil && then != from:
+			return work.ErrBehind
+		case err != nil:
+			return err
+		}
+		wanted := make([][]byte, len(keys))
+		for i, key := range keys {
+			wanted[i] = []byte(key)
+		}
+		return each(f)(tx.Query(ctx, s.db.SQL(sinceQuery), s.id, from.revision, wanted))
+	})
+	return at, err
+}
+
+// last returns the position of the last batch.
+func (s *Store) last(ctx context.Context, tx pgx.Tx) (at position, err error) {
+	err = tx.QueryRow(ctx, s.db.SQL(lastQuery), s.id).Scan(&at.revision, &at.writer, &at.batch)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = s.gone()
+	}
+	return at, err
+}
+
+// each returns a function that calls f with the keys and values of a query.
+func each(f func(key, value []byte) error) func(pgx.Rows, error) error {
+	return func(rows pgx.Rows, err error) error {
 		if err != nil {
 			return err
 		}
@@ -237,8 +277,7 @@ func (s *Store) read(ctx context.Context, f func(key, value []byte) error) (at p
 			}
 		}
 		return rows.Err()
-	})
-	return at, err
+	}
 }
 
 func (s *Store) gone() error {

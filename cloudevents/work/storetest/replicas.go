@@ -77,7 +77,7 @@ func rival(t *testing.T, stores []work.SharedStore, claims int) {
 		})
 	}
 	followed := make(chan error, 1)
-	go func() { followed <- stores[0].Follow(t.Context(), judge(t)) }()
+	go func() { followed <- stores[0].Follow(t.Context(), "", nil, judge(t)) }()
 	group.Wait()
 	apply(t, stores[0], set("end", ""))
 	if err := <-followed; !errors.Is(err, errDone) {
@@ -88,14 +88,14 @@ func rival(t *testing.T, stores []work.SharedStore, claims int) {
 
 // judge returns a follower that checks who wrote each batch. It returns errDone at the record
 // "end".
-func judge(t *testing.T) func(changes []work.Change) error {
-	records, whole := map[string]string{}, true
-	return func(changes []work.Change) error {
-		err := replay(records, changes)
-		if by := records["by"]; !whole && changes[0].Key == "by" && by != records["leader"] {
+func judge(t *testing.T) func(b work.Batch) error {
+	records, tail := map[string]string{}, false
+	return func(b work.Batch) error {
+		err := replay(records, b)
+		if by := records["by"]; tail && b.Changes[0].Key == "by" && by != records["leader"] {
 			t.Errorf("a batch of %s was accepted while %s was the leader", by, records["leader"])
 		}
-		whole = false
+		tail = tail || b.Position != ""
 		return err
 	}
 }

@@ -67,6 +67,7 @@ func run(t *testing.T, place func(t *testing.T) Opener, batches int, together bo
 		{"AppliesOnConditions", conditions},
 		{"TellsFollowers", follows},
 		{"FollowsFromAnyMoment", followsAnytime},
+		{"RefusesUnknownPositions", unknownPosition},
 		{"RefusesFormerLeaders", fences},
 	}
 	var group sync.WaitGroup
@@ -164,8 +165,8 @@ func emptyValues(t *testing.T, open Opener) {
 		t.Errorf("ApplyIf with the empty record: %v", err)
 	}
 	count := 0
-	err := shared.Follow(t.Context(), func(changes []work.Change) error {
-		for _, c := range changes {
+	err := shared.Follow(t.Context(), "", nil, func(b work.Batch) error {
+		for _, c := range b.Changes {
 			if count++; c.Value == nil || len(c.Value) > 0 {
 				t.Errorf("a follower received %q = %v, want an empty value", c.Key, c.Value)
 			}
@@ -340,127 +341,6 @@ func conditions(t *testing.T, open Opener) {
 	}
 }
 
-// follows: each follower receives the content and then every batch, all in the same order. Stores
-// without followers pass.
-func follows(t *testing.T, open Opener, batches int) {
-	s, ok := opened(t, open).(work.SharedStore)
-	if !ok {
-		return
-	}
-	apply(t, s, set("a", "0"))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	const followers = 3
-	var group sync.WaitGroup
-	seen := make([][]string, followers)
-	ready := make(chan struct{}, followers)
-	for i := range followers {
-		group.Go(func() {
-			err := s.Follow(ctx, func(changes []work.Change) error {
-				for _, c := range changes {
-					seen[i] = append(seen[i], c.Key+"="+string(c.Value))
-				}
-				if len(seen[i]) == 1 {
-					ready <- struct{}{}
-				}
-				if len(seen[i]) == 1+2*batches {
-					return errDone
-				}
-				return nil
-			})
-			if !errors.Is(err, errDone) {
-				t.Errorf("Follow returned %v, want the callback's error", err)
-			}
-		})
-	}
-	for range followers {
-		<-ready
-	}
-	for writer := range 2 {
-		group.Go(func() {
-			for i := range batches / 2 {
-				key := fmt.Sprintf("%d-%d", writer, i)
-				if err := s.Apply(t.Context(), []work.Change{set(key, "x"), remove(key + "-")}); err != nil {
-					t.Errorf("Apply: %v", err)
-				}
-			}
-		})
-	}
-	group.Wait()
-	for i := range followers {
-		if diff := cmp.Diff(seen[0], seen[i]); diff != "" {
-			t.Errorf("two followers received different changes (-first +%d):\n%s", i, diff)
-		}
-	}
-	cancel()
-	if err := s.Follow(ctx, func([]work.Change) error { return nil }); err != nil {
-		t.Errorf("Follow with an ended context: %v, want nil", err)
-	}
-}
-
-// followsAnytime: followers that begin while others write have the store's content in the end. A
-// follower that is behind begins again.
-func followsAnytime(t *testing.T, open Opener, batches int) {
-	s, ok := opened(t, open).(work.SharedStore)
-	if !ok {
-		return
-	}
-	var writers, followers sync.WaitGroup
-	for writer := range 2 {
-		writers.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(writer), 3))
-			for i := range batches {
-				value := fmt.Sprint(writer, i)
-				changes := []work.Change{
-					set(fmt.Sprint("a", random.IntN(10)), value), remove(fmt.Sprint("b", random.IntN(10))),
-					set(fmt.Sprint("c", random.IntN(10)), value),
-				}
-				if err := s.Apply(t.Context(), changes); err != nil {
-					t.Errorf("Apply: %v", err)
-				}
-			}
-		})
-	}
-	seen := make([]map[string]string, 5)
-	for i := range seen {
-		apply(t, s, set(fmt.Sprint("b", i), "removed later, or not"))
-		followers.Go(func() {
-			err := work.ErrBehind
-			for errors.Is(err, work.ErrBehind) {
-				seen[i] = map[string]string{}
-				err = s.Follow(t.Context(), func(changes []work.Change) error { return replay(seen[i], changes) })
-			}
-			if !errors.Is(err, errDone) {
-				t.Errorf("Follow: %v", err)
-			}
-		})
-	}
-	writers.Wait()
-	apply(t, s, set("end", ""))
-	followers.Wait()
-	want := content(t, s)
-	for i := range seen {
-		if diff := cmp.Diff(want, seen[i]); diff != "" {
-			t.Errorf("follower %d differs from the store (-store +follower):\n%s", i, diff)
-		}
-	}
-}
-
-// replay makes changes in a map. It returns errDone at the record "end".
-func replay(records map[string]string, changes []work.Change) error {
-	for _, c := range changes {
-		if c.Value == nil {
-			delete(records, c.Key)
-		} else {
-			records[c.Key] = string(c.Value)
-		}
-	}
-	if _, ok := records["end"]; ok {
-		return errDone
-	}
-	return nil
-}
-
 // fences runs several leaders in one process.
 func fences(t *testing.T, open Opener, claims int) {
 	if s, ok := opened(t, open).(work.SharedStore); ok {
@@ -468,4 +348,7 @@ func fences(t *testing.T, open Opener, claims int) {
 	}
 }
 
-var errDone = errors.New("done")
+var (
+	errDone  = errors.New("done")
+	errPause = errors.New("paused")
+)

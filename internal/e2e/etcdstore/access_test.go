@@ -239,7 +239,7 @@ func TestClosedStore(t *testing.T) {
 			followed := make(chan error, 1)
 			began := make(chan struct{})
 			go func() {
-				followed <- s.Follow(t.Context(), func([]work.Change) error {
+				followed <- s.Follow(t.Context(), "", nil, func(work.Batch) error {
 					close(began)
 					return nil
 				})
@@ -250,7 +250,7 @@ func TestClosedStore(t *testing.T) {
 			}
 			for what, err := range map[string]error{
 				"Follow in progress": <-followed,
-				"Follow":             s.Follow(t.Context(), func([]work.Change) error { return nil }),
+				"Follow":             s.Follow(t.Context(), "", nil, func(work.Batch) error { return nil }),
 				"Apply":              s.Apply(t.Context(), []work.Change{set("a", "1")}),
 				"ApplyIf":            s.ApplyIf(t.Context(), set("a", "1"), nil),
 				"Load":               s.Load(t.Context(), func(string, []byte) error { return nil }),

@@ -92,7 +92,7 @@ func BenchmarkFollowerReceives(b *testing.B) {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- etcd.open(etcdstore.Options{}).Follow(ctx, func([]work.Change) error {
+		ended <- etcd.open(etcdstore.Options{}).Follow(ctx, "", nil, func(work.Batch) error {
 			received <- struct{}{}
 			return nil
 		})

@@ -201,19 +201,19 @@ func follow(t testing.TB, s work.SharedStore, check func(content map[string]stri
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	group.Go(func() {
+		position := ""
 		for ctx.Err() == nil {
-			whole := true
-			err := s.Follow(ctx, func(changes []work.Change) error {
+			err := s.Follow(ctx, position, nil, func(b work.Batch) error {
 				f.mu.Lock()
 				defer f.mu.Unlock()
-				if whole {
+				if position == "" {
 					f.whole++
 					f.content = map[string]string{}
-				} else {
+				} else if len(b.Changes) > 0 {
 					f.batches++
 				}
-				whole = false
-				for _, c := range changes {
+				position = b.Position
+				for _, c := range b.Changes {
 					if c.Value == nil {
 						delete(f.content, c.Key)
 					} else {
@@ -228,6 +228,9 @@ func follow(t testing.TB, s work.SharedStore, check func(content map[string]stri
 				}
 				return nil
 			})
+			if errors.Is(err, work.ErrBehind) {
+				position = ""
+			}
 			if err != nil {
 				f.mu.Lock()
 				f.errs = append(f.errs, err)

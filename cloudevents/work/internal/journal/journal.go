@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -69,13 +70,14 @@ type Journal struct {
 
 	// Options.Lock guards the following fields.
 	dirty  map[string]Record
-	marked uint64         // counts marks
-	saved  uint64         // all marks up to this number are durable
-	busy   bool           // a write is in progress
-	closed bool           // no further write begins
-	last   attempt        // the last write that has ended
-	ended  wait.Broadcast // a write has ended
-	failed error          // of the last write
+	taken  map[string]Record // those of the write in progress
+	marked uint64            // counts marks
+	saved  uint64            // all marks up to this number are durable
+	busy   bool              // a write is in progress
+	closed bool              // no further write begins
+	last   attempt           // the last write that has ended
+	ended  wait.Broadcast    // a write has ended
+	failed error             // of the last write
 
 	wake   wait.Signal     // something is dirty
 	life   context.Context // of writes; ended by giveUp
@@ -114,15 +116,21 @@ func (j *Journal) UnsavedLocked() int {
 	return len(j.dirty)
 }
 
-// DiscardLocked removes the marks of records, except those for which keep returns true.
-func (j *Journal) DiscardLocked(keep func(Record) bool) {
+// DiscardLocked removes the marks of records, except those for which keep returns true. It returns
+// their keys.
+func (j *Journal) DiscardLocked(keep func(Record) bool) (keys []string) {
 	for key, r := range j.dirty {
 		if !keep(r) {
 			r.Saved()
 			delete(j.dirty, key)
+			keys = append(keys, key)
 		}
 	}
+	return keys
 }
+
+// WritingLocked returns the keys of the write in progress.
+func (j *Journal) WritingLocked() []string { return slices.Collect(maps.Keys(j.taken)) }
 
 // Flush returns when all earlier marks are durable, when their write has failed, or when ctx has
 // ended.
@@ -188,7 +196,7 @@ func (j *Journal) takeLocked() batch {
 	if len(b.records) == 0 {
 		return b
 	}
-	j.dirty = map[string]Record{}
+	j.dirty, j.taken = map[string]Record{}, b.records
 	if j.options.Leader != nil {
 		b.leader = j.options.Leader()
 	}
@@ -228,6 +236,7 @@ func (j *Journal) settleLocked(b batch, err error) {
 	if err != nil && b.leader != nil && !bytes.Equal(b.leader, j.options.Leader()) {
 		err = ErrCondition
 	}
+	j.taken = nil
 	if err == nil {
 		j.saved = b.through
 		if len(b.records) > 0 {

@@ -47,7 +47,7 @@ func ParseKey(prefix, key string) (owner, id string, ok bool) {
 var ErrUnknownRecord = errors.New("unknown key: a later version or another program wrote the record")
 
 // Load calls f with all records of a store. Its error names the record that f refused.
-func Load(ctx context.Context, s Store, f func(key string, value []byte) error) error {
+func Load(ctx context.Context, s Loader, f func(key string, value []byte) error) error {
 	return s.Load(ctx, func(key string, value []byte) error {
 		if err := f(key, value); err != nil {
 			return fmt.Errorf("record %q: %w", key, err)

@@ -14,9 +14,14 @@ type Change = struct {
 	Value []byte
 }
 
+// Loader is the part of a Store that a new process reads.
+type Loader interface {
+	Load(ctx context.Context, f func(key string, value []byte) error) error
+}
+
 // Store is the Store of package work, which documents its duties.
 type Store interface {
-	Load(ctx context.Context, f func(key string, value []byte) error) error
+	Loader
 	Apply(ctx context.Context, changes []Change) error
 }
 
@@ -24,11 +29,17 @@ type Store interface {
 type SharedStore interface {
 	Store
 	ApplyIf(ctx context.Context, condition Change, changes []Change) error
-	Follow(ctx context.Context, f func(changes []Change) error) error
+	Follow(ctx context.Context, position string, keys []string, f func(Batch) error) error
+}
+
+// Batch is the Batch of package work.
+type Batch = struct {
+	Changes  []Change
+	Position string
 }
 
 // ErrCondition is the ErrCondition of package work.
 var ErrCondition = errors.New("the record of the condition has another value")
 
 // ErrBehind is the ErrBehind of package work.
-var ErrBehind = errors.New("the store does not have all changes since the last batch")
+var ErrBehind = errors.New("the store does not have all changes since the position")

@@ -59,17 +59,6 @@ func isEvent(k journal.Record) bool {
 	return ok
 }
 
-// eventsOf returns the events in a batch that wait for the leader.
-func eventsOf(changes []journal.Change) map[string][]byte {
-	events := map[string][]byte{}
-	for _, c := range changes {
-		if strings.HasPrefix(c.Key, journal.PrefixInbox) && c.Value != nil {
-			events[c.Key] = c.Value
-		}
-	}
-	return events
-}
-
 // addLocked adds an event that a replica has stored.
 func (b *inbox) addLocked(key string, value []byte) {
 	b.removeLocked(key)

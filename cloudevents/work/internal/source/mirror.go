@@ -12,11 +12,18 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
 )
 
-// mirrored is the content of a batch, sorted by the kind of record.
+// mirrored is a batch of the Store, or a state that has several, sorted by the kind of record.
 type mirrored struct {
+	whole bool // it is the whole content: other works are removed
+	// lacksRemovals is whether works may have been created and removed since the previous batch.
+	lacksRemovals bool
+
+	leader   *journal.Change
+	events   map[string][]byte // that wait for the leader, by key; nil for an event that was handled
 	works    []mirroredWork
 	gone     []*sourceWork
 	clusters []journal.Change // applied after the works: a cluster with works stays
+	others   []journal.Change
 	meta     *journal.Change
 	version  uint64 // of the last work, in meta; 0 without meta
 }
@@ -27,18 +34,11 @@ type mirroredWork struct {
 	version uint64
 }
 
-// mirrorLocked applies changes that another replica has stored. whole is whether changes are the
-// whole content of the store: then works that are not in it are removed.
-func (r *replica) mirrorLocked(changes []journal.Change, whole bool) error {
-	if whole {
+// mirrorLocked applies changes that another replica has stored.
+func (r *replica) mirrorLocked(batch *mirrored) error {
+	if batch.whole {
 		r.inbox.clearLocked()
 		r.forgetVersionsLocked()
-	}
-	batch, err := r.readBatchLocked(changes)
-	if err != nil {
-		return err
-	}
-	if whole {
 		listed := map[*sourceWork]struct{}{}
 		for _, m := range batch.works {
 			listed[m.work] = struct{}{}
@@ -49,22 +49,27 @@ func (r *replica) mirrorLocked(changes []journal.Change, whole bool) error {
 			}
 		}
 	}
-	r.mirrorWorksLocked(&batch, whole)
-	for _, c := range batch.clusters {
-		if err := r.mirrorOtherLocked(c); err != nil {
-			return err
+	for key, event := range batch.events {
+		if event != nil {
+			r.inbox.addLocked(key, event)
+		} else {
+			r.inbox.removeLocked(key)
 		}
 	}
-	if batch.meta != nil { // after the works: its resourceVersion is that of the last one
-		if err := r.mirrorOtherLocked(*batch.meta); err != nil {
-			return err
-		}
+	if err := r.mirrorOthersLocked(batch.others); err != nil {
+		return err
 	}
-	if whole && r.behind { // as in a process that has loaded the store
+	r.mirrorWorksLocked(batch)
+	if batch.meta != nil { // its resourceVersion is that of the last work
+		batch.clusters = append(batch.clusters, *batch.meta)
+	}
+	if err := r.mirrorOthersLocked(batch.clusters); err != nil {
+		return err
+	}
+	if batch.whole && r.behind { // as in a process that has loaded the store
 		r.behind = false
 		r.openGapsLocked()
 	}
-	r.journal.DiscardLocked(isEvent) // the store has these changes already
 	return nil
 }
 
@@ -80,46 +85,62 @@ func (r *replica) forgetVersionsLocked() {
 	}
 }
 
-// readBatchLocked returns the changes of works, clusters and the meta record in a batch, and
-// applies all other changes.
-func (r *replica) readBatchLocked(changes []journal.Change) (mirrored, error) {
-	var batch mirrored
+// addLocked sorts changes of the Store into a batch. The leader needs only its own record and the
+// events of other replicas.
+func (b *mirrored) addLocked(r *replica, changes []journal.Change) error {
+	if b.events == nil {
+		b.events = map[string][]byte{}
+	}
 	for i, c := range changes {
 		cluster, id, isWork := journal.ParseKey(journal.PrefixWork, c.Key)
 		switch {
-		case c.Key == journal.KeyMeta:
+		case c.Key == journal.KeyLeader:
+			b.leader = &changes[i]
+		case strings.HasPrefix(c.Key, journal.PrefixInbox):
+			b.events[c.Key] = c.Value
+		case r.leads:
+		case isWork:
+			if err := b.addWorkLocked(r, workID{cluster, id}, c); err != nil {
+				return err
+			}
+		case c.Key == journal.KeyMeta && c.Value != nil:
 			var m journal.Meta
 			if err := json.Unmarshal(c.Value, &m); err != nil {
-				return batch, fmt.Errorf("read record %q of the Store: %w", c.Key, err)
+				return fmt.Errorf("read record %q of the Store: %w", c.Key, err)
 			}
-			batch.meta, batch.version = &changes[i], m.ResourceVersion
-			continue
+			b.meta, b.version = &changes[i], m.ResourceVersion
 		case strings.HasPrefix(c.Key, journal.PrefixCluster):
-			batch.clusters = append(batch.clusters, c)
-			continue
-		case !isWork:
-			if err := r.mirrorOtherLocked(c); err != nil {
-				return batch, err
-			}
-			continue
+			b.clusters = append(b.clusters, c)
+		default:
+			b.others = append(b.others, c)
 		}
-		w := r.works[workID{cluster, id}]
-		if c.Value == nil {
-			if w != nil {
-				batch.gone = append(batch.gone, w)
-			}
-			continue
-		}
-		var stored storedSourceWork
-		if err := json.Unmarshal(c.Value, &stored); err != nil {
-			return batch, fmt.Errorf("read record %q of the Store: %w", c.Key, err)
-		}
-		if w == nil {
-			w = &sourceWork{cluster: r.clusterLocked(cluster), id: id}
-		}
-		batch.works = append(batch.works, mirroredWork{w, &stored, stored.resourceVersion()})
 	}
-	return batch, nil
+	return nil
+}
+
+func (b *mirrored) addWorkLocked(r *replica, of workID, c journal.Change) error {
+	w := r.works[of]
+	if c.Value == nil {
+		if w != nil {
+			b.gone = append(b.gone, w)
+		} else {
+			b.lacksRemovals = true
+		}
+		return nil
+	}
+	stored := &storedSourceWork{}
+	if err := json.Unmarshal(c.Value, stored); err != nil {
+		return fmt.Errorf("read record %q of the Store: %w", c.Key, err)
+	}
+	if w == nil {
+		w = &sourceWork{cluster: r.clusterLocked(of.cluster), id: of.id}
+	}
+	m := mirroredWork{w, stored, stored.resourceVersion()}
+	if stored.Object != nil && !m.changed() {
+		stored.Object = w.Object // a state has many works, most of them unchanged
+	}
+	b.works = append(b.works, m)
+	return nil
 }
 
 func (m *storedSourceWork) resourceVersion() uint64 {
@@ -150,30 +171,25 @@ func (r *replica) mirrorWorkLocked(m mirroredWork) {
 	}
 }
 
-// mirrorOtherLocked applies a change of a record that is not the record of a work.
-func (r *replica) mirrorOtherLocked(c journal.Change) error {
-	name, isCluster := strings.CutPrefix(c.Key, journal.PrefixCluster)
-	cluster, id, isPast := journal.ParseKey(journal.PrefixPast, c.Key)
-	switch {
-	case strings.HasPrefix(c.Key, journal.PrefixInbox):
-		if c.Value != nil {
-			r.inbox.addLocked(c.Key, c.Value)
-		} else {
-			r.inbox.removeLocked(c.Key)
-		}
-	case c.Value == nil && isCluster:
-		if c := r.clusters[name]; c != nil && len(c.worksLocked()) == 0 {
-			r.removeClusterLocked(c)
-		}
-		r.forgotten.takeLocked(name)
-	case c.Value == nil && isPast:
-		if c := r.clusters[cluster]; c != nil {
-			c.reported.takeLocked(id)
-		}
-	case c.Value == nil || c.Key == journal.KeyLeader:
-	default:
-		if err := r.loadOtherLocked(c.Key, c.Value); err != nil {
-			return fmt.Errorf("read record %q of the Store: %w", c.Key, err)
+// mirrorOthersLocked applies changes of records that are not records of works.
+func (r *replica) mirrorOthersLocked(changes []journal.Change) error {
+	for _, c := range changes {
+		name, isCluster := strings.CutPrefix(c.Key, journal.PrefixCluster)
+		cluster, id, isPast := journal.ParseKey(journal.PrefixPast, c.Key)
+		switch {
+		case c.Value != nil:
+			if err := r.loadOtherLocked(c.Key, c.Value); err != nil {
+				return fmt.Errorf("read record %q of the Store: %w", c.Key, err)
+			}
+		case isCluster:
+			if c := r.clusters[name]; c != nil && len(c.worksLocked()) == 0 {
+				r.removeClusterLocked(c)
+			}
+			r.forgotten.takeLocked(name)
+		case isPast:
+			if c := r.clusters[cluster]; c != nil {
+				c.reported.takeLocked(id)
+			}
 		}
 	}
 	return nil

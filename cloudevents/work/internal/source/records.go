@@ -195,9 +195,9 @@ func (r *records) ownMeta() journal.Meta {
 	}
 }
 
-// load loads the records of an earlier process from the Store. All processors decode: of a million
-// works, the JSON takes most of the time of a start.
-func (r *records) load(ctx context.Context) error {
+// load loads the records of an earlier process. All processors decode: of a million works, the JSON
+// takes most of the time of a start.
+func (r *records) load(ctx context.Context, from journal.Loader) error {
 	type record struct {
 		key, cluster, id string
 		value            []byte
@@ -218,7 +218,7 @@ func (r *records) load(ctx context.Context) error {
 			}
 		})
 	}
-	err := journal.Load(ctx, r.options.Store, func(key string, value []byte) error {
+	err := journal.Load(ctx, from, func(key string, value []byte) error {
 		cluster, id, isWork := journal.ParseKey(journal.PrefixWork, key)
 		if !isWork {
 			r.mu.Lock()

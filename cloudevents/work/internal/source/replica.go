@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -43,7 +44,11 @@ type replica struct {
 	leader   storedLeader   // the content of current
 	claims   uint64         // number of its claims
 	turn     chan struct{}  // has a token during a claim
-	follows  bool           // has read the whole content of the store
+	follows  bool           // has the state of the store at position
+	position string         // of the last batch; "" if the whole content must be read
+	unsaved  []string       // keys of records that may differ from those of the store at position
+	reading  bool           // Follow has to deliver the first state
+	state    mirrored       // the parts of it
 	behind   bool           // the store may have lost batches that this replica has read
 	changed  wait.Broadcast // leads or follows has changed
 	ended    chan struct{}  // closed when it stops following the store; then it cannot become the leader
@@ -187,6 +192,50 @@ func (r *replica) claim(ctx context.Context) error {
 	}
 }
 
+// errLoaded ends the call of Follow in Load.
+var errLoaded = errors.New("the store is loaded")
+
+// Load calls f with the content of the store, except for the records of replicas. It implements
+// [journal.Loader].
+func (r *replica) Load(ctx context.Context, f func(key string, value []byte) error) error {
+	err := r.store.Follow(ctx, "", nil, func(b journal.Batch) error {
+		for _, c := range b.Changes {
+			if r.loadOwn(c) {
+				continue
+			}
+			if err := f(c.Key, c.Value); err != nil {
+				return err
+			}
+		}
+		if r.position = b.Position; r.position != "" {
+			return errLoaded
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, errLoaded):
+		return nil
+	case err == nil:
+		return ctx.Err()
+	}
+	return err
+}
+
+// loadOwn loads a record of replicas. It returns false for other records.
+func (r *replica) loadOwn(c journal.Change) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case c.Key == journal.KeyLeader:
+		r.readLeaderLocked(&c, true)
+	case strings.HasPrefix(c.Key, journal.PrefixInbox):
+		r.inbox.addLocked(c.Key, c.Value)
+	default:
+		return false
+	}
+	return true
+}
+
 // follow mirrors the store until ctx ends.
 func (r *replica) follow(ctx context.Context) {
 	if r == nil {
@@ -194,21 +243,26 @@ func (r *replica) follow(ctx context.Context) {
 	}
 	defer close(r.ended)
 	for ctx.Err() == nil {
-		whole := true
-		err := r.store.Follow(ctx, func(changes []journal.Change) error {
-			defer func() { whole = false }()
-			return r.followed(changes, whole)
-		})
+		position, keys := r.resume()
+		err := r.store.Follow(ctx, position, keys, r.followed)
 		switch {
 		case errors.Is(err, journal.ErrBehind):
 			r.restart()
 			continue
 		case ctx.Err() != nil, errors.Is(err, errNotLeading):
-			continue // the content is read again, and replaces the unsaved changes of this replica
+			continue // the records of unsaved are read again
 		}
 		r.lose(err)
 		_ = wait.Sleep(ctx, r.options.Clock, followRetry)
 	}
+}
+
+// resume returns the arguments of the next call of Follow.
+func (r *replica) resume() (position string, keys []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state, r.reading = mirrored{}, true
+	return r.position, slices.Clone(r.unsaved)
 }
 
 // restart prepares to read the whole content, because batches are missing. The store may have lost
@@ -217,7 +271,7 @@ func (r *replica) follow(ctx context.Context) {
 func (r *replica) restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.behind = true
+	r.position, r.behind = "", true
 	if r.leads {
 		r.stopLeadingLocked()
 	}
@@ -245,36 +299,43 @@ func (r *replica) following() error {
 	return r.lost
 }
 
-// followed handles a batch that a replica has applied. whole is whether it is the whole content of
-// the store.
-func (r *replica) followed(changes []journal.Change, whole bool) error {
+// followed handles a batch that a replica has applied, or a part of a state of the store.
+func (r *replica) followed(b journal.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	led, leads, claimed := r.leads, r.leads, r.readLeaderLocked(changes, whole)
-	if claimed {
-		leads = r.claimed != nil && bytes.Equal(r.current, r.claimed)
-	}
-	switch {
-	case led && !leads:
-		r.stopLeadingLocked()
-		return errNotLeading
-	case !r.follows && !whole: // it has changes that the store rejected
+	if !r.follows && !r.reading { // it has changes that the store rejected
 		r.leads = false
 		return errNotLeading
 	}
-	r.leads = leads
+	if err := r.state.addLocked(r, b.Changes); err != nil || b.Position == "" {
+		return err
+	}
+	batch := r.state
+	r.state = mirrored{}
+	if r.reading {
+		batch.lacksRemovals, batch.whole = true, r.position == ""
+	}
+	led, leads, claimed := r.leads, r.leads, r.readLeaderLocked(batch.leader, batch.whole)
+	if claimed {
+		leads = r.claimed != nil && bytes.Equal(r.current, r.claimed)
+	}
+	if led && !leads {
+		r.stopLeadingLocked()
+		return errNotLeading
+	}
 	if led {
-		r.lost = nil
-		if gap := r.workOffLocked(eventsOf(changes)); gap {
+		if gap := r.workOffLocked(batch.events); gap {
 			r.askAnewLocked()
 		}
-		return nil
-	}
-	if err := r.mirrorLocked(changes, whole); err != nil {
+	} else if err := r.mirrorLocked(&batch); err != nil {
 		return err
 	}
 	first := !r.follows
-	r.follows, r.lost = true, nil
+	r.leads = leads
+	r.follows, r.reading, r.lost, r.position, r.unsaved = true, false, nil, b.Position, nil
+	if led {
+		return nil
+	}
 	if r.leads {
 		r.logger.Info("Became the leader")
 		r.term++
@@ -287,21 +348,18 @@ func (r *replica) followed(changes []journal.Change, whole bool) error {
 	return nil
 }
 
-// readLeaderLocked reads the record of the leader in a batch. It reports whether the record may be
-// another one.
-func (r *replica) readLeaderLocked(changes []journal.Change, whole bool) bool {
-	if whole {
-		r.current, r.leader = nil, storedLeader{}
+// readLeaderLocked reads the record of the leader, if the batch has it. It reports whether the
+// record may be another one.
+func (r *replica) readLeaderLocked(c *journal.Change, whole bool) bool {
+	if c == nil && !whole {
+		return false
 	}
-	for _, c := range changes {
-		if c.Key != journal.KeyLeader {
-			continue
-		}
-		r.current, r.leader = bytes.Clone(c.Value), storedLeader{}
+	r.current, r.leader = nil, storedLeader{}
+	if c != nil {
+		r.current = bytes.Clone(c.Value)
 		_ = json.Unmarshal(c.Value, &r.leader) // of an unreadable record, only the bytes matter
-		return true
 	}
-	return whole
+	return true
 }
 
 // stopLeadingLocked drops the answers and the unsaved changes of this replica, because another
@@ -313,12 +371,12 @@ func (r *replica) stopLeadingLocked() {
 	r.leads = false
 	r.term++
 	r.exchange.giveUpLocked()
-	unsaved := r.journal.UnsavedLocked()
-	r.journal.DiscardLocked(isEvent)
-	if r.journal.UnsavedLocked() < unsaved {
+	discarded := r.journal.DiscardLocked(isEvent)
+	r.unsaved = slices.Concat(r.unsaved, discarded, r.journal.WritingLocked())
+	if len(discarded) > 0 {
 		r.inbox.leaveLocked(r.journal, &storedEvent{}) // acknowledged events may have been dropped: the leader must resync
 	}
-	r.follows = false
+	r.follows, r.reading = false, false
 	r.changed.Wake()
 }
 
@@ -348,6 +406,9 @@ func (r *replica) askAnewLocked() {
 // together with their effects. It reports whether other events may be lost.
 func (r *replica) workOffLocked(events map[string][]byte) (gap bool) {
 	for _, key := range slices.Sorted(maps.Keys(events)) { // by replica, in the order of arrival
+		if events[key] == nil {
+			continue
+		}
 		topic, err := r.workOffOneLocked(events[key])
 		switch {
 		case err != nil:

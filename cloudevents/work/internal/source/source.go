@@ -81,15 +81,8 @@ func New(transport cloudevents.Transport, options Options) (*Source, error) {
 	s.replica = newReplica(r, &s.exchange)
 	s.requests = peer.NewRequestQueue(budget, s.take, s.dropped)
 	s.rivals.detect()
-	if options.Store != nil {
-		if err := r.load(context.Background()); err != nil {
-			return nil, fmt.Errorf("load SourceOptions.Store: %w", err)
-		}
-		r.journal = journal.New(s.journalOptions())
-		for _, c := range r.clusters {
-			c.reported.sweepLocked(r.now())
-		}
-		r.keepMetaLocked()
+	if err := s.load(); err != nil {
+		return nil, err
 	}
 	if err := s.measure(); err != nil {
 		return nil, err
@@ -116,6 +109,26 @@ func New(transport cloudevents.Transport, options Options) (*Source, error) {
 	s.presence.Use(e)
 	s.clientset = clientset.New(&sourceBackend{s, clientset.Reader[*sourceWork]{Store: s.cache}})
 	return s, nil
+}
+
+// load loads the Store, and begins the journal.
+func (s *Source) load() error {
+	if s.options.Store == nil {
+		return nil
+	}
+	from := journal.Loader(s.options.Store)
+	if s.replica != nil {
+		from = s.replica
+	}
+	if err := s.records.load(context.Background(), from); err != nil {
+		return fmt.Errorf("load SourceOptions.Store: %w", err)
+	}
+	s.journal = journal.New(s.journalOptions())
+	for _, c := range s.clusters {
+		c.reported.sweepLocked(s.now())
+	}
+	s.keepMetaLocked()
+	return nil
 }
 
 // journalOptions returns the options of the journal. The store rejects the batches of a replica

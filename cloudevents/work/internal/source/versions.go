@@ -28,12 +28,11 @@ func (r *replica) firstVersionLocked() uint64 {
 	return max(max(r.cache.LastVersion(), r.leader.Version)+takeoverStep, uint64(r.now().UnixMicro()))
 }
 
-// mirrorWorksLocked applies the works of a batch. whole is whether it is the whole content of the
-// Store.
-func (r *replica) mirrorWorksLocked(batch *mirrored, whole bool) {
+// mirrorWorksLocked applies the works of a batch.
+func (r *replica) mirrorWorksLocked(batch *mirrored) {
 	from := r.cache.LastVersion()
 	to := max(batch.version, r.leader.Version)
-	if !whole {
+	if !batch.whole {
 		to = max(to, from)
 	}
 	// Watches deliver versions in ascending order.
@@ -52,7 +51,7 @@ func (r *replica) mirrorWorksLocked(batch *mirrored, whole bool) {
 			}
 		}
 	}
-	gap := whole || len(removed) > 0 || to-from >= takeoverStep
+	gap := batch.lacksRemovals || len(removed) > 0 || to-from >= takeoverStep
 	for _, m := range batch.works {
 		if follows && m.changed() {
 			removeUntil(m.version)
