@@ -12,7 +12,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/codec/internal/statusdata"
+	"github.com/spokewire/sdk-go/internal/workdata"
 )
 
 // bundleReader reads the attributes of one event of the profile ManifestBundle.
@@ -176,7 +176,7 @@ func (r *bundleReader) status(h Header, action Action, e *ce.Event, ctx *ce.Even
 	if err != nil || data == nil {
 		return m, err
 	}
-	if m.Status, err = checkedStatus(statusdata.UnmarshalBundle(data, statusLimits)); err != nil {
+	if m.Status, err = checkedStatus(workdata.UnmarshalBundle(data, statusLimits)); err != nil {
 		return nil, err
 	}
 	return m, nil

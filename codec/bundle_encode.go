@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/codec/internal/statusdata"
 	"github.com/spokewire/sdk-go/internal/jsontext"
+	"github.com/spokewire/sdk-go/internal/workdata"
 )
 
 // bundleDraft has the parts of an event of the profile ManifestBundle.
@@ -161,7 +161,7 @@ func (d *bundleDraft) status(m *Status) {
 	}
 	d.hash(hash)
 	d.metadata(statusMeta(m))
-	data, err := statusdata.MarshalBundle(status)
+	data, err := workdata.MarshalBundle(status)
 	if err != nil {
 		d.fail(CodeData, "data", "cannot be written as JSON", err)
 	}

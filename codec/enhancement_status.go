@@ -11,7 +11,7 @@ import (
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/codec/internal/statusdata"
+	"github.com/spokewire/sdk-go/internal/workdata"
 )
 
 // StatusHash returns the hash by which source and agent compare their statuses: the SHA-256, in
@@ -25,7 +25,7 @@ func StatusHash(status *workv1.ManifestWorkStatus) (string, error) {
 	if status == nil {
 		status = &workv1.ManifestWorkStatus{}
 	}
-	canonical, err := writeStatus(status, statusdata.Canonical)
+	canonical, err := writeStatus(status, workdata.Canonical)
 	if err != nil {
 		return "", &Error{Code: CodeData, Field: "data", Reason: "cannot be written as JSON", Err: err}
 	}
@@ -46,7 +46,7 @@ func (d *enhancementDraft) status(m *Status) {
 		return
 	}
 	d.statusElements(m.Status)
-	data, err := writeStatus(m.Status, statusdata.Marshal)
+	data, err := writeStatus(m.Status, workdata.Marshal)
 	if err != nil {
 		d.fail(CodeData, "data", "cannot be written as JSON", err)
 	}
@@ -70,7 +70,7 @@ func (r *enhancementReader) status(h Header, e *ce.Event, ctx *ce.EventContextV1
 	if data == nil {
 		return m, nil
 	}
-	if m.Status, err = checkedStatus(statusdata.Unmarshal(data, statusLimits)); err != nil {
+	if m.Status, err = checkedStatus(workdata.Unmarshal(data, statusLimits)); err != nil {
 		return nil, err
 	}
 	return m, nil

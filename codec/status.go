@@ -9,10 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/codec/internal/statusdata"
+	"github.com/spokewire/sdk-go/internal/workdata"
 )
 
-var statusLimits = statusdata.Limits{Depth: MaxDepth, Elements: MaxElements}
+var statusLimits = workdata.Limits{Depth: MaxDepth, Elements: MaxElements}
 
 func (d *draft) statusElements(s *workv1.ManifestWorkStatus) {
 	n := len(s.Conditions) + len(s.ResourceStatus.Manifests)

@@ -39,8 +39,7 @@ type rule struct {
 var rules = []rule{
 	{packages: "."}, // the tour
 
-	{packages: "codec", may: []string{"codec/internal/statusdata", apimachinery, ceEvent, ceTypes, ocmWork, uuid}},
-	{packages: "codec/internal/statusdata", may: []string{apimachinery, ocmWork}},
+	{packages: "codec", may: []string{apimachinery, ceEvent, ceTypes, ocmWork, uuid}},
 
 	{packages: "cloudevents", may: []string{ceEvent}},
 	{packages: "cloudevents/internal/engine", may: []string{"cloudevents", apimachinery, "golang.org/x/time/rate"}},
@@ -192,6 +191,7 @@ var rules = []rule{
 	{packages: "internal/testing/postgres", may: []string{"internal/testing/daemon", "github.com/jackc/pgx/v5/..."}},
 	{packages: "internal/jsontext", may: []string{apimachinery}},
 	{packages: "internal/kubefields", may: []string{apimachinery}},
+	{packages: "internal/workdata", may: []string{apimachinery, ocmWork}},
 	{packages: "internal/testing/gitserver", may: []string{"golang.org/x/crypto/ssh/..."}},
 	{packages: "internal/testing/agenttest", may: []string{
 		apimachinery, ocmClient, ocmWork, clientGo + "tools/cache", clientGo + "util/workqueue",

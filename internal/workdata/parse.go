@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package statusdata
+package workdata
 
 import (
 	"bytes"
@@ -15,15 +15,14 @@ import (
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
-// statusParser reads the data of a status event in one pass, in the usual form of agents. It gives
-// up at other data: an unknown or duplicate member, null, a value of another type. Such data is
-// decoded by reflection, which supports every version of the API. So both ways give the same
-// result.
+// parser reads the data of a status event in one pass, in the usual form of agents. It gives up at
+// other data: an unknown or duplicate member, null, a value of another type. Such data is decoded by
+// reflection, which supports every version of the API. So both ways give the same result.
 //
 // A source stores one status for each work, so memory matters. Lists have no spare capacity and
 // share one block per type. Frequent strings of agents need no memory, and other strings share
 // blocks.
-type statusParser struct {
+type parser struct {
 	jsontext.Reader
 	// The blocks of entries. Their capacity is the number of entries in the text; one more is an
 	// error.
@@ -39,12 +38,12 @@ type statusParser struct {
 // reasonOdd is the error that makes the parser give up. It is not reported.
 const reasonOdd = "something unusual"
 
-func (p *statusParser) odd() { p.Fail(reasonOdd) }
+func (p *parser) odd() { p.Fail(reasonOdd) }
 
 // parseStatus reads data of the enhancement or of a bundle. It returns false if reflection must
 // decode it.
-func parseStatus(data []byte, l Limits, of object[workv1.ManifestWorkStatus]) (*workv1.ManifestWorkStatus, bool) {
-	p := statusParser{Reader: l.reader(data)}
+func parseStatus(data []byte, l Limits, of Object[workv1.ManifestWorkStatus]) (*workv1.ManifestWorkStatus, bool) {
+	p := parser{Reader: l.reader(data)}
 	p.blocks(data, l.Elements)
 	s := &workv1.ManifestWorkStatus{}
 	readObject(&p, s, of)
@@ -53,7 +52,7 @@ func parseStatus(data []byte, l Limits, of object[workv1.ManifestWorkStatus]) (*
 
 // blocks allocates the blocks. It counts the entries by the end of a member's name that no other
 // name has, and that begins with a rare letter for speed. A quote inside a string has a backslash.
-func (p *statusParser) blocks(data []byte, limit int) {
+func (p *parser) blocks(data []byte, limit int) {
 	p.conditions = block[metav1.Condition](data, `TransitionTime":`, limit)
 	p.manifests = block[workv1.ManifestCondition](data, `Meta":`, limit)
 	p.values = block[workv1.FeedbackValue](data, `Value":`, limit)
@@ -67,7 +66,7 @@ func block[T any](data []byte, name string, limit int) []T {
 }
 
 // finish reports whether there was no error, and the blocks are completely used.
-func (p *statusParser) finish() bool {
+func (p *parser) finish() bool {
 	if p.End() != nil || len(p.conditions) < cap(p.conditions) || len(p.manifests) < cap(p.manifests) ||
 		len(p.values) < cap(p.values) {
 		return false
@@ -78,7 +77,7 @@ func (p *statusParser) finish() bool {
 
 // grow adds an entry to a block and returns it. Without room it returns nil, and the parser gives
 // up.
-func grow[T any](p *statusParser, block *[]T) *T {
+func grow[T any](p *parser, block *[]T) *T {
 	n := len(*block)
 	if n == cap(*block) {
 		p.odd()
@@ -96,7 +95,7 @@ func tail[T any](block []T, from int) []T {
 	return block[from:len(block):len(block)]
 }
 
-func readList[T any](p *statusParser, block *[]T, of object[T]) []T {
+func readList[T any](p *parser, block *[]T, of Object[T]) []T {
 	from := len(*block)
 	for p.Open('['); p.Element(); {
 		if entry := grow(p, block); entry != nil {
@@ -107,20 +106,20 @@ func readList[T any](p *statusParser, block *[]T, of object[T]) []T {
 }
 
 // readObject gives up at an unknown member, and if a member is there twice.
-func readObject[T any](p *statusParser, to *T, of object[T]) {
+func readObject[T any](p *parser, to *T, of Object[T]) {
 	seen := 0 // a bit for each member
 	for p.Open('{'); p.Member(); {
-		i := slices.IndexFunc(of, func(m member[T]) bool { return m.name == string(p.Key) })
+		i := slices.IndexFunc(of, func(m Member[T]) bool { return m.Name == string(p.Key) })
 		if i < 0 || seen&(1<<i) != 0 {
 			p.odd()
 			return
 		}
 		seen |= 1 << i
-		p.member(of[i].at(to))
+		p.member(of[i].At(to))
 	}
 }
 
-func (p *statusParser) member(at any) {
+func (p *parser) member(at any) {
 	switch to := at.(type) {
 	case *string:
 		p.text(to)
@@ -156,7 +155,7 @@ func (p *statusParser) member(at any) {
 
 // resources reads the list of manifests under the name of the enhancement or of the API. Reflection
 // decides which one counts.
-func (p *statusParser) resources(to *workv1.ManifestResourceStatus) {
+func (p *parser) resources(to *workv1.ManifestResourceStatus) {
 	names := 0
 	for p.Open('{'); p.Member(); {
 		if name := string(p.Key); names > 0 || name != "manifestConditions" && name != "manifests" {
@@ -169,14 +168,14 @@ func (p *statusParser) resources(to *workv1.ManifestResourceStatus) {
 }
 
 // text reads a string. It may be set only when the block is flushed.
-func (p *statusParser) text(to *string) {
+func (p *parser) text(to *string) {
 	if text, ok := p.quoted(); ok {
 		p.texts.keep(to, text)
 	}
 }
 
 // quoted reads a string and returns its text, which may share memory with the data.
-func (p *statusParser) quoted() ([]byte, bool) {
+func (p *parser) quoted() ([]byte, bool) {
 	if p.Peek() != '"' {
 		p.odd()
 		return nil, false
@@ -188,7 +187,7 @@ func (p *statusParser) quoted() ([]byte, bool) {
 	return jsontext.Unquote(raw), true
 }
 
-func (p *statusParser) integer(bits int) int64 {
+func (p *parser) integer(bits int) int64 {
 	n, err := strconv.ParseInt(string(p.Value()), 10, bits)
 	if err != nil {
 		p.odd()
@@ -196,7 +195,7 @@ func (p *statusParser) integer(bits int) int64 {
 	return n
 }
 
-func (p *statusParser) boolean() bool {
+func (p *parser) boolean() bool {
 	switch string(p.Value()) {
 	case "true":
 		return true
@@ -208,7 +207,7 @@ func (p *statusParser) boolean() bool {
 }
 
 // timestamp reads a time of metav1.Time, where null is the zero time.
-func (p *statusParser) timestamp() metav1.Time {
+func (p *parser) timestamp() metav1.Time {
 	if p.Peek() == 'n' {
 		p.Value()
 		return metav1.Time{}

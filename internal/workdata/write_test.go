@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package statusdata_test
+package workdata_test
 
 import (
 	"math/rand"
@@ -11,18 +11,18 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/randfill"
 
-	"github.com/spokewire/sdk-go/codec/internal/statusdata"
 	"github.com/spokewire/sdk-go/internal/jsontext"
+	"github.com/spokewire/sdk-go/internal/workdata"
 )
 
 // sameWriting checks that the writer writes the same as reflection, in both orders.
 func sameWriting(t *testing.T, s *workv1.ManifestWorkStatus) {
 	t.Helper()
-	data, err := statusdata.Marshal(s)
+	data, err := workdata.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	later, err := statusdata.MarshalLater(s)
+	later, err := workdata.MarshalLater(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func sameWriting(t *testing.T, s *workv1.ManifestWorkStatus) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := statusdata.Canonical(s)
+	got, err := workdata.Canonical(s)
 	if err != nil || string(got) != string(want) {
 		t.Fatalf("canonical: %v\n%s\nby reflection:\n%s", err, got, want)
 	}
@@ -68,7 +68,7 @@ func normalText(t *testing.T, data []byte) string {
 
 // TestWriteStatusEveryField fills the whole status, with nil, empty and full lists.
 func TestWriteStatusEveryField(t *testing.T) {
-	if !statusdata.WritesAll() {
+	if !workdata.WritesAll() {
 		t.Fatal("the API has fields that the writer does not know: it is not used")
 	}
 	for seed := range int64(300) {

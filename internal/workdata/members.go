@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package statusdata
+package workdata
 
 import (
 	"reflect"
@@ -10,30 +10,30 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// member is a member of an object. at returns the pointer to its value. The type of the pointer
+// Member is a member of an object. At returns the pointer to its value. The type of the pointer
 // selects how the value is read.
-type member[T any] struct {
-	name string
-	at   func(*T) any
+type Member[T any] struct {
+	Name string
+	At   func(*T) any
 }
 
-// object has the members of an object.
-type object[T any] []member[T]
+// Object has the members of an object.
+type Object[T any] []Member[T]
 
 // The objects of a status. A bundle has the list of manifests in place of resourceStatus.
 var (
-	status = object[workv1.ManifestWorkStatus]{
+	status = Object[workv1.ManifestWorkStatus]{
 		{"conditions", func(s *workv1.ManifestWorkStatus) any { return &s.Conditions }},
 		{"resourceStatus", func(s *workv1.ManifestWorkStatus) any { return &s.ResourceStatus }},
 	}
-	bundle = object[workv1.ManifestWorkStatus]{
+	bundle = Object[workv1.ManifestWorkStatus]{
 		{"conditions", func(s *workv1.ManifestWorkStatus) any { return &s.Conditions }},
 		{"resourceStatus", func(s *workv1.ManifestWorkStatus) any { return &s.ResourceStatus.Manifests }},
 	}
-	resources = object[workv1.ManifestResourceStatus]{
+	resources = Object[workv1.ManifestResourceStatus]{
 		{"manifestConditions", func(s *workv1.ManifestResourceStatus) any { return &s.Manifests }},
 	}
-	condition = object[metav1.Condition]{
+	condition = Object[metav1.Condition]{
 		{"type", func(c *metav1.Condition) any { return &c.Type }},
 		{"status", func(c *metav1.Condition) any { return (*string)(&c.Status) }},
 		{"observedGeneration", func(c *metav1.Condition) any { return &c.ObservedGeneration }},
@@ -41,12 +41,12 @@ var (
 		{"reason", func(c *metav1.Condition) any { return &c.Reason }},
 		{"message", func(c *metav1.Condition) any { return &c.Message }},
 	}
-	manifest = object[workv1.ManifestCondition]{
+	manifest = Object[workv1.ManifestCondition]{
 		{"resourceMeta", func(m *workv1.ManifestCondition) any { return &m.ResourceMeta }},
 		{"statusFeedback", func(m *workv1.ManifestCondition) any { return &m.StatusFeedbacks }},
 		{"conditions", func(m *workv1.ManifestCondition) any { return &m.Conditions }},
 	}
-	resource = object[workv1.ManifestResourceMeta]{
+	resource = Object[workv1.ManifestResourceMeta]{
 		{"ordinal", func(r *workv1.ManifestResourceMeta) any { return &r.Ordinal }},
 		{"group", func(r *workv1.ManifestResourceMeta) any { return &r.Group }},
 		{"version", func(r *workv1.ManifestResourceMeta) any { return &r.Version }},
@@ -55,14 +55,14 @@ var (
 		{"name", func(r *workv1.ManifestResourceMeta) any { return &r.Name }},
 		{"namespace", func(r *workv1.ManifestResourceMeta) any { return &r.Namespace }},
 	}
-	feedback = object[workv1.StatusFeedbackResult]{
+	feedback = Object[workv1.StatusFeedbackResult]{
 		{"values", func(f *workv1.StatusFeedbackResult) any { return &f.Values }},
 	}
-	value = object[workv1.FeedbackValue]{
+	value = Object[workv1.FeedbackValue]{
 		{"name", func(v *workv1.FeedbackValue) any { return &v.Name }},
 		{"fieldValue", func(v *workv1.FeedbackValue) any { return &v.Value }},
 	}
-	fieldValue = object[workv1.FieldValue]{
+	fieldValue = Object[workv1.FieldValue]{
 		{"type", func(v *workv1.FieldValue) any { return (*string)(&v.Type) }},
 		{"integer", func(v *workv1.FieldValue) any { return &v.Integer }},
 		{"string", func(v *workv1.FieldValue) any { return &v.String }},
@@ -78,4 +78,4 @@ func known() bool {
 		complete(feedback) && complete(value) && complete(fieldValue)
 }
 
-func complete[T any](o object[T]) bool { return reflect.TypeFor[T]().NumField() == len(o) }
+func complete[T any](o Object[T]) bool { return reflect.TypeFor[T]().NumField() == len(o) }

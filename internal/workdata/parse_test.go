@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package statusdata_test
+package workdata_test
 
 import (
 	"encoding/json"
@@ -19,21 +19,21 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 	"sigs.k8s.io/randfill"
 
-	"github.com/spokewire/sdk-go/codec/internal/statusdata"
 	"github.com/spokewire/sdk-go/internal/jsontext"
+	"github.com/spokewire/sdk-go/internal/workdata"
 )
 
-var limits = statusdata.Limits{Depth: 9000, Elements: 1 << 18}
+var limits = workdata.Limits{Depth: 9000, Elements: 1 << 18}
 
 // formats lists, for each format, the functions that write and read the data of a status event.
 var formats = []struct {
 	name    string
 	marshal func(*workv1.ManifestWorkStatus) ([]byte, error)
 	bundle  bool
-	reflect func([]byte, statusdata.Limits) (*workv1.ManifestWorkStatus, error)
+	reflect func([]byte, workdata.Limits) (*workv1.ManifestWorkStatus, error)
 }{
-	{"enhancement", statusdata.Marshal, false, statusdata.Reflect},
-	{"bundle", statusdata.MarshalBundle, true, statusdata.ReflectBundle},
+	{"enhancement", workdata.Marshal, false, workdata.Reflect},
+	{"bundle", workdata.MarshalBundle, true, workdata.ReflectBundle},
 }
 
 // filler fills statuses with times that JSON can represent.
@@ -49,7 +49,7 @@ func sameReading(t *testing.T, data []byte) (parsed bool) {
 	t.Helper()
 	before := slices.Clone(data)
 	for _, r := range formats {
-		got, ok := statusdata.Parse(data, limits, r.bundle)
+		got, ok := workdata.Parse(data, limits, r.bundle)
 		if !slices.Equal(before, data) {
 			t.Fatal("the data was changed")
 		}
@@ -163,7 +163,7 @@ func TestParseStatusEveryField(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, ok := statusdata.Parse(data, limits, r.bundle); !ok && seed%3 == 0 { // nil lists are null in a bundle
+			if _, ok := workdata.Parse(data, limits, r.bundle); !ok && seed%3 == 0 { // nil lists are null in a bundle
 				t.Fatalf("seed %d: %s leaves it to reflection:\n%s", seed, r.name, data)
 			}
 			sameReading(t, data)
@@ -195,12 +195,12 @@ func TestParseStatusBlocks(t *testing.T) {
 
 // TestFrequentStrings checks that known and other words are read correctly.
 func TestFrequentStrings(t *testing.T) {
-	for _, word := range append([]string{"", "A", "zzz", "Appliedx"}, statusdata.Words...) {
+	for _, word := range append([]string{"", "A", "zzz", "Appliedx"}, workdata.Words...) {
 		data, err := json.Marshal(map[string]any{"conditions": []map[string]any{{"lastTransitionTime": nil, "reason": word}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, ok := statusdata.Parse(data, limits, false); !ok || s.Conditions[0].Reason != word {
+		if s, ok := workdata.Parse(data, limits, false); !ok || s.Conditions[0].Reason != word {
 			t.Errorf("%q is read as %v", word, s)
 		}
 	}
@@ -212,7 +212,7 @@ func FuzzParseStatus(f *testing.F) {
 		f.Add([]byte(tc.data))
 	}
 	for _, name := range []string{"status.json", "gone.json", "enhancement/status.json"} {
-		event, err := os.ReadFile(filepath.Join("..", "..", "testdata", filepath.FromSlash(name)))
+		event, err := os.ReadFile(filepath.Join("..", "..", "codec", "testdata", filepath.FromSlash(name)))
 		if err != nil {
 			f.Fatal(err)
 		}

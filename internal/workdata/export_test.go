@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package statusdata
+package workdata
 
 import workv1 "open-cluster-management.io/api/work/v1"
 

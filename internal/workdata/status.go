@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statusdata writes and reads the data of status events: that of the enhancement, and that
-// of the OCM SDK's bundles. Its callers check the times of a status.
-package statusdata
+// Package workdata writes and reads the data of status events: that of the enhancement, and that of
+// the OCM SDK's bundles. Its callers check the times of a status.
+package workdata
 
 import (
 	"encoding/json"
