@@ -153,6 +153,9 @@ func (r *Reader) Value() []byte {
 	return r.data[start:end:end]
 }
 
+// Rest returns the text from the present position.
+func (r *Reader) Rest() []byte { return r.data[min(r.pos, len(r.data)):] }
+
 // End checks that only space is left, and returns the first error.
 func (r *Reader) End() error {
 	if r.Peek(); r.err == nil && r.pos < len(r.data) {

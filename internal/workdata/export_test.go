@@ -21,3 +21,6 @@ func Parse(data []byte, l Limits, ofBundle bool) (*workv1.ManifestWorkStatus, bo
 	}
 	return parseStatus(data, l, status)
 }
+
+// ParseRecord decodes a record without encoding/json, or returns false.
+func ParseRecord[T any](record []byte, to *T, of Object[T]) bool { return parseRecord(record, to, of) }

@@ -15,9 +15,10 @@ import (
 	"github.com/spokewire/sdk-go/internal/jsontext"
 )
 
-// parser reads the data of a status event in one pass, in the usual form of agents. It gives up at
-// other data: an unknown or duplicate member, null, a value of another type. Such data is decoded by
-// reflection, which supports every version of the API. So both ways give the same result.
+// parser reads the data of a status event or a record in one pass, in the usual form of agents and
+// of encoding/json. It gives up at other data: an unknown or duplicate member, null, a value of
+// another type. Such data is decoded by reflection, which supports every version of the API. So
+// both ways give the same result.
 //
 // A source stores one status for each work, so memory matters. Lists have no spare capacity and
 // share one block per type. Frequent strings of agents need no memory, and other strings share
@@ -150,6 +151,8 @@ func (p *parser) member(at any) {
 		readObject(p, to, feedback)
 	case *workv1.FieldValue:
 		readObject(p, to, fieldValue)
+	default:
+		p.recordMember(at)
 	}
 }
 

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package workdata writes and reads the data of status events: that of the enhancement, and that of
-// the OCM SDK's bundles. Its callers check the times of a status.
+// the OCM SDK's bundles. Its callers check the times of a status. It also reads the records of
+// works in stores.
 package workdata
 
 import (
