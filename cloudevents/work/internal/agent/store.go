@@ -19,6 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/workdata"
 )
 
 // storedAgentWork is the content of a work's record in the Store.
@@ -65,6 +66,30 @@ type agentRecord struct {
 	// incarnation.
 	LastMeta *metav1.ObjectMeta `json:"lastMetadata,omitempty"`
 	Created  metav1.Time        `json:"created,omitzero"`
+}
+
+var agentWorkMembers = workdata.Object[storedAgentWork]{
+	{Name: "name", At: func(w *storedAgentWork) any { return &w.Name }},
+	{Name: "uid", At: func(w *storedAgentWork) any { return &w.UID }},
+	{Name: "version", At: func(w *storedAgentWork) any { return &w.Version }},
+	{Name: "sequence", At: func(w *storedAgentWork) any { return &w.Seq }},
+	{Name: "inherited", At: func(w *storedAgentWork) any { return &w.Inherited }},
+	{Name: "time", At: func(w *storedAgentWork) any { return &w.Time }},
+	{Name: "state", At: func(w *storedAgentWork) any { return (*int)(&w.State) }},
+	{Name: "next", At: func(w *storedAgentWork) any { return &w.Next }},
+	{Name: "labels", At: func(w *storedAgentWork) any { return &w.Labels }},
+	{Name: "annotations", At: func(w *storedAgentWork) any { return &w.Annotations }},
+	{Name: "generationAhead", At: func(w *storedAgentWork) any { return &w.Ahead }},
+	{Name: "reported", At: func(w *storedAgentWork) any { return &w.Reported }},
+	{Name: "problem", At: func(w *storedAgentWork) any { return &w.Problem }},
+	{Name: "unsent", At: func(w *storedAgentWork) any { return &w.Unsent }},
+	{Name: "relearned", At: func(w *storedAgentWork) any { return &w.Relearned }},
+	{Name: "refused", At: func(w *storedAgentWork) any { return &w.Refused }},
+	{Name: "buried", At: func(w *storedAgentWork) any { return &w.Removed }},
+	{Name: "lastMetadata", At: func(w *storedAgentWork) any { return &w.LastMeta }},
+	{Name: "created", At: func(w *storedAgentWork) any { return &w.Created }},
+	{Name: "object", At: func(w *storedAgentWork) any { return &w.Object }},
+	{Name: "shrunk", At: func(w *storedAgentWork) any { return &w.Shrunk }},
 }
 
 var (
@@ -148,7 +173,7 @@ func (r *records) loadRecordLocked(key string, value []byte) error {
 		return journal.ErrUnknownRecord
 	}
 	var stored storedAgentWork
-	if err := json.Unmarshal(value, &stored); err != nil {
+	if err := workdata.Decode(value, &stored, agentWorkMembers); err != nil {
 		return err
 	}
 	if stored.Shrunk {

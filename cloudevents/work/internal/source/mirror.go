@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
+	"github.com/spokewire/sdk-go/internal/workdata"
 )
 
 // mirrored is a batch of the Store, or a state that has several, sorted by the kind of record.
@@ -129,7 +130,7 @@ func (b *mirrored) addWorkLocked(r *replica, of workID, c journal.Change) error 
 		return nil
 	}
 	stored := &storedSourceWork{}
-	if err := json.Unmarshal(c.Value, stored); err != nil {
+	if err := workdata.Decode(c.Value, stored, sourceWorkMembers); err != nil {
 		return fmt.Errorf("read record %q of the Store: %w", c.Key, err)
 	}
 	if w == nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/internal/quietlog"
+	"github.com/spokewire/sdk-go/internal/workdata"
 )
 
 // records are the works and clusters of a source, in memory and in its Store. The source's mutex
@@ -144,6 +145,25 @@ type storedSourceWork struct {
 	Object     *workv1.ManifestWork `json:"object,omitempty"`
 }
 
+var sourceWorkMembers = workdata.Object[storedSourceWork]{
+	{Name: "name", At: func(w *storedSourceWork) any { return &w.Name }},
+	{Name: "uid", At: func(w *storedSourceWork) any { return &w.UID }},
+	{Name: "agentSession", At: func(w *storedSourceWork) any { return &w.Session }},
+	{Name: "version", At: func(w *storedSourceWork) any { return &w.Version }},
+	{Name: "createVersion", At: func(w *storedSourceWork) any { return &w.CreateV }},
+	{Name: "deleteVersion", At: func(w *storedSourceWork) any { return &w.DeleteV }},
+	{Name: "sequence", At: func(w *storedSourceWork) any { return &w.Seq }},
+	{Name: "statusTime", At: func(w *storedSourceWork) any { return &w.StatusTime }},
+	{Name: "statusHash", At: func(w *storedSourceWork) any { return &w.Hash }},
+	{Name: "deleting", At: func(w *storedSourceWork) any { return &w.Deleting }},
+	{Name: "deleted", At: func(w *storedSourceWork) any { return &w.Deleted }},
+	{Name: "gone", At: func(w *storedSourceWork) any { return &w.Gone }},
+	{Name: "confirmed", At: func(w *storedSourceWork) any { return &w.Confirmed }},
+	{Name: "problem", At: func(w *storedSourceWork) any { return &w.Problem }},
+	{Name: "strict", At: func(w *storedSourceWork) any { return &w.Bundle }},
+	{Name: "object", At: func(w *storedSourceWork) any { return &w.Object }},
+}
+
 // storedPast is the record of a removed work, in the profile ManifestBundle.
 type storedPast struct {
 	Version int64     `json:"version"`
@@ -210,7 +230,7 @@ func (r *records) load(ctx context.Context, from journal.Loader) error {
 		decoding.Go(func() {
 			for rec := range queue {
 				var stored storedSourceWork
-				if err := json.Unmarshal(rec.value, &stored); err != nil {
+				if err := workdata.Decode(rec.value, &stored, sourceWorkMembers); err != nil {
 					fail(fmt.Errorf("record %q: %w", rec.key, err))
 					return
 				}
