@@ -22,7 +22,7 @@ const CodeReadOnly = "25006"
 // causes explains codes of the server, see SQLSTATE in PostgreSQL's documentation. A key may be the
 // class of codes, their first two characters.
 var causes = map[string]string{
-	"28P01":      "the server refused the password",
+	"28P01":      "the server refused the password, which is wrong or missing",
 	"28":         "the server refused the user, or its way to log in",
 	"3D000":      "the database does not exist",
 	CodeReadOnly: "the server is read-only",

@@ -172,7 +172,9 @@ SELECT EXISTS (SELECT FROM pg_catalog.pg_namespace WHERE nspname = $1),
        EXISTS (SELECT FROM pg_catalog.pg_tables WHERE schemaname = $1 AND tablename = 'schema_versions')`,
 		db.options.Schema).Scan(&schema, &versions)
 	if err == nil && !schema {
-		_, err = tx.Exec(ctx, db.SQL(`CREATE SCHEMA {schema}`))
+		if _, err = tx.Exec(ctx, db.SQL(`CREATE SCHEMA {schema}`)); err != nil {
+			err = fmt.Errorf("create schema %q: %w", db.options.Schema, err)
+		}
 	}
 	if err == nil && !versions {
 		_, err = tx.Exec(ctx, db.SQL(`CREATE TABLE {schema}.schema_versions (

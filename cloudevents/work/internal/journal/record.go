@@ -98,7 +98,7 @@ func (m *Meta) Check(want Meta) error {
 	case m.Format != want.Format:
 		return fmt.Errorf("the Store has format %d, and this version reads format %d", m.Format, want.Format)
 	case m.Kind != want.Kind || m.Name != want.Name:
-		return fmt.Errorf("the Store belongs to %s %q, not to %s %q: each needs its own",
+		return fmt.Errorf("the Store belongs to %s %q, not to %s %q: each needs its own file, Name or Prefix",
 			m.Kind, m.Name, want.Kind, want.Name)
 	case m.Profile != want.Profile:
 		return fmt.Errorf("the Store has profile %s, not %s: begin with an empty Store", m.Profile, want.Profile)
