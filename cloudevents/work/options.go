@@ -55,21 +55,24 @@ const (
 // SourceOptions configures a [Source]. Only SourceID is required.
 type SourceOptions struct {
 	// SourceID identifies the source to agents: of two processes with one ID on a broker, only the
-	// newer process writes. It is one topic level: not empty, without `/`, `+`, `#` and control
-	// characters. The function [SourceID] makes an ID for a consumer on a hub cluster.
+	// newer process writes, unless they are replicas (SharedGroup). It is one topic level: not
+	// empty, without `/`, `+`, `#` and control characters. The function [SourceID] makes an ID for a
+	// consumer on a hub cluster.
 	SourceID string
 	// Profile is the wire format. Defaults to [codec.ManifestWork]; [codec.ManifestBundle] is for
 	// peers built on the OCM SDK.
 	Profile codec.Profile
-	// SharedGroup lets several replicas be this source. It is the name of the shared subscription, one
-	// topic level. Store must be a [SharedStore] that all replicas can reach. All replicas have the
-	// same works with the same resourceVersions. A write, or a call of [Source.Lead], makes a replica
-	// the leader. Only the leader publishes. The user provides leader election. If another replica has
-	// become the leader and this one has not noticed it yet, its next write returns
-	// ServiceUnavailable. Before a write returns NotFound, it reads the changes of other replicas.
-	// Reads on other replicas may lag, but a read from a resourceVersion waits for it. Writes before
-	// Start fail. If the link of a replica breaks, most brokers lose its messages, which are repaired
-	// like any lost message.
+	// SharedGroup makes processes replicas of this source. They have the same SourceID and
+	// SharedGroup, and each has a Store that opens the same [SharedStore]. SharedGroup is the name
+	// of the shared subscription, one topic level. All replicas have the same works with the same
+	// resourceVersions. A write, or a call of [Source.Lead], makes a replica the leader. Only the
+	// leader publishes. The SDK does not elect a leader: write only at the replica that your own
+	// leader election has chosen. If a replica has not noticed a new leader yet, its next write
+	// returns ServiceUnavailable and may be lost: read the work again and retry. A write reads the
+	// changes of other replicas before it returns NotFound. Reads at other replicas may lag, but a
+	// read with a resourceVersion waits up to 3 s for this version. Writes before Start fail. If the
+	// connection of a replica breaks, most brokers lose the messages that they sent to it. They are
+	// repaired like any lost message.
 	SharedGroup string
 	// QPS limits published events per second, and Burst limits how many are published at once. 0
 	// means no limit; Burst defaults to QPS, rounded up.

@@ -41,10 +41,10 @@ type Store interface {
 	// Without the record, a peer would delete the work.
 	Load(ctx context.Context, f func(key string, value []byte) error) error
 	// Apply makes all changes or no change. When it returns nil, the changes survive a crash of the
-	// process and a power failure. When it returns an error, they may or may not have been made,
-	// and the caller repeats them with later changes. A record that always fails blocks all others,
-	// and Healthy returns the error. Each key occurs once. Apply may keep the values, but must not
-	// change them.
+	// process and a power failure. When it returns an error, they may or may not have been made, and
+	// the caller repeats them with later changes. A record that always fails blocks all others, and
+	// Healthy returns the error. Each key occurs once in changes. Apply may keep the values, but
+	// must not change them.
 	Apply(ctx context.Context, changes []Change) error
 }
 
@@ -66,25 +66,26 @@ type SharedStore interface {
 	// changes and the error is [ErrCondition].
 	ApplyIf(ctx context.Context, condition Change, changes []Change) error
 	// Follow calls f with batches until ctx ends or f fails. It returns nil when ctx has ended, f's
-	// error, or the reason why it cannot continue. f must not change a batch.
+	// error, or the reason why it cannot continue. f may keep a batch, but must not change it.
 	//
-	// First it delivers one state of the store. Without a position, that is the whole content. With
-	// the position of an earlier batch, it is the records that have changed since and those of keys,
-	// with a nil Value for a missing record. The state may come in several parts, and has each key
-	// once. Then f receives each batch that any process applies, once and in the order of the
-	// changes.
+	// First it delivers the state of the store at one moment. If position is empty, the state is the
+	// whole content. Otherwise position is that of an earlier batch. The state then has the records
+	// that changed between the position and that moment, and the records of keys, with a nil Value
+	// for a missing record. The state may come in several parts, and has each key once. Its last
+	// part comes even if it has no record. Then f receives each batch that any process applies, once
+	// and in the order of the changes.
 	//
-	// A store need not keep all batches for a slow follower, and a failover of its server may have
-	// lost some: then Follow returns [ErrBehind], and the caller immediately calls it again without
-	// a position.
+	// A store need not keep all batches for a slow follower, and a failover of its server may lose
+	// some. Follow then returns [ErrBehind], and the caller immediately calls it again with an empty
+	// position.
 	Follow(ctx context.Context, position string, keys []string, f func(Batch) error) error
 }
 
-// Batch is what [SharedStore].Follow delivers at once.
+// Batch is a batch of changes, or a part of a state, that [SharedStore].Follow delivers.
 type Batch = struct {
 	Changes []Change
-	// Position is where a later call of Follow can continue. It is empty in all parts of a state but
-	// the last.
+	// Position is the position from which a later call of Follow continues after this batch. It is
+	// empty in all parts of a state except the last one.
 	Position string
 }
 
@@ -92,7 +93,8 @@ type Batch = struct {
 var ErrCondition = journal.ErrCondition
 
 // ErrBehind is returned by [SharedStore].Follow when the store cannot deliver the changes since the
-// position or the last batch. It is no failure: without a position, Follow delivers the whole content.
+// position or the last batch. It is no failure: with an empty position, Follow delivers the whole
+// content.
 var ErrBehind = journal.ErrBehind
 
 // MemoryStore is a [SharedStore] in memory, for tests and for replicas within one process.

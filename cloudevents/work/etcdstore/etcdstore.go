@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdstore implements [work.SharedStore] with etcd 3, for sources with an etcd and up to
+// Package etcdstore implements [work.SharedStore] in etcd 3, for replicas of a source with up to
 // some 100,000 works.
 //
 //	store, err := etcdstore.Open(ctx, etcdstore.Options{
@@ -24,23 +24,25 @@
 // at. The next transaction checks the condition of ApplyIf and commits the whole batch with one
 // record. Then the changes are copied to their records. If this process ends before, other writers
 // complete the copy. So readers and followers see each batch entirely or not at all, and a former
-// leader that was suspended within any step cannot commit. Staged parts of a process that ended
-// are removed after two [Options].CleanupInterval.
+// leader that was suspended within any step cannot commit. Staged parts of a process that ended are
+// removed after twice [Options].CleanupInterval.
 //
 // # Following
 //
-// [Store.Follow] reads the content at one revision and then watches. It resumes after broken
-// connections and restarts of etcd that are shorter than [Options].Timeout. It returns
-// [work.ErrBehind] when etcd has compacted the revision from which it should continue, and when etcd
-// lost changes because a backup was restored. A source then reads the whole content again.
+// [Store.Follow] reads the content at one revision, or only some records at the revision of its
+// position. Then it watches from there. It resumes after broken connections and restarts of etcd
+// that are shorter than [Options].Timeout. It returns [work.ErrBehind] when etcd has compacted the
+// revision from which it should continue, and when etcd lost changes because a backup was restored.
+// A source then reads the whole content again.
 //
 // # Limits
 //
-// A value may have any size. Values of more than 128 KiB are split. Requests have at most
-// [Options].MaxRequestBytes and MaxTxnOps, below the defaults of etcd's flags --max-request-bytes
-// and --max-txn-ops. Load and Follow keep the whole content in memory while they read it: about
-// 150 MB for 100,000 works of 1.5 KB. Such a store also needs 150 MB of etcd's quota, and the same
-// for each time that all works change between two compactions.
+// A value may have any size. Values of more than 128 KiB are split. Requests stay within
+// [Options].MaxRequestBytes and MaxTxnOps. Their defaults are below those of etcd's flags
+// --max-request-bytes and --max-txn-ops. Load, and Follow with an empty position, keep the whole
+// content in memory while they read it: about 150 MB for 100,000 works of 1.5 KB. Such a store also
+// needs 150 MB of etcd's quota, and another 150 MB for each change of all works between two
+// compactions.
 //
 // Run each member of etcd with auto-compaction and a quota. Otherwise etcd keeps each old value,
 // reaches its default quota of 2 GiB, raises the alarm NOSPACE and refuses all writes until an
@@ -114,12 +116,12 @@ type Options struct {
 	// Prefix is the prefix of all keys, for one source. Defaults to "/spokewire/works/". A slash is
 	// added at the end if it is missing.
 	Prefix string
-	// TLS is the TLS configuration. Versions below TLS 1.2 are raised. To read certificates again
-	// for each handshake, set its functions, or use transport.TLSInfo of etcd's package
+	// TLS is the TLS configuration. Versions below TLS 1.2 are raised to it. To read certificates
+	// again for each handshake, set its functions, or use transport.TLSInfo of etcd's package
 	// client/pkg/v3/transport.
 	TLS *tls.Config
-	// Username and Password authenticate at etcd. Empty if etcd has no authentication, or uses the
-	// name in the client's certificate.
+	// Username and Password authenticate at etcd. Leave them empty if etcd has no authentication, or
+	// uses the name in the client's certificate.
 	Username, Password string
 	// Timeout limits each request, in addition to the context of the call. Defaults to 5 s.
 	Timeout time.Duration
@@ -190,7 +192,7 @@ var _ work.SharedStore = &Store{}
 // Open connects to etcd, checks the access rights of the user, and creates the store if the prefix
 // is empty. Errors are [ErrUnreachable], [ErrForeign], and errors of etcd: with errors.Is,
 // rpctypes.ErrAuthFailed for a wrong user name or password, ErrPermissionDenied, and ErrNoSpace.
-// ctx limits only Open. The Store logs with its logger.
+// ctx limits only Open; the Store keeps its logger.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	o, err := options.withDefaults()
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 )
 
 // RunReplicas checks that replicas can share a store. It calls open several times: each call must
-// open the same place, as another process would.
+// open the same place, as another process would, and register the function that closes the store
+// with t.Cleanup. The place must be empty at first.
 func RunReplicas(t *testing.T, open func(t *testing.T) work.SharedStore) {
 	stores := make([]work.SharedStore, 4)
 	for i := range stores {

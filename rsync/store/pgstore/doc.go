@@ -14,7 +14,7 @@
 //
 // A transaction is one statement, and locks the row of its store until it is committed.
 // Transactions are therefore linearizable, and each one that writes has the next revision. A client
-// that is frozen or disconnected has no lock. Transactions of a Store that wait are committed
+// that is frozen or disconnected has no lock. Waiting transactions of one Store are committed
 // together.
 //
 // Watches read a table of events. NOTIFY only wakes them: a lost notification delays an event by at
@@ -22,10 +22,10 @@
 // [Options].FeedAge or exceed [Options].FeedBytes are deleted, and a watch from a deleted revision
 // ends with [store.ErrCompacted].
 //
-// Leases expire by the clock of the server. A lease that has expired is ended before the next
-// transaction or read, by the client that sends it. A Store with a watch ends it without any call,
-// at once or within a second. If the clock of the server jumps, leases end early or late. Engines
-// then take over early or late, but no stale engine writes.
+// Leases expire by the clock of the server. The next transaction or read of any client ends an
+// expired lease first. A Store with a watch ends it without a call, within a second. If the clock
+// of the server jumps, leases end early or late. Engines then take over early or late, but no stale
+// engine writes.
 //
 // After a broken connection, a restart of the server or a failover, watches continue. The other
 // calls return an error, and the engine repeats them. With synchronous replication, a failover

@@ -181,7 +181,8 @@ WHERE NOT EXISTS (SELECT FROM {schema}.rsync_store WHERE name = $1) ON CONFLICT 
 	return id, err
 }
 
-// Close ends all watches with ErrClosed, and closes the connections. Later calls return ErrClosed.
+// Close ends all watches with [store.ErrClosed], and closes the connections. Later calls return it
+// too.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
