@@ -40,7 +40,7 @@
 //
 // Before the source is started, /readyz fails, and a Service sends no requests to this replica. While
 // the broker is unreachable, the server is ready: the source executes reads and queues writes. The
-// metric cloudevents_connected and the log show the outage.
+// metric spokewire_cloudevents_connected and the log show the outage.
 //
 // After the end of the context of [Server.Start], the server completes its requests, which takes at
 // most a minute, and ends its watches. Clients then continue their watches at another replica.

@@ -57,8 +57,8 @@
 // follower one more: with 3 replicas, allow for 15.
 //
 // pgbouncer: use its session mode. In its transaction mode everything works too, but notifications
-// are lost: other replicas see a change up to Options.PollInterval later, and so does a replica
-// that takes over.
+// are lost: other replicas see a change up to Options.PollInterval later, and a takeover takes
+// longer by the same time.
 //
 // # Failover
 //
@@ -82,13 +82,14 @@
 // A work with a status of 1.5 KB takes 1.7 KB. Followers need the last batches, at most
 // Options.FeedBytes; autovacuum must run, because the space of older batches is reused only after a
 // vacuum. A batch has at most 1 GB. A replica reads the whole content once, in NewSource, and again
-// only when it is further behind than the feed. The benchmarks of this package measure writes,
-// reads and followers.
+// only when it is further behind than the feed, or when the database has lost writes. The
+// benchmarks of this package measure writes, reads and followers.
 //
-// Healthy of a replica returns an error while the database is away. A source without a SharedGroup
-// detects this only when it writes: add [Store.Healthy] to its readiness probe.
+// Healthy of a replica returns an error when the database has been away for longer than
+// Options.RetryTimeout. A source without a SharedGroup detects this only when it writes: add
+// [Store.Healthy] to its readiness probe.
 //
 // Errors name the server, the database, the user and the cause, for example:
 //
-//	PostgreSQL at db:5432, database "hub", user "hub": the server refused the password: …
+//	PostgreSQL at db:5432, database "hub", user "hub": the server refused the password, …
 package pgstore

@@ -57,7 +57,7 @@ type Options struct {
 	// 64 MiB and 10 min. A follower that is further behind reads the whole content again.
 	FeedBytes int64
 	FeedAge   time.Duration
-	// PollInterval is how long a follower waits for a notification before it asks for changes.
+	// PollInterval is how long a follower waits for a notification before it queries the database.
 	// Defaults to 1 s.
 	PollInterval time.Duration
 	// RetryTimeout is how long a write or a follower tries to continue after the connection broke or
@@ -94,7 +94,8 @@ var _ work.SharedStore = &Store{}
 
 // Open connects to the server, and creates the store if it does not exist. Its errors name the
 // server and the cause: an unreachable server, a refused user or password, a missing database, a
-// read-only server, a newer schema, missing privileges. They do not contain the password.
+// read-only server, a newer schema, missing privileges. They do not contain the password. Open does
+// not wait for an unreachable server.
 func Open(ctx context.Context, options Options) (*Store, error) {
 	options = options.withDefaults()
 	if err := options.validate(); err != nil {
