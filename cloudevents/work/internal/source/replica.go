@@ -43,6 +43,7 @@ type replica struct {
 	current  []byte         // the last record for journal.KeyLeader that it has read; nil for none
 	leader   storedLeader   // the content of current
 	claims   uint64         // number of its claims
+	outdated []byte         // its claim when it was behind: the store may still make a write with it
 	turn     chan struct{}  // has a token during a claim
 	follows  bool           // has the state of the store at position
 	position string         // of the last batch; "" if the whole content must be read
@@ -156,42 +157,6 @@ func (r *replica) hasEnded() bool {
 	}
 }
 
-// claim claims leadership in the store. It waits until this replica has read its claim back, and
-// with it all changes that were stored before.
-func (r *replica) claim(ctx context.Context) error {
-	for {
-		r.mu.Lock()
-		leads, follows, changed := r.leads, r.follows, r.changed.Next()
-		var claim []byte
-		var err error
-		previous := journal.Change{Key: journal.KeyLeader, Value: r.current}
-		if !leads && follows && !r.hasEnded() {
-			r.claims++
-			claim, err = journal.Encode(&storedLeader{Replica: r.id, Claim: r.claims, Version: r.firstVersionLocked()})
-			r.claimed = claim
-		}
-		r.mu.Unlock()
-		switch {
-		case err != nil:
-			return err
-		case leads:
-			return nil
-		case claim != nil:
-			err := r.store.ApplyIf(ctx, previous, []journal.Change{{Key: journal.KeyLeader, Value: claim}})
-			if err != nil && !errors.Is(err, journal.ErrCondition) {
-				return fmt.Errorf("become the leader: %w", err)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-r.ended:
-			return peer.ErrStopped
-		case <-changed: // the claim succeeded, or another replica was faster
-		}
-	}
-}
-
 // errLoaded ends the call of Follow in Load.
 var errLoaded = errors.New("the store is loaded")
 
@@ -245,6 +210,11 @@ func (r *replica) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		position, keys := r.resume()
 		err := r.store.Follow(ctx, position, keys, r.followed)
+		if errors.Is(err, errOutdated) {
+			if err = r.claimAgain(ctx); err == nil {
+				continue
+			}
+		}
 		switch {
 		case errors.Is(err, journal.ErrBehind):
 			r.restart()
@@ -345,6 +315,10 @@ func (r *replica) followed(b journal.Batch) error {
 	if claimed || r.leads || first {
 		r.changed.Wake()
 	}
+	if r.outdated != nil && bytes.Equal(r.current, r.outdated) {
+		return errOutdated
+	}
+	r.outdated = nil
 	return nil
 }
 
@@ -367,6 +341,7 @@ func (r *replica) readLeaderLocked(c *journal.Change, whole bool) bool {
 func (r *replica) stopLeadingLocked() {
 	if r.leads {
 		r.logger.Info("Lost the leadership to another replica")
+		r.outdated, r.claimed = r.claimed, nil
 	}
 	r.leads = false
 	r.term++
