@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -322,4 +323,51 @@ func (u *replicaUser) holds(next []maybe) {
 	}
 	slices.SortFunc(next, func(a, b maybe) int { return slices.Compare([]string{fmt.Sprint(a)}, []string{fmt.Sprint(b)}) })
 	u.can = slices.Compact(next)
+}
+
+// lateAnswers is a shared store with writes of events that followers receive before the writer has
+// the answer.
+type lateAnswers struct{ *work.MemoryStore }
+
+func (s lateAnswers) Apply(ctx context.Context, changes []work.Change) error {
+	defer time.Sleep(time.Second)
+	return s.MemoryStore.Apply(ctx, changes)
+}
+
+// TestInboxAfterTakeovers: events that a replica has stored, and handles as the leader before the
+// store has answered, do not count for its inbox any more.
+func TestInboxAfterTakeovers(t *testing.T) {
+	inScene(t, func(s *scene) {
+		store := work.NewMemoryStore()
+		options := work.SourceOptions{SourceID: "hub", SharedGroup: "hubs", Store: lateAnswers{store}}
+		source, err := work.NewSource(s.bus.Transport(), options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		work.SetMaxInbox(source, 8<<10)
+		process, logs := s.runLogged(source)
+		h := &hub{Source: source, process: process, t: s.t}
+		a := s.agent(work.AgentOptions{})
+		s.settle()
+		h.create("cluster1", newWork("app", "1"))
+		s.settle()
+		for i := range 20 {
+			other := s.replicaOf(store)
+			s.settle()
+			if err := other.Lead(s.t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			other.kill()
+			s.settle()
+			a.report("app", fmt.Sprint(i))
+			time.Sleep(500 * time.Millisecond)
+			if err := h.Lead(s.t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			s.settle()
+		}
+		if text := logs(); strings.Contains(text, "Dropped events") {
+			t.Errorf("logged:\n%s", text)
+		}
+	})
 }

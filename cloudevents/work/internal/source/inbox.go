@@ -21,16 +21,20 @@ const (
 
 // inbox has the events that wait for the leader. The source's mutex guards it.
 type inbox struct {
-	prefix  string            // of the keys of this replica's own events
-	events  map[string][]byte // by key
-	sent    uint64            // number of its own last event
-	waiting int               // bytes of its own events in events, or not stored yet
-	most    int               // limit of waiting
-	dropped int               // number of its own events that were dropped in a row
+	prefix  string                  // of the keys of this replica's own events
+	events  map[string][]byte       // by key
+	unsaved map[string]*storedEvent // its own events that are not stored yet, or without an answer of the store
+	sent    uint64                  // number of its own last event
+	waiting int                     // bytes of its own events in events, or not stored yet
+	most    int                     // limit of waiting
+	dropped int                     // number of its own events that were dropped in a row
 }
 
 func newInbox(replica string) inbox {
-	return inbox{prefix: journal.PrefixInbox + replica + "/", events: map[string][]byte{}, most: maxInbox}
+	return inbox{
+		prefix: journal.PrefixInbox + replica + "/", events: map[string][]byte{}, unsaved: map[string]*storedEvent{},
+		most: maxInbox,
+	}
 }
 
 // storedEvent is the record of an event that waits for the leader. A record without a topic reports
@@ -39,11 +43,12 @@ type storedEvent struct {
 	Topic string          `json:"topic"`
 	Event json.RawMessage `json:"event"`
 
-	inbox *inbox // counts it in waiting: first as unsaved, then as a part of events
+	inbox *inbox // counts it in waiting: first in unsaved, then in events
+	key   string
 }
 
 func (e *storedEvent) Content() any { return e }
-func (e *storedEvent) Saved()       { e.inbox.waiting -= e.size() }
+func (e *storedEvent) Saved()       { e.inbox.savedLocked(e.key) }
 func (e *storedEvent) size() int    { return inboxCost + len(e.Topic) + len(e.Event) }
 
 // removed is a record that was deleted.
@@ -86,7 +91,16 @@ func (b *inbox) fullLocked() bool { return b.waiting >= b.most }
 // leaveLocked stores an event for the leader.
 func (b *inbox) leaveLocked(j *journal.Journal, e *storedEvent) {
 	b.sent++
-	e.inbox = b
+	e.inbox, e.key = b, fmt.Sprintf("%s%020d", b.prefix, b.sent)
+	b.unsaved[e.key] = e
 	b.waiting += e.size()
-	j.MarkLocked(fmt.Sprintf("%s%020d", b.prefix, b.sent), e)
+	j.MarkLocked(e.key, e)
+}
+
+// savedLocked notes that the store has an event of this replica.
+func (b *inbox) savedLocked(key string) {
+	if e := b.unsaved[key]; e != nil {
+		b.waiting -= e.size()
+		delete(b.unsaved, key)
+	}
 }

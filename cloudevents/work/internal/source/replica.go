@@ -391,7 +391,8 @@ func (r *replica) workOffLocked(events map[string][]byte) (gap bool) {
 		case topic == "":
 			gap = true
 		}
-		r.journal.MarkLocked(key, removed{})
+		r.journal.MarkLocked(key, removed{}) // in place of its own event, if the store has not answered yet
+		r.inbox.savedLocked(key)
 		r.inbox.removeLocked(key)
 	}
 	return gap
