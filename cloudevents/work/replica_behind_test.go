@@ -121,6 +121,7 @@ func TestFailoverLosesWrites(t *testing.T) {
 		s.settle()
 		standby := s.copyOf(store).(*work.MemoryStore)
 		first.create("cluster1", newWork("lost", "1"))
+		first.create("cluster2", newWork("lost", "1")) // its agent is away
 		s.settle()
 		store.failOver(standby)
 		s.settle()
@@ -130,6 +131,11 @@ func TestFailoverLosesWrites(t *testing.T) {
 		sameWorks(t, first, second)
 		if items := first.list("").Items; len(items) != 1 || items[0].Name != "kept" {
 			t.Errorf("the leader shows %d works, the store has one", len(items))
+		}
+		for name, h := range map[string]*hub{"first": first, "second": second} {
+			if clusters := h.Clusters(); len(clusters) != 1 {
+				t.Errorf("%s has %d clusters, the store has one", name, len(clusters))
+			}
 		}
 		const older = "the Store is older than the works of 1 clusters"
 		if err := first.Healthy(); err == nil || !strings.Contains(err.Error(), older) {

@@ -6,6 +6,7 @@ package source
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,6 +70,7 @@ func (r *replica) mirrorLocked(batch *mirrored) error {
 	}
 	if batch.whole && r.behind { // as in a process that has loaded the store
 		r.behind = false
+		r.removeUnlistedLocked(batch)
 		r.openGapsLocked()
 	}
 	return nil
@@ -83,6 +85,28 @@ func (r *replica) forgetVersionsLocked() {
 	}
 	for _, c := range r.clusters {
 		c.highest, c.gap, c.outdated = 0, nil, false
+	}
+}
+
+// removeUnlistedLocked removes the clusters that the whole content of the Store does not have.
+func (r *replica) removeUnlistedLocked(batch *mirrored) {
+	listed := map[string]struct{}{}
+	for _, c := range slices.Concat(batch.clusters, batch.others) {
+		if name, ok := strings.CutPrefix(c.Key, journal.PrefixCluster); ok {
+			listed[name] = struct{}{}
+		} else if name, _, ok := journal.ParseKey(journal.PrefixPast, c.Key); ok {
+			listed[name] = struct{}{}
+		}
+	}
+	for name, c := range r.clusters {
+		if _, ok := listed[name]; !ok && len(c.worksLocked()) == 0 {
+			r.removeClusterLocked(c)
+		}
+	}
+	for name := range r.forgotten.byName {
+		if _, ok := listed[name]; !ok {
+			r.forgotten.takeLocked(name)
+		}
 	}
 }
 
