@@ -293,7 +293,7 @@ func followWatch(
 				return
 			}
 			if e.Type == watch.Error && apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
-				c.have = map[string]string{} // the client lists again
+				c.have, c.highest = map[string]string{}, 0 // the client lists again
 				if w, err = start(ctx, metav1.ListOptions{}); err != nil {
 					return // the replica has ended
 				}
