@@ -274,7 +274,6 @@ func (r *replica) followed(b journal.Batch) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.follows && !r.reading { // it has changes that the store rejected
-		r.leads = false
 		return errNotLeading
 	}
 	if err := r.state.addLocked(r, b.Changes); err != nil || b.Position == "" {
