@@ -41,10 +41,10 @@ type Store interface {
 	// Without the record, a peer would delete the work.
 	Load(ctx context.Context, f func(key string, value []byte) error) error
 	// Apply makes all changes or no change. When it returns nil, the changes survive a crash of the
-	// process and a power failure. When it returns an error, they may or may not have been made, and
-	// the caller repeats them with later changes. A record that always fails blocks all others, and
-	// Healthy returns the error. Each key occurs once in changes. Apply may keep the values, but
-	// must not change them.
+	// process and a power failure. When it returns an error, they may or may not have been made, but
+	// they must not be made after those of a later call: the caller repeats them with later changes.
+	// A record that always fails blocks all others, and Healthy returns the error. Each key occurs
+	// once in changes. Apply may keep the values, but must not change them.
 	Apply(ctx context.Context, changes []Change) error
 }
 

@@ -36,6 +36,7 @@ func (s *Store) cleanUp() {
 func (s *Store) searchRest(ctx context.Context, seen map[string]int64) (map[string]int64, error) {
 	r, err := s.commit(ctx, transaction{ops: []clientv3.Op{
 		clientv3.OpGet(s.keys.pending()), clientv3.OpGet(s.keys.staged(), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
+		clientv3.OpGet(s.keys.writers(), clientv3.WithPrefix(), clientv3.WithKeysOnly()),
 	}})
 	if err != nil {
 		return nil, err
@@ -72,6 +73,17 @@ func (s *Store) searchRest(ctx context.Context, seen map[string]int64) (map[stri
 		}
 		if removed.Succeeded {
 			s.logger.Info("Removed the staged parts of a writer that ended", "prefix", string(s.keys))
+		}
+	}
+	for _, kv := range r.Responses[2].GetResponseRange().GetKvs() {
+		if !unchanged(kv) {
+			continue
+		}
+		if _, err := s.commit(ctx, transaction{ // a Store that still runs sets it again
+			conditions: []clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(string(kv.Key)), "=", kv.ModRevision)},
+			ops:        []clientv3.Op{clientv3.OpDelete(string(kv.Key))},
+		}); err != nil {
+			return nil, err
 		}
 	}
 	return found, nil

@@ -27,6 +27,8 @@
 // leader that was suspended within any step cannot commit. Staged parts of a process that ended are
 // removed after twice [Options].CleanupInterval.
 //
+// After an error, the batch is committed before the next batch of this Store, or never.
+//
 // # Following
 //
 // [Store.Follow] reads the content at one revision, or only some records at the revision of its
@@ -77,6 +79,7 @@ package etcdstore
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -183,8 +186,12 @@ type Store struct {
 	closed sync.Once
 	tasks  sync.WaitGroup
 
+	id      string        // of this Store among those that write
+	fencing chan struct{} // has a token while fence is set
+
 	mu     sync.Mutex
 	chunks map[string]struct{} // keys of records that may have chunks
+	fence  int64               // the revision of the key under writer; 0 if it must be set
 }
 
 var _ work.SharedStore = &Store{}
@@ -199,7 +206,8 @@ func Open(ctx context.Context, options Options) (*Store, error) {
 		return nil, fmt.Errorf("etcdstore.Open: %w", err)
 	}
 	s := &Store{
-		options: o, client: o.Client, keys: keys(o.Prefix), logger: klog.FromContext(ctx), chunks: map[string]struct{}{},
+		options: o, client: o.Client, keys: keys(o.Prefix), logger: klog.FromContext(ctx),
+		id: rand.Text(), fencing: make(chan struct{}, 1), chunks: map[string]struct{}{},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	if err := s.connect(ctx); err != nil {

@@ -17,6 +17,7 @@ import (
 //	removed          the keys that the last batch removed, for followers
 //	stage/ID         a batch that is written in parts, and the number of the last part
 //	stage/ID/NNN     a part
+//	writer/ID        the fence of a Store, which its next write after an error sets again
 //
 // Only the keys from pending to removed are watched. While there is a pending batch, all writes
 // but its copy are refused by their conditions. So the copy may be repeated by any process, in any
@@ -33,10 +34,12 @@ func (k keys) pending() string { return string(k) + "pending" }
 func (k keys) removed() string { return string(k) + "removed" }
 func (k keys) records() string { return string(k) + "record/" }
 func (k keys) staged() string  { return string(k) + "stage/" }
+func (k keys) writers() string { return string(k) + "writer/" }
 
 func (k keys) recordsEnd() string { return string(k) + "record0" } // the character after the slash
 func (k keys) watchEnd() string   { return k.staged() }
 
+func (k keys) writer(id string) string   { return k.writers() + id }
 func (k keys) stage(id string) string    { return k.staged() + id }
 func (k keys) stageEnd(id string) string { return k.stage(id) + "0" }
 func (k keys) part(id string, n int) string {

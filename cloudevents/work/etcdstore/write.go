@@ -97,13 +97,20 @@ func (s *Store) commitIf(ctx context.Context, conditions []clientv3.Cmp, ops []c
 	conditions = append(conditions,
 		clientv3.Compare(clientv3.Value(s.keys.format()), "=", formatValue),
 		clientv3.Compare(clientv3.CreateRevision(s.keys.pending()), "=", 0))
-	reads := []clientv3.Op{clientv3.OpGet(s.keys.format()), clientv3.OpGet(s.keys.pending())}
+	writer := s.keys.writer(s.id)
+	reads := []clientv3.Op{clientv3.OpGet(s.keys.format()), clientv3.OpGet(s.keys.pending()), clientv3.OpGet(writer)}
 	if id != "" {
 		reads = append(reads, clientv3.OpGet(s.keys.stage(id), clientv3.WithKeysOnly()))
 	}
 	for {
-		r, err := s.commit(ctx, transaction{conditions, ops, reads})
+		fence, err := s.fenceRevision(ctx)
 		if err != nil {
+			return 0, err
+		}
+		fenced := append(slices.Clip(conditions), clientv3.Compare(clientv3.ModRevision(writer), "=", fence))
+		r, err := s.commit(ctx, transaction{fenced, ops, reads})
+		if err != nil {
+			s.dropFence(fence)
 			return 0, err
 		}
 		if r.Succeeded {
@@ -124,11 +131,59 @@ func (s *Store) commitIf(ctx context.Context, conditions []clientv3.Cmp, ops []c
 			if err := s.completeOther(ctx, found[1], r.Header.Revision); err != nil {
 				return 0, err
 			}
-		case id != "" && found[2] == nil:
+		case found[2] == nil || found[2].ModRevision != fence:
+			s.dropFence(fence)
+		case id != "" && found[3] == nil:
 			return 0, errCollected
 		default:
 			return 0, work.ErrCondition
 		}
+	}
+}
+
+// fenceRevision returns the revision of this Store's key under writer. All its batches have the
+// condition that this is still the revision. So after an error, etcd cannot commit the batch behind
+// later ones: the next write sets the key again first.
+func (s *Store) fenceRevision(ctx context.Context) (int64, error) {
+	select {
+	case s.fencing <- struct{}{}:
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	defer func() { <-s.fencing }()
+	s.mu.Lock()
+	fence := s.fence
+	s.mu.Unlock()
+	if fence > 0 {
+		return fence, nil
+	}
+	format := s.keys.format()
+	r, err := s.commit(ctx, transaction{
+		conditions: []clientv3.Cmp{clientv3.Compare(clientv3.Value(format), "=", formatValue)},
+		ops:        []clientv3.Op{clientv3.OpPut(s.keys.writer(s.id), "")},
+		otherwise:  []clientv3.Op{clientv3.OpGet(format)},
+	})
+	if err != nil {
+		return 0, err
+	}
+	if !r.Succeeded {
+		if found := r.Responses[0].GetResponseRange().GetKvs(); len(found) > 0 {
+			return 0, s.checkFormat(found[0].Value)
+		}
+		return 0, fmt.Errorf("%w: the key %q was removed", ErrForeign, format)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fence = r.Header.Revision
+	return s.fence, nil
+}
+
+// dropFence makes the next write set the fence again, if it is still this one.
+func (s *Store) dropFence(fence int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fence == fence {
+		s.fence = 0
 	}
 }
 

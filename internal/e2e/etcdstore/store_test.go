@@ -82,6 +82,7 @@ func TestSmallBatchIsOneTransaction(t *testing.T) {
 		}
 		return r.Header.Revision
 	}
+	write(t, s, set("first", "1")) // with the key of this Store
 	for _, batch := range [][]work.Change{
 		{set("a", "1")},
 		{set("a", "1"), {Key: "b"}},

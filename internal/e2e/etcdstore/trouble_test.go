@@ -354,3 +354,37 @@ func TestLostResponseOfAcceptedBatch(t *testing.T) {
 		}
 	}
 }
+
+// TestLateBatchIsRefused: a write fails because its request is in transit for long. When the request
+// arrives, etcd refuses it: later batches have been acknowledged meanwhile.
+func TestLateBatchIsRefused(t *testing.T) {
+	t.Parallel()
+	const transit = 15 * time.Second
+	etcd := startServer(t)
+	proxy := tcpproxy.Start(t, etcd.addr)
+	o := quick
+	o.Endpoints = []string{"http://" + proxy.Addr(), etcd.url, strings.Replace(etcd.url, "127.0.0.1", "localhost", 1)}
+	s := openStore(t, "", o) // it uses the endpoints by turns
+	for range len(o.Endpoints) {
+		write(t, s, set("a", "0"))
+	}
+	proxy.Delay(transit)
+	failed, last := 0, ""
+	for n := 1; failed < 2 || last == ""; n++ {
+		last = fmt.Sprint(n)
+		if err := s.Apply(t.Context(), []work.Change{set("a", last)}); err != nil {
+			failed, last = failed+1, ""
+		}
+	}
+	direct := etcd.open(etcdstore.Options{})
+	for late := time.After(transit + quick.Timeout); ; {
+		if got := load(t, direct)["a"]; got != last {
+			t.Fatalf("a is %q, the last acknowledged batch has %q", got, last)
+		}
+		select {
+		case <-late:
+			return
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
