@@ -54,14 +54,10 @@ func TestLeaderIsBehindDuringWrite(t *testing.T) {
 		s.settle()
 		first.create("cluster1", newWork("app", "1"))
 		s.settle()
-		release := store.stall()
-		unstored := make(chan error, 1)
-		go func() { unstored <- patchLabel(s.t.Context(), first, "app", "late") }()
-		s.settle()
+		finish := s.stalledPatch(store.faultyShared, first, "late")
 		store.prune()
 		s.settle()
-		release()
-		if err := <-unstored; err != nil && !apierrors.IsServiceUnavailable(err) {
+		if err := finish(); err != nil && !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("the write: %v", err)
 		}
 		s.settle()
@@ -125,10 +121,7 @@ func TestLateRejectionOfFormerTerm(t *testing.T) {
 		s.settle()
 		first.create("cluster1", newWork("app", "1"))
 		s.settle()
-		release := store.stall()
-		unstored := make(chan error, 1)
-		go func() { unstored <- patchLabel(s.t.Context(), first, "app", "late") }()
-		s.settle()
+		finish := s.stalledPatch(store, first, "late")
 		store.stall()() // other writes do not wait
 		if err := second.Lead(s.t.Context()); err != nil {
 			t.Fatal(err)
@@ -136,8 +129,7 @@ func TestLateRejectionOfFormerTerm(t *testing.T) {
 		s.settle()
 		go func() { _ = patchLabel(s.t.Context(), first, "app", "next") }() // waits for the earlier write
 		s.settle()
-		release()
-		if err := <-unstored; !apierrors.IsServiceUnavailable(err) {
+		if err := finish(); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("the write that was rejected: %v", err)
 		}
 		s.settle()

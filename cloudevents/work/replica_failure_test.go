@@ -185,17 +185,13 @@ func TestLateFailureOfFormerLeader(t *testing.T) {
 		first.create("cluster1", newWork("app", "1"))
 		s.settle()
 		store.setFail(errors.New("no answer"))
-		release := store.stall()
-		unstored := make(chan error, 1)
-		go func() { unstored <- patchLabel(s.t.Context(), first, "app", "first") }()
-		s.settle()
+		finish := s.stalledPatch(store, first, "first")
 		store.setFail(nil)
 		if err := patchLabel(s.t.Context(), second, "app", "second"); err != nil {
 			t.Fatal(err)
 		}
 		s.settle() // the first replica mirrors the second
-		release()
-		if err := <-unstored; !apierrors.IsServiceUnavailable(err) {
+		if err := finish(); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("the write that failed: %v", err)
 		}
 		time.Sleep(900 * time.Millisecond) // the first replica would repeat it after 1 s
@@ -223,17 +219,13 @@ func TestLateRejectionDoesNotPreventTakeover(t *testing.T) {
 		s.settle()
 		first.create("cluster1", newWork("app", "1"))
 		s.settle()
-		release := store.stall()
-		unstored := make(chan error, 1)
-		go func() { unstored <- patchLabel(s.t.Context(), first, "app", "first") }()
-		s.settle()
+		finish := s.stalledPatch(store, first, "first")
 		if err := second.Lead(s.t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		s.settle()
 		second.kill()
-		release()
-		if err := <-unstored; !apierrors.IsServiceUnavailable(err) {
+		if err := finish(); !apierrors.IsServiceUnavailable(err) {
 			t.Errorf("the write that was rejected: %v", err)
 		}
 		ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)

@@ -105,11 +105,11 @@ type MemoryStore struct {
 	records   map[string][]byte
 	revision  int        // number of the last batch
 	recent    [][]string // the keys of the last batches, the oldest first
-	keys      int        // number of keys in recent
+	size      int        // number of keys and batches in recent
 	followers map[*memoryFollower]struct{}
 }
 
-// maxRecent bounds the keys that a MemoryStore keeps for positions.
+// maxRecent bounds the keys and batches that a MemoryStore keeps for positions.
 const maxRecent = 1 << 16
 
 var _ SharedStore = &MemoryStore{}
@@ -182,9 +182,9 @@ func (s *MemoryStore) applyLocked(changes []Change) {
 	}
 	s.revision++
 	s.recent = append(s.recent, keys)
-	s.keys += len(keys)
-	for s.keys > maxRecent {
-		s.keys -= len(s.recent[0])
+	s.size += 1 + len(keys)
+	for s.size > maxRecent {
+		s.size -= 1 + len(s.recent[0])
 		s.recent = s.recent[1:]
 	}
 	batch := Batch{slices.Clone(changes), s.positionLocked()}

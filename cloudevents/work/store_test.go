@@ -98,6 +98,18 @@ func (s *faultyShared) ApplyIf(ctx context.Context, condition work.Change, chang
 	return s.MemoryStore.ApplyIf(ctx, condition, changes)
 }
 
+// stalledPatch begins a patch of the work "app" at a replica, which waits in the store. The returned
+// function lets the store continue, and returns the result of the patch.
+func (s *scene) stalledPatch(store *faultyShared, h *hub, value string) (finish func() error) {
+	release, result := store.stall(), make(chan error, 1)
+	go func() { result <- patchLabel(s.t.Context(), h, "app", value) }()
+	s.settle()
+	return func() error {
+		release()
+		return <-result
+	}
+}
+
 // TestSourceContinues: a source that restarts with its store has all its works immediately, as an
 // API server would. The resourceVersions of its clients stay valid.
 func TestSourceContinues(t *testing.T) {
