@@ -336,10 +336,10 @@ func (r *replica) readLeaderLocked(c *journal.Change, whole bool) bool {
 }
 
 // stopLeadingLocked drops the answers and the unsaved changes of this replica, because another
-// replica is the leader now.
+// replica is the leader now, or because the store may lack batches.
 func (r *replica) stopLeadingLocked() {
 	if r.leads {
-		r.logger.Info("Lost the leadership to another replica")
+		r.logger.Info("Lost the leadership")
 		r.outdated, r.claimed = r.claimed, nil
 	}
 	r.leads = false
