@@ -22,9 +22,12 @@ import (
 )
 
 const (
+	// mostResident limits the resident memory of a program, in KiB.
+	mostResident = 400 << 10
 	// headroom is the address space that a program may allocate in addition to its size at the
-	// start.
-	headroom = 512 << 20
+	// start, before the kernel refuses more. The Go runtime never returns address space, therefore
+	// it is larger than the memory in use.
+	headroom = 1 << 30
 	// longestWait is the time that an attack may delay others, in addition to the longest time
 	// without an attack.
 	longestWait = time.Second
@@ -163,6 +166,9 @@ func (v *victim) withstand(attacks []attack, serve func() error) {
 			if wait > calm+longestWait {
 				t.Errorf("others waited %s, %s without an attack", wait, calm)
 			}
+			if most := v.status("VmHWM"); most > mostResident {
+				t.Errorf("the program used %d MiB, the limit is %d MiB", most>>10, mostResident>>10)
+			}
 			t.Logf("others waited %s; address space %d MiB, memory %d MiB, at most %d MiB",
 				wait, v.status("VmSize")>>10, v.status("VmRSS")>>10, v.status("VmHWM")>>10)
 		})
@@ -191,7 +197,9 @@ func (v *victim) under(t *testing.T, a attack, serve func() error) (most time.Du
 		took, err := timed(serve)
 		switch most = max(most, took); {
 		case !v.alive():
-			t.Fatalf("the program has ended: %s", v.death())
+			t.Errorf("the program has ended: %s", v.death())
+			<-done // the attack may report errors until then
+			return most
 		case err != nil:
 			t.Errorf("others are not served: %v", err)
 		}
