@@ -171,7 +171,7 @@ func (s *agentSource) sendDigestLocked(buckets int) {
 	for _, w := range s.works {
 		if w.State != protocol.Tombstone {
 			e := w.entryLocked()
-			d.Add(e.ResourceID, protocol.Version{V: e.Version, UID: string(e.UID)}, e.SequenceID)
+			d.Add(protocol.NewIdentity(e.ResourceID, string(e.UID)), e.Version, e.SequenceID)
 		}
 	}
 	r := s.records

@@ -21,11 +21,18 @@ type Digest struct {
 // NewDigest returns the empty digest with a number of buckets, a power of two.
 func NewDigest(buckets int) Digest { return Digest{Sums: make([]uint64, buckets)} }
 
-// Add adds a work to the digest.
-func (d *Digest) Add(id string, v Version, seq int64) {
-	hash := xxhash.Sum64String(id)
+// Identity has the hashes of a work's resource ID and incarnation.
+type Identity struct{ id, uid uint64 }
+
+// NewIdentity hashes a resource ID and an incarnation.
+func NewIdentity(id, uid string) Identity {
+	return Identity{xxhash.Sum64String(id), xxhash.Sum64String(uid)}
+}
+
+// Add adds a work with a version and the sequence ID of its last status to the digest.
+func (d *Digest) Add(i Identity, version, seq int64) {
 	d.Works++
-	d.Sums[bucketOf(hash, len(d.Sums))] += mix(mix(mix(hash^xxhash.Sum64String(v.UID))^uint64(v.V)) ^ uint64(seq))
+	d.Sums[bucketOf(i.id, len(d.Sums))] += mix(mix(mix(i.id^i.uid)^uint64(version)) ^ uint64(seq))
 }
 
 // Bucket returns the bucket of a resource ID.

@@ -22,7 +22,7 @@ type heldWork struct {
 func digestOf(buckets int, works map[string]heldWork) protocol.Digest {
 	d := protocol.NewDigest(buckets)
 	for _, w := range works {
-		d.Add(w.id, w.v, w.seq)
+		d.Add(protocol.NewIdentity(w.id, w.v.UID), w.v.V, w.seq)
 	}
 	return d
 }
@@ -73,7 +73,8 @@ func TestDigest(t *testing.T) {
 // TestDigestIsFixed: both sides compute the same sums in all releases.
 func TestDigestIsFixed(t *testing.T) {
 	d := protocol.NewDigest(4)
-	d.Add("c3ef2c5a-c0e4-5832-ad21-a9552589ce8f", v(1783432567890123456, "0c1f2a55-6a55-4a1e-9d59-5f0d1c5b2f11"), 7)
+	d.Add(protocol.NewIdentity("c3ef2c5a-c0e4-5832-ad21-a9552589ce8f", "0c1f2a55-6a55-4a1e-9d59-5f0d1c5b2f11"),
+		1783432567890123456, 7)
 	want := fmt.Sprint(protocol.Digest{Works: 1, Sums: []uint64{0, 0, 0, 16266810136042173744}})
 	if got := fmt.Sprint(d); got != want {
 		t.Errorf("digest %s, want %s", got, want)

@@ -46,7 +46,7 @@ func (d *digests) ownLocked(buckets int) protocol.Digest {
 	own := protocol.NewDigest(buckets)
 	add := func(w *sourceWork) {
 		if w.phase != protocol.SourceGone {
-			own.Add(w.id, protocol.Version{V: w.version, UID: string(w.uid)}, w.seq)
+			own.Add(w.identityLocked(), w.version, w.seq)
 		}
 	}
 	c.records.cache.All(c.name, add)

@@ -3,7 +3,10 @@
 
 package source
 
-import "github.com/spokewire/sdk-go/internal/workdata"
+import (
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
+	"github.com/spokewire/sdk-go/internal/workdata"
+)
 
 // StoredWork is the record of a work in the Store.
 type StoredWork = storedSourceWork
@@ -21,4 +24,15 @@ func WorkMembers() []string {
 		names = append(names, m.Name)
 	}
 	return names
+}
+
+// Identities loads records into one work, and returns its identity after each.
+func Identities(id string, records ...*StoredWork) []protocol.Identity {
+	w := &sourceWork{id: id}
+	var identities []protocol.Identity
+	for _, r := range records {
+		w.loadLocked(r)
+		identities = append(identities, w.identityLocked())
+	}
+	return identities
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/journal"
+	"github.com/spokewire/sdk-go/cloudevents/work/internal/protocol"
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/source"
 )
 
@@ -53,5 +54,15 @@ func TestWorkRecordIsDecodedAsByEncodingJSON(t *testing.T) {
 				t.Errorf("no member %q", name)
 			}
 		}
+	}
+}
+
+// TestIdentityOfLoadedWork: a replica that reads only the last of several changes may load a work
+// that was created again into the former work.
+func TestIdentityOfLoadedWork(t *testing.T) {
+	got := source.Identities("id", &source.StoredWork{UID: "first"}, &source.StoredWork{UID: "second"})
+	want := []protocol.Identity{protocol.NewIdentity("id", "first"), protocol.NewIdentity("id", "second")}
+	if !slices.Equal(got, want) {
+		t.Errorf("identities %v, want %v", got, want)
 	}
 }

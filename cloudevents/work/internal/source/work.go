@@ -32,6 +32,7 @@ type sourceWork struct {
 	trace       string // traceparent of the write that made this version
 	statusTrace string // traceparent of the last status
 	uid         types.UID
+	identity    protocol.Identity // of id and uid; zero until a digest needs it
 	// session is that of the agent when the work was created. Other processes of the agent request
 	// the work first, because that one may have applied it.
 	session string
@@ -127,9 +128,18 @@ func (w *sourceWork) Saved() {
 	w.resumeLocked()
 }
 
+// identityLocked returns the hashes of id and uid, which the digest of each minute needs.
+func (w *sourceWork) identityLocked() protocol.Identity {
+	if w.identity == (protocol.Identity{}) {
+		w.identity = protocol.NewIdentity(w.id, string(w.uid))
+	}
+	return w.identity
+}
+
 // loadLocked sets the fields of a work from its record.
 func (w *sourceWork) loadLocked(stored *storedSourceWork) {
 	w.name, w.uid, w.session = stored.Name, stored.UID, stored.Session
+	w.identity = protocol.Identity{}
 	w.version, w.createV, w.deleteV = stored.Version, stored.CreateV, stored.DeleteV
 	w.seq, w.statusTime, w.hash = stored.Seq, stored.StatusTime, stored.Hash
 	w.phase, w.confirmed = protocol.SourceActive, stored.Confirmed
