@@ -16,33 +16,35 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// CodeReadOnly is the SQLSTATE of a write to a server that accepts only reads.
-const CodeReadOnly = "25006"
+const (
+	// CodeReadOnly is the SQLSTATE of a write to a server that accepts only reads.
+	CodeReadOnly = "25006"
+	// codePrivileges is the SQLSTATE of a statement that the user may not run.
+	codePrivileges = "42501"
+)
 
 // causes explains codes of the server, see SQLSTATE in PostgreSQL's documentation. A key may be the
 // class of codes, their first two characters.
 var causes = map[string]string{
-	"28P01":      "the server refused the password, which is wrong or missing",
-	"28":         "the server refused the user, or its way to log in",
-	"3D000":      "the database does not exist",
-	CodeReadOnly: "the server is read-only",
-	"42501":      "the user lacks privileges",
-	"42":         "the schema does not fit this program",
-	"3F000":      "the schema does not exist",
-	"53100":      "the server's disk is full",
-	"53200":      "the server is out of memory",
-	"53300":      "the server has no free connections",
-	"53":         "the server is out of resources",
-	"55P03":      "another transaction has had a lock for too long",
-	"57014":      "the statement took too long",
-	"57P01":      "the server is shutting down",
-	"57P02":      "the server has crashed and restarts",
-	"57P03":      "the server is starting or shutting down",
-	"57P05":      "the connection was idle for too long",
-	"58":         "the server cannot use its disk",
-	"08":         "the connection is broken",
-	"XX001":      "the database is damaged",
-	"XX002":      "the database is damaged",
+	"28P01": "the server refused the password, which is wrong or missing",
+	"28":    "the server refused the user, or its way to log in",
+	"3D000": "the database does not exist",
+	"42":    "the schema does not fit this program",
+	"3F000": "the schema does not exist",
+	"53100": "the server's disk is full",
+	"53200": "the server is out of memory",
+	"53300": "the server has no free connections",
+	"53":    "the server is out of resources",
+	"55P03": "another transaction has had a lock for too long",
+	"57014": "the statement took too long",
+	"57P01": "the server is shutting down",
+	"57P02": "the server has crashed and restarts",
+	"57P03": "the server is starting or shutting down",
+	"57P05": "the connection was idle for too long",
+	"58":    "the server cannot use its disk",
+	"08":    "the connection is broken",
+	"XX001": "the database is damaged",
+	"XX002": "the database is damaged",
 }
 
 // Explain adds the server and the cause to an error of this package or of the driver. It returns
@@ -51,8 +53,8 @@ func (db *DB) Explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	if cause := causeOf(err); cause != "" {
-		return fmt.Errorf("%s: %s: %w", db.where, cause, err)
+	if cause := causeOf(err); cause != nil {
+		return fmt.Errorf("%s: %w: %w", db.where, cause, err)
 	}
 	return fmt.Errorf("%s: %w", db.where, err)
 }
@@ -68,8 +70,21 @@ func (db *DB) Diagnose(ctx context.Context, err error) error {
 	return db.Explain(err)
 }
 
-// causeOf returns an empty string if the error itself is clear, or unknown.
-func causeOf(err error) string {
+// causeOf returns nil if the error itself is clear, or unknown.
+func causeOf(err error) error {
+	switch Code(err) {
+	case CodeReadOnly:
+		return ErrReadOnly
+	case codePrivileges:
+		return ErrPrivileges
+	}
+	if text := textOf(err); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}
+
+func textOf(err error) string {
 	var certificate *tls.CertificateVerificationError
 	var connect *pgconn.ConnectError
 	switch code := Code(err); {

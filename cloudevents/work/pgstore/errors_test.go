@@ -100,6 +100,7 @@ func TestOpenErrors(t *testing.T) {
 		{name: "no privileges on the schema", options: pgstore.Options{ConnString: change(
 			"REVOKE USAGE ON SCHEMA spokewire FROM hub")}, is: pgstore.ErrPrivileges, want: `USAGE on schema "spokewire"`},
 		{name: "no privilege to create", options: pgstore.Options{ConnString: hub, Schema: "other"},
+			is:   pgstore.ErrPrivileges,
 			want: `the user lacks privileges: create schema "other": ERROR: permission denied for database test1`},
 		{name: "not migrated", options: pgstore.Options{ConnString: hub, Schema: "other", SkipMigration: true},
 			is:   pgstore.ErrNotMigrated,
