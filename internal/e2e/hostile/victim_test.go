@@ -197,9 +197,8 @@ func (v *victim) under(t *testing.T, a attack, serve func() error) (most time.Du
 		took, err := timed(serve)
 		switch most = max(most, took); {
 		case !v.alive():
-			t.Errorf("the program has ended: %s", v.death())
 			<-done // the attack may report errors until then
-			return most
+			t.Fatalf("the program has ended: %s", v.death())
 		case err != nil:
 			t.Errorf("others are not served: %v", err)
 		}
