@@ -184,6 +184,9 @@ var rules = []rule{
 	{packages: "internal/testing/metertest", may: []string{
 		"github.com/prometheus/client_golang/prometheus/testutil/promlint",
 	}},
+	{packages: "internal/grpcwire", may: []string{
+		"codec", ceEvent, "google.golang.org/protobuf/encoding/protowire",
+	}},
 	{packages: "internal/celbound", may: []string{celGo}},
 	{packages: "internal/jsonpatch", may: []string{"gopkg.in/evanphx/json-patch.v4"}},
 	{packages: "internal/yamldoc", may: []string{"internal/turns", "go.yaml.in/yaml/v3", "sigs.k8s.io/yaml"}},
