@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -48,6 +49,9 @@ func AppendEvent(dst []byte, e *ce.Event) ([]byte, error) {
 	extensions := e.Extensions()
 	var value []byte
 	for name, text := range codec.Attributes(e) {
+		if !utf8.ValidString(text) { // protobuf's readers would refuse the whole message
+			return dst, fmt.Errorf("attribute %s is not UTF-8", name)
+		}
 		switch name {
 		case "id":
 			dst = appendString(dst, fieldID, text)
@@ -68,6 +72,9 @@ func AppendEvent(dst []byte, e *ce.Event) ([]byte, error) {
 		}
 	}
 	if t := e.DataContentType(); t != "" {
+		if !utf8.ValidString(t) {
+			return dst, errors.New("attribute datacontenttype is not UTF-8")
+		}
 		dst = appendAttribute(dst, contentType, appendString(value[:0], valueString, t))
 	}
 	if data := e.Data(); data != nil {

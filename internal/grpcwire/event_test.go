@@ -54,3 +54,12 @@ func TestCutEventIsNoPanic(t *testing.T) {
 		}
 	}
 }
+
+// TestAttributesAreUTF8 checks that an event that protobuf's readers would refuse is not written.
+func TestAttributesAreUTF8(t *testing.T) {
+	bad := event()
+	bad.SetExtension("clustername", "\xff")
+	if _, err := grpcwire.AppendEvent(nil, bad); err == nil {
+		t.Error("AppendEvent accepted an attribute that is not UTF-8")
+	}
+}
