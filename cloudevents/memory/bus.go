@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/internal/topicfilter"
 )
 
 // ErrDisconnected is the error of connections that [Bus.Disconnect] has ended, and of Connect until
@@ -19,7 +20,7 @@ var ErrDisconnected = errors.New("the memory bus is disconnected")
 // Bus is an in-process broker. Its methods may be called from any goroutine.
 type Bus struct {
 	mu        sync.Mutex
-	subs      *node
+	subs      topicfilter.Tree[*conn]
 	conns     map[*conn]struct{}
 	down      bool
 	flow      chan struct{} // closed while messages flow
@@ -31,7 +32,7 @@ type Bus struct {
 // New returns a bus without connections. It owns no goroutine; each connection has two, until it is
 // closed.
 func New() *Bus {
-	b := &Bus{subs: newNode(), conns: map[*conn]struct{}{}, flow: make(chan struct{})}
+	b := &Bus{subs: topicfilter.NewTree[*conn](), conns: map[*conn]struct{}{}, flow: make(chan struct{})}
 	close(b.flow)
 	return b
 }
@@ -112,7 +113,7 @@ func (b *Bus) attach(c *conn) error {
 	}
 	b.conns[c] = struct{}{}
 	for _, f := range c.filters {
-		b.subs.add(f, c)
+		b.subs.Add(f, c)
 	}
 	return nil
 }
@@ -123,7 +124,7 @@ func (b *Bus) detach(c *conn) {
 	defer b.mu.Unlock()
 	delete(b.conns, c)
 	for _, f := range c.filters {
-		b.subs.remove(f, f.Levels, c)
+		b.subs.Remove(f, c)
 	}
 }
 
@@ -150,7 +151,7 @@ func (b *Bus) receivers(topic string, buf []*conn) []*conn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.round++
-	b.subs.match(topic, func(c *conn) {
+	b.subs.Match(topic, func(c *conn) {
 		if c.round != b.round {
 			c.round = b.round
 			buf = append(buf, c)

@@ -91,7 +91,7 @@ func (c *conn) Publish(ctx context.Context, m cloudevents.Message, done func(err
 
 // check refuses messages that a real broker or its transport would refuse, so that tests find them.
 func (c *conn) check(m cloudevents.Message) error {
-	if err := checkTopic(m.Topic); err != nil {
+	if err := topicfilter.CheckTopic(m.Topic); err != nil {
 		return err
 	}
 	if err := validate(m); err != nil {

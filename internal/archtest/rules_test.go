@@ -47,6 +47,10 @@ var rules = []rule{
 	{packages: "cloudevents/mqtt", may: []string{
 		"cloudevents", "codec", ceEvent, "github.com/eclipse/paho.golang/...", "github.com/gorilla/websocket",
 	}},
+	{packages: "cloudevents/grpc", leaf: true, may: []string{
+		"cloudevents", "cloudevents/grpc/internal/broker", "codec", ceEvent, "google.golang.org/grpc/...",
+	}},
+	{packages: "cloudevents/grpc/internal/broker"},
 	{packages: "cloudevents/transporttest", may: []string{
 		"cloudevents", "codec", ceEvent, uuid,
 		"github.com/google/go-cmp/cmp", "go.uber.org/goleak",
@@ -185,7 +189,7 @@ var rules = []rule{
 		"github.com/prometheus/client_golang/prometheus/testutil/promlint",
 	}},
 	{packages: "internal/grpcwire", may: []string{
-		"codec", ceEvent, "google.golang.org/protobuf/encoding/protowire",
+		"codec", ceEvent, "google.golang.org/protobuf/encoding/protowire", "google.golang.org/grpc/...",
 	}},
 	{packages: "internal/celbound", may: []string{celGo}},
 	{packages: "internal/jsonpatch", may: []string{"gopkg.in/evanphx/json-patch.v4"}},

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package grpcwire reads and writes the CloudEvent message of OCM's io.cloudevents.v1 protobuf
-// package. It registers no protobuf types, so that a process can also link OCM's generated code,
-// which has the same names.
+// Package grpcwire reads and writes the messages of OCM's io.cloudevents.v1 protobuf package, and the
+// frames of Broker.Connect. It registers no protobuf types, so that a process can also link OCM's
+// generated code, which has the same names.
 package grpcwire
 
 import (

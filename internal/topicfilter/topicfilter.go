@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topicfilter parses the topic filters of MQTT v5.
+// Package topicfilter parses the topic filters of MQTT v5, and finds those that match a topic.
 package topicfilter
 
 import (

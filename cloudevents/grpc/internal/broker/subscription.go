@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/spokewire/sdk-go/internal/grpcwire"
+	"github.com/spokewire/sdk-go/internal/topicfilter"
+	"github.com/spokewire/sdk-go/internal/wait"
+)
+
+// ErrStalled is the end of a subscription that did not release messages while its queue was full.
+var ErrStalled = errors.New("the subscriber does not read: its queue is full")
+
+// ErrFinished is the end of a subscription after Finish.
+var ErrFinished = errors.New("the broker is shutting down")
+
+// Subscription is one subscriber with its queue. Take and Release are called by one goroutine each.
+type Subscription struct {
+	broker  *Broker
+	filters []topicfilter.Filter
+	window  int
+	round   uint64        // the last Broker.round that chose this subscriber; guarded by Broker.mu
+	wake    wait.Signal   // Take may return another result
+	ended   chan struct{} // closed by end
+
+	mu       sync.Mutex
+	queue    []grpcwire.Message
+	taken    []int       // costs of the messages that are taken and not released, in order
+	bytes    int         // of queue and taken
+	inFlight int         // bytes of taken
+	stalled  *time.Timer // runs while the queue is full
+	finished bool
+	err      error
+}
+
+func newSubscription(b *Broker, filters []topicfilter.Filter, window int) *Subscription {
+	return &Subscription{
+		broker: b, filters: filters, window: window, wake: wait.NewSignal(), ended: make(chan struct{}),
+	}
+}
+
+// push queues a message. It returns false if there is no room for it. Messages for an ended
+// subscription are dropped.
+func (s *Subscription) push(m grpcwire.Message) bool {
+	cost := m.Cost()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil || s.finished {
+		return true
+	}
+	limits := s.broker.limits
+	if s.bytes > 0 && s.bytes+cost > limits.QueueBytes ||
+		!s.broker.total.add(cost, s.bytes == 0 || s.bytes+cost <= guaranteed) {
+		if s.stalled == nil {
+			s.stalled = time.AfterFunc(limits.Stall, func() { s.end(ErrStalled) })
+		}
+		return false
+	}
+	s.bytes += cost
+	s.queue = append(s.queue, m)
+	s.wake.Set()
+	return true
+}
+
+// Wake returns the signal that Take may return messages, or an error.
+func (s *Subscription) Wake() wait.Signal { return s.wake }
+
+// Ended returns a channel that is closed at the end of the subscription.
+func (s *Subscription) Ended() <-chan struct{} { return s.ended }
+
+// Take appends queued messages to buf while they have less than the given number of bytes together
+// and fit into the window. It does not wait. It returns the reason of the end if the subscription
+// has ended.
+func (s *Subscription) Take(buf []grpcwire.Message, bytes, most int) ([]grpcwire.Message, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return buf, s.err
+	}
+	i := 0
+	for ; i < len(s.queue) && i < most && bytes > 0; i++ {
+		cost := s.queue[i].Cost()
+		if s.window > 0 && s.inFlight > 0 && s.inFlight+cost > s.window {
+			break
+		}
+		bytes -= cost
+		s.inFlight += cost
+		s.taken = append(s.taken, cost)
+		buf = append(buf, s.queue[i])
+		s.queue[i] = grpcwire.Message{}
+	}
+	if s.queue = s.queue[i:]; len(s.queue) == 0 {
+		s.queue = nil
+	} else if s.window == 0 || s.inFlight < s.window {
+		s.wake.Set()
+	}
+	return buf, nil
+}
+
+// Release marks the oldest n taken messages as handled. It returns false if fewer are taken.
+func (s *Subscription) Release(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return true
+	}
+	if n > len(s.taken) {
+		return false
+	}
+	freed := 0
+	for _, cost := range s.taken[:n] {
+		freed += cost
+	}
+	if s.taken = s.taken[n:]; len(s.taken) == 0 {
+		s.taken = nil
+	}
+	s.bytes -= freed
+	s.inFlight -= freed
+	s.broker.total.remove(freed)
+	if n > 0 && s.stalled != nil {
+		s.stalled.Stop()
+		s.stalled = nil
+	}
+	s.wake.Set()
+	s.idleLocked()
+	return true
+}
+
+// Finish lets the subscriber take and release its queued messages, and then ends the subscription
+// with [ErrFinished]. Later messages are dropped.
+func (s *Subscription) Finish() {
+	s.broker.detach(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.finished = true
+	s.idleLocked()
+}
+
+func (s *Subscription) idleLocked() {
+	if s.finished && s.bytes == 0 {
+		s.endLocked(ErrFinished)
+	}
+}
+
+// Close removes the subscriber and drops its messages. It may be called more than once.
+func (s *Subscription) Close() { s.end(errors.New("the subscription was closed")) }
+
+// end ends the subscription; the first reason counts.
+func (s *Subscription) end(err error) {
+	s.broker.detach(s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endLocked(err)
+}
+
+func (s *Subscription) endLocked(err error) {
+	if s.err != nil {
+		return
+	}
+	s.err = err
+	s.broker.total.remove(s.bytes)
+	s.queue, s.taken, s.bytes, s.inFlight = nil, nil, 0, 0
+	if s.stalled != nil {
+		s.stalled.Stop()
+		s.stalled = nil
+	}
+	close(s.ended)
+	s.wake.Set()
+}

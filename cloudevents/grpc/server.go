@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
+	"github.com/spokewire/sdk-go/internal/grpcwire"
+	"github.com/spokewire/sdk-go/internal/topicfilter"
+)
+
+// Server is a broker. Its methods may be called from any goroutine.
+type Server struct {
+	options ServerOptions
+	broker  *broker.Broker
+}
+
+// NewServer returns a server. It validates the options and starts nothing; files are read when a
+// client connects. Errors contain the field and a solution.
+func NewServer(o ServerOptions) (*Server, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("gRPC server options: %w", err)
+	}
+	o = o.withDefaults()
+	return &Server{options: o, broker: broker.New(o.limits())}, nil
+}
+
+// publish checks the access of a client and routes a message. The event must have a buffer of its
+// own, of about its size. Errors have a gRPC status.
+func (s *Server) publish(ctx context.Context, who Identity, m grpcwire.Message) error {
+	if len(m.Event) == 0 {
+		return status.Error(codes.InvalidArgument, "the message has no event")
+	}
+	a := Access{Identity: who, Write: true}
+	a.describe(strings.Split(m.Topic, "/"))
+	if err := s.authorize(ctx, a); err != nil {
+		return err
+	}
+	switch err := s.broker.Publish(m); {
+	case errors.Is(err, broker.ErrFull):
+		return status.Error(codes.ResourceExhausted, err.Error())
+	case err != nil:
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	return nil
+}
+
+// subscribe checks the access of a client and adds a subscriber. See [broker.Broker.Subscribe] for
+// window. Errors have a gRPC status. The caller closes the subscription.
+func (s *Server) subscribe(
+	ctx context.Context, who Identity, filters, optional []string, window int,
+) (*broker.Subscription, []grpcwire.Denial, error) {
+	granted, denied, err := s.grant(ctx, who, filters, optional)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.broker.Subscribe(granted, window), denied, nil
+}
+
+func (s *Server) grant(
+	ctx context.Context, who Identity, filters, optional []string,
+) ([]topicfilter.Filter, []grpcwire.Denial, error) {
+	parsed, err := broker.ParseFilters(append(filters[:len(filters):len(filters)], optional...)...)
+	if err != nil {
+		return nil, nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	var denied []grpcwire.Denial
+	granted := parsed[:0]
+	for i, f := range parsed {
+		a := Access{Identity: who}
+		a.describe(f.Levels)
+		err := s.authorize(ctx, a)
+		switch {
+		case err == nil:
+			granted = append(granted, f)
+		case i < len(filters):
+			return nil, nil, err
+		default:
+			denied = append(denied, grpcwire.Denial{
+				Filter: optional[i-len(filters)], Code: uint32(status.Code(err)), Reason: status.Convert(err).Message(),
+			})
+		}
+	}
+	return granted, denied, nil
+}
+
+// authorize returns an error with a gRPC status.
+func (s *Server) authorize(ctx context.Context, a Access) error {
+	err := s.options.Authorizer.Authorize(ctx, a)
+	switch {
+	case err == nil:
+		return nil
+	case status.Code(err) == codes.Unavailable:
+		return err
+	}
+	return status.Errorf(codes.PermissionDenied, "access denied: topic %q: %v", a.Topic, err)
+}
+
+// Register adds the services to a gRPC server of the program, which must have been made with
+// Options.
+func (s *Server) Register(r grpc.ServiceRegistrar) { newService(s).register(r) }

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpcwire
+
+import (
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+)
+
+// Encoder is a message that encodes itself, such as a frame.
+type Encoder interface{ Encode() mem.BufferSlice }
+
+// Decoder is a message that decodes itself. It may refer to b afterwards.
+type Decoder interface{ Decode(b []byte) error }
+
+// Raw is a message in protobuf that is passed on unchanged, such as an event for a plain
+// subscriber.
+type Raw []byte
+
+// Encode implements [Encoder].
+func (r *Raw) Encode() mem.BufferSlice { return mem.BufferSlice{mem.SliceBuffer(*r)} }
+
+// Decode implements [Decoder].
+func (r *Raw) Decode(b []byte) error {
+	*r = b
+	return nil
+}
+
+// Codec encodes Encoders and Decoders, and all other messages with protobuf's codec.
+type Codec struct{ fallback encoding.CodecV2 }
+
+// NewCodec returns a codec.
+func NewCodec() Codec { return Codec{fallback: encoding.GetCodecV2(proto.Name)} }
+
+// Name implements [encoding.CodecV2].
+func (Codec) Name() string { return proto.Name }
+
+// Marshal implements [encoding.CodecV2].
+func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
+	if e, ok := v.(Encoder); ok {
+		return e.Encode(), nil
+	}
+	return c.fallback.Marshal(v)
+}
+
+// Unmarshal implements [encoding.CodecV2].
+func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if d, ok := v.(Decoder); ok {
+		return d.Decode(data.Materialize()) // a copy: gRPC uses its buffers again
+	}
+	return c.fallback.Unmarshal(data, v)
+}
