@@ -6,6 +6,8 @@ package mqtt
 import (
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	"github.com/eclipse/paho.golang/packets"
+
+	"github.com/spokewire/sdk-go/internal/tlsfiles"
 )
 
 // The following identifiers export pure functions to tests.
@@ -27,7 +29,7 @@ func (t *Transport) Settings() any { return &t.settings }
 
 // LoadCertificate reads CertFile and KeyFile, as a TLS handshake does.
 func (o Options) LoadCertificate() error {
-	_, err := o.certificate()
+	_, err := tlsfiles.Pair(o.CertFile, o.KeyFile)
 	return err
 }
 

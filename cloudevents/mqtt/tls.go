@@ -4,22 +4,15 @@
 package mqtt
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net"
-	"os"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/internal/tlsfiles"
 )
-
-// pairAttempts is the number of times that certificate and key are read if they do not match. When
-// Kubernetes replaces the whole folder in between, one file is old and one new.
-const pairAttempts = 3
 
 // tlsConfig reads the CA file and returns the configuration for one connection to host.
 func (o Options) tlsConfig(host string) (*tls.Config, error) {
@@ -36,53 +29,21 @@ func (o Options) tlsConfig(host string) (*tls.Config, error) {
 	}
 	if o.CAFile != "" {
 		var err error
-		if config.RootCAs, err = o.authorities(); err != nil {
+		if config.RootCAs, err = tlsfiles.Authorities("CAFile", o.CAFile); err != nil {
 			return nil, err
 		}
 	}
 	if o.CertFile != "" {
 		// Read once here, so that a missing file is an error even if the broker requests no
 		// certificate. The handshake reads it again and uses that result.
-		if _, err := o.certificate(); err != nil {
+		if _, err := tlsfiles.Pair(o.CertFile, o.KeyFile); err != nil {
 			return nil, err
 		}
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return o.certificate()
+			return tlsfiles.Pair(o.CertFile, o.KeyFile)
 		}
 	}
 	return config, nil
-}
-
-// authorities reads the CA file. It refuses a partly written file, which would lead to a misleading
-// error.
-func (o Options) authorities() (*x509.CertPool, error) {
-	content, err := os.ReadFile(o.CAFile)
-	if err != nil {
-		return nil, fmt.Errorf("CAFile: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(content) {
-		return nil, fmt.Errorf("CAFile %s contains no certificate in PEM", o.CAFile)
-	}
-	rest := content
-	for block, next := pem.Decode(rest); block != nil; block, next = pem.Decode(rest) {
-		rest = next
-	}
-	if bytes.Contains(rest, []byte("-----BEGIN")) {
-		return nil, fmt.Errorf("CAFile %s ends within a certificate: is it being replaced?", o.CAFile)
-	}
-	return pool, nil
-}
-
-func (o Options) certificate() (*tls.Certificate, error) {
-	var certificate tls.Certificate
-	var err error
-	for range pairAttempts {
-		if certificate, err = tls.LoadX509KeyPair(o.CertFile, o.KeyFile); err == nil {
-			return &certificate, nil
-		}
-	}
-	return nil, fmt.Errorf("CertFile %s, KeyFile %s: %w", o.CertFile, o.KeyFile, err)
 }
 
 // fileError marks an error as permanent if a file cannot be read. Invalid content is not permanent:
