@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -39,6 +38,9 @@ func NewServer(o ServerOptions) (*Server, error) {
 func (s *Server) publish(ctx context.Context, who Identity, m grpcwire.Message) error {
 	if len(m.Event) == 0 {
 		return status.Error(codes.InvalidArgument, "the message has no event")
+	}
+	if size := m.Size(); size > s.options.MaxMessageSize {
+		return status.Errorf(codes.OutOfRange, "a message of %d bytes: must have at most %d", size, s.options.MaxMessageSize)
 	}
 	a := Access{Identity: who, Write: true}
 	a.describe(strings.Split(m.Topic, "/"))
@@ -104,7 +106,3 @@ func (s *Server) authorize(ctx context.Context, a Access) error {
 	}
 	return status.Errorf(codes.PermissionDenied, "access denied: topic %q: %v", a.Topic, err)
 }
-
-// Register adds the services to a gRPC server of the program, which must have been made with
-// Options.
-func (s *Server) Register(r grpc.ServiceRegistrar) { newService(s).register(r) }

@@ -6,6 +6,8 @@ package grpc
 import (
 	"context"
 	"strings"
+	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -13,15 +15,52 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
 )
 
 // service has the calls of one gRPC server.
 type service struct {
 	server   *Server
-	draining chan struct{} // closed when the gRPC server shuts down
+	draining chan struct{} // closed when the gRPC server begins to shut down
+	stopping chan struct{} // closed when streams must end
+
+	mu      sync.Mutex // guards the closing of draining
+	streams sync.WaitGroup
 }
 
-func newService(s *Server) *service { return &service{server: s, draining: make(chan struct{})} }
+func newService(s *Server) *service {
+	return &service{server: s, draining: make(chan struct{}), stopping: make(chan struct{})}
+}
+
+// enter counts a stream; streams.Done ends it. It returns an error during a shutdown.
+func (s *service) enter() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.draining:
+		return status.Error(codes.Unavailable, broker.ErrFinished.Error())
+	default:
+	}
+	s.streams.Add(1)
+	return nil
+}
+
+// drain ends all streams. Subscribers receive queued messages before, up to DrainTimeout. Only the
+// first call has an effect.
+func (s *service) drain() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.draining:
+		return
+	default:
+	}
+	close(s.draining)
+	timer := time.AfterFunc(s.server.options.DrainTimeout, func() { close(s.stopping) })
+	s.streams.Wait()
+	timer.Stop()
+}
 
 const connectMethod = "/spokewire.cloudevents.v1.Broker/Connect"
 
@@ -58,12 +97,4 @@ func (s *service) identify(ctx context.Context) (Identity, error) {
 		}
 	}
 	return Identity{}, status.Error(codes.Unauthenticated, "no valid bearer token, and no verified client certificate")
-}
-
-// connect serves one connection of the own profile.
-func (s *service) connect(stream grpc.ServerStream) error {
-	if _, err := s.identify(stream.Context()); err != nil {
-		return err
-	}
-	return status.Error(codes.Unimplemented, "not yet")
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/topicfilter"
@@ -65,7 +66,7 @@ func New(limits Limits) *Broker {
 // The event must not change afterwards. It must not refer to a much larger buffer, because queued
 // events are counted by their length.
 func (b *Broker) Publish(m grpcwire.Message) error {
-	if err := checkTopic(m.Topic); err != nil {
+	if err := CheckTopic(m.Topic); err != nil {
 		return err
 	}
 	var buf [8]*Subscription
@@ -79,9 +80,13 @@ func (b *Broker) Publish(m grpcwire.Message) error {
 	return nil
 }
 
-func checkTopic(topic string) error {
-	if len(topic) > longest {
+// CheckTopic returns an error for a topic that cannot be published to.
+func CheckTopic(topic string) error {
+	switch {
+	case len(topic) > longest:
 		return fmt.Errorf("a topic of %d bytes: must not be longer than %d", len(topic), longest)
+	case !utf8.ValidString(topic):
+		return fmt.Errorf("topic %q: must be UTF-8", topic)
 	}
 	return topicfilter.CheckTopic(topic)
 }

@@ -83,33 +83,37 @@ func (s *Subscription) Take(buf []grpcwire.Message, bytes, most int) ([]grpcwire
 		return buf, s.err
 	}
 	i := 0
-	for ; i < len(s.queue) && i < most && bytes > 0; i++ {
+	for ; s.fitsLocked(i) && i < most && bytes > 0; i++ {
 		cost := s.queue[i].Cost()
-		if s.window > 0 && s.inFlight > 0 && s.inFlight+cost > s.window {
-			break
-		}
 		bytes -= cost
 		s.inFlight += cost
 		s.taken = append(s.taken, cost)
 		buf = append(buf, s.queue[i])
 		s.queue[i] = grpcwire.Message{}
 	}
+	if s.fitsLocked(i) {
+		s.wake.Set()
+	}
 	if s.queue = s.queue[i:]; len(s.queue) == 0 {
 		s.queue = nil
-	} else if s.window == 0 || s.inFlight < s.window {
-		s.wake.Set()
 	}
 	return buf, nil
 }
 
+// fitsLocked reports whether the queue has a message at index i that fits into the window.
+func (s *Subscription) fitsLocked(i int) bool {
+	return i < len(s.queue) &&
+		(s.window == 0 || s.inFlight == 0 || s.inFlight+s.queue[i].Cost() <= s.window)
+}
+
 // Release marks the oldest n taken messages as handled. It returns false if fewer are taken.
-func (s *Subscription) Release(n int) bool {
+func (s *Subscription) Release(n uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return true
 	}
-	if n > len(s.taken) {
+	if n > uint64(len(s.taken)) {
 		return false
 	}
 	freed := 0

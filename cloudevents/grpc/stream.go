@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
+	"github.com/spokewire/sdk-go/internal/grpcwire"
+	"github.com/spokewire/sdk-go/internal/wait"
+)
+
+// Limits of the frames that both sides send.
+const (
+	frameBytes    = 64 << 10 // unless one message is larger
+	frameMessages = 1024
+	mostRefusals  = 1024
+)
+
+// serverConn is the server's side of a connection.
+type serverConn struct {
+	service *service
+	stream  grpc.ServerStream
+	who     Identity
+	sub     *broker.Subscription
+
+	handled uint64 // deliveries that the client has acknowledged; only used by receive
+
+	mu       sync.Mutex
+	answered uint64 // publications
+	sent     uint64 // the last answered that was sent
+	refused  []grpcwire.Refusal
+	room     wait.Broadcast // for refused
+}
+
+// connect serves one connection.
+func (s *service) connect(stream grpc.ServerStream) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.streams.Done()
+	ctx := stream.Context()
+	who, err := s.identify(ctx)
+	if err != nil {
+		return err
+	}
+	var first grpcwire.ClientFrame
+	if err := stream.RecvMsg(&first); err != nil {
+		return err
+	}
+	open := first.Subscribe
+	if open == nil {
+		return status.Error(codes.InvalidArgument, "the first frame has no field subscribe")
+	}
+	sub, denied, err := s.server.subscribe(ctx, who, open.Filters, open.Optional, open.Window)
+	if err != nil {
+		return err
+	}
+	defer sub.Close()
+	granted := &grpcwire.Granted{MaxMessageSize: s.server.options.MaxMessageSize, Denied: denied}
+	if err := stream.SendMsg(&grpcwire.ServerFrame{Granted: granted}); err != nil {
+		return err
+	}
+	c := &serverConn{service: s, stream: stream, who: who, sub: sub}
+	first.Subscribe = nil
+	ended := make(chan error, 2)
+	s.streams.Go(func() { ended <- c.receive(&first) })
+	s.streams.Go(func() { ended <- c.send() })
+	return s.await(sub, ended)
+}
+
+// await returns the status of a stream. After it, gRPC ends the goroutines of the stream, even if
+// they wait for the client.
+func (s *service) await(sub *broker.Subscription, ended <-chan error) error {
+	draining := s.draining
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-sub.Ended():
+			return subscriptionStatus(sub)
+		case <-draining:
+			sub.Finish()
+			draining = nil
+		case <-s.stopping:
+			return status.Error(codes.Unavailable, broker.ErrFinished.Error())
+		}
+	}
+}
+
+// subscriptionStatus returns the status of an ended subscription.
+func subscriptionStatus(sub *broker.Subscription) error {
+	_, err := sub.Take(nil, 0, 0)
+	if errors.Is(err, broker.ErrStalled) {
+		return status.Error(codes.ResourceExhausted, err.Error())
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}
+
+// receive handles the frames of the client, beginning with the first one.
+func (c *serverConn) receive(frame *grpcwire.ClientFrame) error {
+	for {
+		if err := c.handle(frame); err != nil {
+			return err
+		}
+		frame = &grpcwire.ClientFrame{}
+		if err := c.stream.RecvMsg(frame); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *serverConn) handle(frame *grpcwire.ClientFrame) error {
+	if frame.Subscribe != nil {
+		return status.Error(codes.InvalidArgument, "a later frame has the field subscribe")
+	}
+	if n := frame.Acknowledged; n > c.handled {
+		if !c.sub.Release(n - c.handled) {
+			return status.Errorf(codes.InvalidArgument, "acknowledged %d deliveries: fewer were sent", n)
+		}
+		c.handled = n
+	}
+	for _, m := range frame.Messages {
+		select {
+		case <-c.service.draining:
+			return nil // without an answer the client publishes it again
+		default:
+		}
+		err := c.service.server.publish(c.stream.Context(), c.who, m)
+		if err := c.answer(c.stream.Context(), err); err != nil {
+			return err
+		}
+	}
+	if len(frame.Messages) > 0 {
+		c.sub.Wake().Set()
+	}
+	return nil
+}
+
+// answer records the answer to a publication. It waits while a client does not read its refusals.
+func (c *serverConn) answer(ctx context.Context, err error) error {
+	c.mu.Lock()
+	for err != nil && len(c.refused) >= mostRefusals {
+		room := c.room.Next()
+		c.mu.Unlock()
+		c.sub.Wake().Set()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		c.mu.Lock()
+	}
+	defer c.mu.Unlock()
+	c.answered++
+	if err != nil {
+		s := status.Convert(err)
+		c.refused = append(c.refused, grpcwire.Refusal{Number: c.answered, Code: uint32(s.Code()), Reason: s.Message()})
+	}
+	return nil
+}
+
+// send sends deliveries and answers.
+func (c *serverConn) send() error {
+	var batch []grpcwire.Message
+	for {
+		select {
+		case <-c.sub.Wake():
+		case <-c.stream.Context().Done():
+			return c.stream.Context().Err()
+		}
+		var err error
+		if batch, err = c.sub.Take(batch[:0], frameBytes, frameMessages); err != nil {
+			return subscriptionStatus(c.sub)
+		}
+		frame := &grpcwire.ServerFrame{Messages: batch}
+		c.mu.Lock()
+		if c.answered > c.sent {
+			c.sent, frame.Acknowledged = c.answered, c.answered
+		}
+		frame.Refused, c.refused = c.refused, nil
+		c.room.Wake()
+		c.mu.Unlock()
+		if len(batch) == 0 && frame.Acknowledged == 0 {
+			continue
+		}
+		if err := c.stream.SendMsg(frame); err != nil {
+			return err
+		}
+		clear(batch)
+	}
+}
