@@ -39,7 +39,7 @@
 //
 // # Limits
 //
-// A message has at most 16 MiB. A queue has at most 16 MiB, and all queues together 1 GiB; with the
+// A message has at most 16 MiB. A queue has at most 64 MiB, and all queues together 1 GiB; with the
 // latter exceeded, each subscriber still has 64 KiB. A client has at most 4 MiB of unacknowledged
 // publications, and the server sends it at most 4 MiB of unacknowledged messages. In each case, one
 // larger message is allowed. A connection has at most 64 filters of 32 levels and 4 KiB.

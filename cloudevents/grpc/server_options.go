@@ -15,7 +15,7 @@ import (
 
 const (
 	defaultMaxMessageSize = 16 << 20
-	defaultQueueBytes     = 16 << 20
+	defaultQueueBytes     = 64 << 20
 	defaultTotalBytes     = 1 << 30
 	defaultDrainTimeout   = 5 * time.Second
 	stallTimeout          = 30 * time.Second
@@ -45,7 +45,7 @@ type ServerOptions struct {
 	// MaxMessageSize limits a message, in bytes of its topic, attributes and data. Defaults to 16
 	// MiB, which is also the maximum.
 	MaxMessageSize int
-	// QueueBytes limits the queue of a subscriber, in bytes. Defaults to 16 MiB.
+	// QueueBytes limits the queue of a subscriber, in bytes. Defaults to 64 MiB.
 	QueueBytes int
 	// TotalBytes limits the queues of all subscribers together, in bytes. Defaults to 1 GiB.
 	TotalBytes int
