@@ -1,0 +1,322 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package grpc_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	grpcgo "google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/grpc"
+	"github.com/spokewire/sdk-go/internal/grpcwire"
+)
+
+// rawClient is a client without the transport.
+func rawClient(t *testing.T, addr string) *grpcgo.ClientConn {
+	t.Helper()
+	client, err := grpcgo.NewClient("passthrough:///"+addr, grpcgo.WithTransportCredentials(insecure.NewCredentials()),
+		grpcgo.WithDefaultCallOptions(grpcgo.ForceCodecV2(grpcwire.NewCodec()), grpcgo.MaxCallRecvMsgSize(64<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// rawStream is a connection without the transport, whose first frame is not sent.
+func rawStream(t *testing.T, addr string) grpcgo.ClientStream {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	stream, err := rawClient(t, addr).NewStream(ctx, grpc.ConnectStream, grpc.ConnectMethod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stream
+}
+
+func send(t *testing.T, stream grpcgo.ClientStream, frame *grpcwire.ClientFrame) {
+	t.Helper()
+	if err := stream.SendMsg(frame); err != nil && !errors.Is(err, io.EOF) { // the status is read
+		t.Fatal(err)
+	}
+}
+
+func receive(t *testing.T, stream grpcgo.ClientStream) *grpcwire.ServerFrame {
+	t.Helper()
+	frame := &grpcwire.ServerFrame{}
+	if err := stream.RecvMsg(frame); err != nil {
+		t.Fatal(err)
+	}
+	return frame
+}
+
+// end returns the status of a stream after its frames.
+func end(stream grpcgo.ClientStream) *status.Status {
+	for {
+		if err := stream.RecvMsg(&grpcwire.ServerFrame{}); errors.Is(err, io.EOF) {
+			return status.New(codes.OK, "")
+		} else if err != nil {
+			return status.Convert(err)
+		}
+	}
+}
+
+func opening(filters ...string) *grpcwire.ClientFrame {
+	return &grpcwire.ClientFrame{Subscribe: &grpcwire.Subscribe{Filters: filters}}
+}
+
+func TestMalformedFramesEndStream(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
+	for _, row := range []struct {
+		name   string
+		frames []*grpcwire.ClientFrame
+	}{
+		{"no field subscribe", []*grpcwire.ClientFrame{{}}},
+		{"malformed filter", []*grpcwire.ClientFrame{opening("a/#/b")}},
+		{"too many filters", []*grpcwire.ClientFrame{opening(make([]string, 100)...)}},
+		{"two subscriptions", []*grpcwire.ClientFrame{opening("a"), opening("b")}},
+		{"acknowledgement without a delivery", []*grpcwire.ClientFrame{opening("a"), {Acknowledged: 1}}},
+	} {
+		stream := rawStream(t, addr)
+		for _, frame := range row.frames {
+			send(t, stream, frame)
+		}
+		if got := end(stream); got.Code() != codes.InvalidArgument {
+			t.Errorf("%s: the stream ended with %v, want InvalidArgument", row.name, got)
+		}
+	}
+}
+
+// TestRefusalConcernsOneMessage checks the codes of refused messages, and that others are delivered.
+func TestRefusalConcernsOneMessage(t *testing.T) {
+	server := newServer(t, grpc.ServerOptions{MaxMessageSize: 1000})
+	addr, _ := serve(t, server, "")
+	stream := rawStream(t, addr)
+	send(t, stream, opening("t/#"))
+	if got := receive(t, stream).Granted; got == nil || got.MaxMessageSize != 1000 {
+		t.Fatalf("the first frame has %+v, want granted with the size 1000", got)
+	}
+	event := []byte("x")
+	send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{
+		{Topic: "t/1", Event: event}, {Topic: "t/2"}, {Topic: "t/+", Event: event},
+		{Topic: "t/4", Event: bytes.Repeat(event, 1000)}, {Topic: "t/5", Event: event},
+	}})
+	var answered uint64
+	var topics []string
+	refused := map[uint64]codes.Code{}
+	for answered < 5 || len(topics) < 2 {
+		frame := receive(t, stream)
+		answered = max(answered, frame.Acknowledged)
+		for _, m := range frame.Messages {
+			topics = append(topics, m.Topic)
+		}
+		for _, r := range frame.Refused {
+			refused[r.Number] = codes.Code(r.Code)
+		}
+	}
+	want := map[uint64]codes.Code{2: codes.InvalidArgument, 3: codes.InvalidArgument, 4: codes.OutOfRange}
+	if diff := cmp.Diff(want, refused); diff != "" {
+		t.Errorf("refused (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"t/1", "t/5"}, topics); diff != "" {
+		t.Errorf("delivered (-want +got):\n%s", diff)
+	}
+}
+
+// TestSubscriberThatNeverReads checks that its queue is bounded, that it ends with
+// ResourceExhausted, and that another subscriber is not delayed.
+func TestSubscriberThatNeverReads(t *testing.T) {
+	server := newServer(t, grpc.ServerOptions{QueueBytes: 1 << 20})
+	server.SetStall(time.Second)
+	addr, _ := serve(t, server, "")
+	stream := rawStream(t, addr)
+	send(t, stream, opening("t"))
+	receive(t, stream)
+	received := make(chan struct{}, 1)
+	other := connect(t, server.Transport(), func(cloudevents.Message) { received <- struct{}{} }, "other")
+
+	most := 0
+	large := bytes.Repeat([]byte("x"), 64<<10)
+	var refused error
+	for refused == nil {
+		if refused = server.PublishRaw("t", large); refused == nil {
+			most++
+		}
+		if most > 1000 {
+			t.Fatal("the queue has no bound")
+		}
+	}
+	if err := other.Publish(t.Context(), message("other"), nil); err != nil {
+		t.Fatal(err)
+	}
+	<-received
+	waitFor(t, "the end of the subscriber", func() bool { return server.PublishRaw("t", large) == nil })
+	if got := end(stream); got.Code() != codes.ResourceExhausted {
+		t.Errorf("the stream ended with %v, want ResourceExhausted", got)
+	}
+}
+
+func message(topic string) cloudevents.Message {
+	return cloudevents.Message{Topic: topic, Event: newEvent()}
+}
+
+// connect opens a connection that is closed at the end of the test.
+func connect(
+	t *testing.T, transport cloudevents.Transport, receive func(cloudevents.Message), filters ...string,
+) cloudevents.Conn {
+	t.Helper()
+	conn, err := transport.Connect(t.Context(), cloudevents.ConnectOptions{
+		Filters: filters, Receive: receive,
+		Refuse: func(topic string, err error) { t.Errorf("refused on topic %q: %v", topic, err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// TestPublisherThatNeverReads checks that refusals for a client that does not read them are bounded:
+// the server stops reading its publications, and other clients go on.
+func TestPublisherThatNeverReads(t *testing.T) {
+	server := newServer(t, grpc.ServerOptions{})
+	addr, _ := serve(t, server, "")
+	stream := rawStream(t, addr)
+	send(t, stream, opening("t"))
+	receive(t, stream)
+	bad := make([]grpcwire.Message, 4000)
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		for range 1000 {
+			if stream.SendMsg(&grpcwire.ClientFrame{Messages: bad}) != nil {
+				return
+			}
+		}
+	}()
+	received := make(chan struct{}, 1)
+	transport := newTransport(t, grpc.Options{Address: addr, Insecure: true})
+	conn := connect(t, transport, func(cloudevents.Message) { received <- struct{}{} }, "other")
+	if err := conn.Publish(t.Context(), message("other"), nil); err != nil {
+		t.Fatal(err)
+	}
+	<-received
+	select {
+	case <-sent:
+		t.Error("the server reads publications without a bound")
+	default:
+	}
+	var answered uint64
+	for answered < 8000 {
+		answered = max(answered, receive(t, stream).Acknowledged)
+	}
+}
+
+// TestServeDeliversQueueBeforeItsEnd checks that clients receive queued messages after the end of
+// the context, and then the code Unavailable. Their publications have no answer.
+func TestServeDeliversQueueBeforeItsEnd(t *testing.T) {
+	server := newServer(t, grpc.ServerOptions{DrainTimeout: patience})
+	addr, stop := serve(t, server, "")
+	stream := rawStream(t, addr)
+	send(t, stream, opening("t"))
+	receive(t, stream)
+	for range 3 {
+		if err := server.PublishRaw("t", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		stop()
+	}()
+	waitFor(t, "the end of the listener", func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	var got uint64
+	for got < 3 {
+		got += uint64(len(receive(t, stream).Messages))
+	}
+	send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{{Topic: "t", Event: []byte("late")}}})
+	send(t, stream, &grpcwire.ClientFrame{Acknowledged: got})
+	frame := &grpcwire.ServerFrame{}
+	if err := stream.RecvMsg(frame); status.Code(err) != codes.Unavailable {
+		t.Errorf("the stream ended with %v and frame %+v, want Unavailable", err, frame)
+	}
+	<-stopped
+}
+
+// TestDrainIsBounded checks that Serve ends although a client acknowledges nothing.
+func TestDrainIsBounded(t *testing.T) {
+	server := newServer(t, grpc.ServerOptions{DrainTimeout: time.Millisecond})
+	addr, stop := serve(t, server, "")
+	stream := rawStream(t, addr)
+	send(t, stream, opening("t"))
+	receive(t, stream)
+	if err := server.PublishRaw("t", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if got := end(stream); got.Code() != codes.Unavailable {
+		t.Errorf("the stream ended with %v, want Unavailable", got)
+	}
+}
+
+// TestOwnServer checks that the services work on a gRPC server of the program, next to services with
+// protobuf messages.
+func TestOwnServer(t *testing.T) {
+	server := newServer(t, grpc.ServerOptions{})
+	own := grpcgo.NewServer(server.GRPCOptions()...)
+	drain := server.Register(own)
+	healthv1.RegisterHealthServer(own, healthv1.UnimplementedHealthServer{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error)
+	go func() { served <- own.Serve(listener) }()
+	conn := connect(t, newTransport(t, grpc.Options{Address: listener.Addr().String(), Insecure: true}), nil)
+	_, err = healthv1.NewHealthClient(rawClient(t, listener.Addr().String())).Check(t.Context(),
+		&healthv1.HealthCheckRequest{})
+	if status.Code(err) != codes.Unimplemented {
+		t.Errorf("another service returned %v, want Unimplemented", err)
+	}
+	drain()
+	own.GracefulStop()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	<-conn.Done()
+	if got := status.Code(conn.Err()); got != codes.Unavailable {
+		t.Errorf("the connection ended with %v, want Unavailable", conn.Err())
+	}
+}
+
+func TestHealthService(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
+	for _, service := range []string{"", "spokewire.cloudevents.v1.Broker"} {
+		response, err := healthv1.NewHealthClient(rawClient(t, addr)).Check(t.Context(),
+			&healthv1.HealthCheckRequest{Service: service})
+		if err != nil || response.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+			t.Errorf("service %q: %v, %v", service, response, err)
+		}
+	}
+}
