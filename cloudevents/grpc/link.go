@@ -39,8 +39,9 @@ type link struct {
 	client   *grpc.ClientConn
 	dialed   atomic.Bool
 
-	mu     sync.Mutex
-	broken error // the first error of Read
+	mu       sync.Mutex
+	answered bool  // the server has sent bytes after the handshake
+	broken   error // the first error of Read
 }
 
 // dial opens a link. It calls step with the name of each stage before it waits.
@@ -114,14 +115,30 @@ func adviseTLS(err error) error {
 // Read implements [net.Conn].
 func (l *link) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
-	if err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.broken == nil {
-			l.broken = err
-		}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answered = l.answered || n > 0
+	if err != nil && l.broken == nil {
+		l.broken = err
 	}
 	return n, err
+}
+
+// Write implements [net.Conn]. With TLS 1.3 a server that refuses the client's certificate sends its
+// reason and closes. Then writing may fail before gRPC reads the reason.
+func (l *link) Write(p []byte) (int, error) {
+	n, err := l.Conn.Write(p)
+	if err != nil && !l.hasAnswered() {
+		_ = l.SetReadDeadline(time.Now().Add(goodbye))
+		_, _ = l.Read(make([]byte, 1))
+	}
+	return n, err
+}
+
+func (l *link) hasAnswered() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answered
 }
 
 // reason returns the reason why the link ended, or nil.

@@ -56,6 +56,7 @@ func TestServerOptionsAreChecked(t *testing.T) {
 		"old TLS":          {grpc.ServerOptions{TLS: &tls.Config{MaxVersion: tls.VersionTLS11}}, "TLS 1.2"},
 		"large messages":   {grpc.ServerOptions{MaxMessageSize: 1 << 30}, "MaxMessageSize"},
 		"negative queue":   {grpc.ServerOptions{QueueBytes: -1}, "QueueBytes"},
+		"negative places":  {grpc.ServerOptions{MaxConnections: -1}, "MaxConnections"},
 		"negative total":   {grpc.ServerOptions{TotalBytes: -1}, "TotalBytes"},
 	} {
 		if _, err := grpc.NewServer(row.o); err == nil || !strings.Contains(err.Error(), row.want) {

@@ -19,20 +19,20 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"k8s.io/klog/v2"
 
+	"github.com/spokewire/sdk-go/internal/connlimit"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/tlsfiles"
 )
 
 // Limits of a client's TCP connection.
 const (
-	handshakeTimeout = 10 * time.Second
-	pingInterval     = 30 * time.Second
-	pingTimeout      = 10 * time.Second
-	leastPing        = 5 * time.Second // interval of the client's pings, as in OCM's server
-	idleTimeout      = 10 * time.Minute
-	mostStreams      = 128
-	mostHeaders      = 16 << 10 // bytes of the headers of a call
-	bufferBytes      = 8 << 10  // gRPC's default of 32 KiB would be most of the memory of an idle client
+	pingInterval = 30 * time.Second
+	pingTimeout  = 10 * time.Second
+	leastPing    = 5 * time.Second // interval of the client's pings, as in OCM's server
+	idleTimeout  = 10 * time.Minute
+	mostStreams  = 128
+	mostHeaders  = 16 << 10 // bytes of the headers of a call
+	bufferBytes  = 8 << 10  // gRPC's default of 32 KiB would be most of the memory of an idle client
 )
 
 // GRPCOptions returns the options that a gRPC server needs for [Server.Register]: the codec, which
@@ -46,10 +46,10 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 			Time: pingInterval, Timeout: pingTimeout, MaxConnectionIdle: idleTimeout,
 		}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
-		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.ConnectionTimeout(connlimit.HandshakeTimeout),
 		grpc.MaxConcurrentStreams(mostStreams), grpc.MaxHeaderListSize(mostHeaders),
 		grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow),
-		grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes), grpc.SharedWriteBuffer(true),
+		grpc.ReadBufferSize(bufferBytes), grpc.WriteBufferSize(bufferBytes),
 	}
 }
 
@@ -72,17 +72,21 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		_ = listener.Close()
 		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
 	}
-	server := grpc.NewServer(append(s.GRPCOptions(), grpc.Creds(proof))...)
+	server := grpc.NewServer(append(s.GRPCOptions(), grpc.Creds(placing{proof}))...)
 	drain := s.Register(server)
 	healthy := health.NewServer()
 	for name := range server.GetServiceInfo() {
 		healthy.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
 	}
 	healthv1.RegisterHealthServer(server, healthy)
-	klog.FromContext(ctx).Info("Started serving events", "address", listener.Addr().String(), "tls", !s.options.Insecure)
+	logger := klog.FromContext(ctx)
+	limited := connlimit.New(listener, s.options.MaxConnections, func(peer net.Addr) {
+		logger.V(1).Info("Closed a connection", "peer", peer.String(), "limit", s.options.MaxConnections)
+	})
+	logger.Info("Started serving events", "address", listener.Addr().String(), "tls", !s.options.Insecure)
 
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- server.Serve(limited) }()
 	select {
 	case err := <-served:
 		server.Stop()
@@ -109,6 +113,32 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
 	}
 	return nil
+}
+
+// placing gives each connection a place among those of its client, after the handshake.
+type placing struct {
+	credentials.TransportCredentials
+}
+
+// ServerHandshake implements [credentials.TransportCredentials].
+func (p placing) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, err := p.TransportCredentials.ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	var client string // the address, if empty
+	if id, ok := certified(info); ok {
+		client = id.User
+	}
+	if place, ok := raw.(*connlimit.Conn); ok && !place.Establish(client) {
+		return nil, nil, errors.New("the server has too many connections")
+	}
+	return conn, info, nil
+}
+
+// Clone implements [credentials.TransportCredentials].
+func (p placing) Clone() credentials.TransportCredentials {
+	return placing{p.TransportCredentials.Clone()}
 }
 
 // credentials returns the TLS credentials of the server. Files are read at each handshake.

@@ -17,6 +17,7 @@ const (
 	defaultMaxMessageSize = 16 << 20
 	defaultQueueBytes     = 64 << 20
 	defaultTotalBytes     = 1 << 30
+	defaultConnections    = 20_000
 	defaultDrainTimeout   = 5 * time.Second
 	stallTimeout          = 30 * time.Second
 )
@@ -49,6 +50,9 @@ type ServerOptions struct {
 	QueueBytes int
 	// TotalBytes limits the queues of all subscribers together, in bytes. Defaults to 1 GiB.
 	TotalBytes int
+	// MaxConnections limits the connections of each call of Serve. If all are in use, a new one
+	// replaces one of the client that has most. Defaults to 20,000.
+	MaxConnections int
 	// DrainTimeout limits the time that Serve waits for clients after the end of its context.
 	// Defaults to 5 s; a negative value means not to wait.
 	DrainTimeout time.Duration
@@ -64,7 +68,7 @@ func (o ServerOptions) validate() error {
 	case files && o.TLS != nil:
 		return errors.New("both TLS and CertFile are set: set one of them")
 	case o.Insecure && (files || o.TLS != nil):
-		return errors.New("Insecure is set with TLS or CertFile: set one of them")
+		return errors.New("both Insecure and TLS or CertFile are set: set one of them")
 	case o.TLS != nil && o.TLS.MaxVersion != 0 && o.TLS.MaxVersion < tls.VersionTLS12:
 		return fmt.Errorf("invalid TLS.MaxVersion: %s: must be at least TLS 1.2", tls.VersionName(o.TLS.MaxVersion))
 	case o.MaxMessageSize < 0 || o.MaxMessageSize > defaultMaxMessageSize:
@@ -73,6 +77,8 @@ func (o ServerOptions) validate() error {
 		return fmt.Errorf("invalid QueueBytes: %d: must not be negative", o.QueueBytes)
 	case o.TotalBytes < 0:
 		return fmt.Errorf("invalid TotalBytes: %d: must not be negative", o.TotalBytes)
+	case o.MaxConnections < 0:
+		return fmt.Errorf("invalid MaxConnections: %d: must not be negative", o.MaxConnections)
 	}
 	return nil
 }
@@ -84,6 +90,7 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	o.MaxMessageSize = cmp.Or(o.MaxMessageSize, defaultMaxMessageSize)
 	o.QueueBytes = cmp.Or(o.QueueBytes, defaultQueueBytes)
 	o.TotalBytes = cmp.Or(o.TotalBytes, defaultTotalBytes)
+	o.MaxConnections = cmp.Or(o.MaxConnections, defaultConnections)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, defaultDrainTimeout)
 	return o
 }

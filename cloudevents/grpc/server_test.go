@@ -9,6 +9,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -319,4 +321,20 @@ func TestHealthService(t *testing.T) {
 			t.Errorf("service %q: %v, %v", service, response, err)
 		}
 	}
+}
+
+// TestConnectionsAreLimited checks that a new client replaces a connection of a client with more.
+func TestConnectionsAreLimited(t *testing.T) {
+	s := newSecure(t)
+	limited := newServer(t, grpc.ServerOptions{
+		CertFile: filepath.Join(s.folder, "server.crt"), KeyFile: filepath.Join(s.folder, "server.key"),
+		ClientCAFile: s.caFile, MaxConnections: 3,
+	})
+	s.addr, _ = serve(t, limited, "")
+	greedy := newTransport(t, s.options(t, s.ca.Issue(t, "greedy")))
+	conns := []cloudevents.Conn{connect(t, greedy, nil), connect(t, greedy, nil), connect(t, greedy, nil)}
+	connect(t, newTransport(t, s.options(t, s.ca.Issue(t, "modest"))), nil)
+	waitFor(t, "the end of a connection", func() bool {
+		return slices.ContainsFunc(conns, func(c cloudevents.Conn) bool { return c.Err() != nil })
+	})
 }

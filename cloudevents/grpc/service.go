@@ -85,16 +85,23 @@ func (s *service) identify(ctx context.Context) (Identity, error) {
 			}
 		}
 	}
-	p, _ := peer.FromContext(ctx)
-	if p != nil {
-		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
-			if chains := info.State.VerifiedChains; len(chains) > 0 {
-				subject := chains[0][0].Subject
-				return Identity{User: subject.CommonName, Groups: subject.Organization}, nil
-			}
-		} else if s.server.options.Insecure {
-			return Identity{}, nil
+	if p, ok := peer.FromContext(ctx); ok {
+		if id, ok := certified(p.AuthInfo); ok {
+			return id, nil
 		}
 	}
+	if s.server.options.Insecure {
+		return Identity{}, nil
+	}
 	return Identity{}, status.Error(codes.Unauthenticated, "no valid bearer token, and no verified client certificate")
+}
+
+// certified returns the identity of a verified client certificate.
+func certified(info credentials.AuthInfo) (Identity, bool) {
+	secure, ok := info.(credentials.TLSInfo)
+	if !ok || len(secure.State.VerifiedChains) == 0 {
+		return Identity{}, false
+	}
+	subject := secure.State.VerifiedChains[0][0].Subject
+	return Identity{User: subject.CommonName, Groups: subject.Organization}, true
 }

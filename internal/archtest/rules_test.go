@@ -247,6 +247,7 @@ var budgets = map[string]int{
 	"cloudevents":              9,
 	"cloudevents/memory":       71,
 	"cloudevents/mqtt":         82,
+	"cloudevents/grpc":         174, // gRPC with its health service
 	"cloudevents/work":         288, // 5 of them are the API server's schema validator
 	"cloudevents/work/pgstore": 314, // 26 more than package work: pgx with its pool
 
@@ -294,7 +295,7 @@ var totals = map[string]int{
 
 // sourceBinaryBudget is for a whole program, including the standard library, that uses only the
 // source with MQTT and informers from the SDK.
-const sourceBinaryBudget = 557
+const sourceBinaryBudget = 558
 
 // folders are the top-level folders. Folders that start with a dot do not count.
 var folders = []string{
