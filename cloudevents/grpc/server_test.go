@@ -27,7 +27,7 @@ import (
 )
 
 // rawClient is a client without the transport.
-func rawClient(t *testing.T, addr string) *grpcgo.ClientConn {
+func rawClient(t testing.TB, addr string) *grpcgo.ClientConn {
 	t.Helper()
 	client, err := grpcgo.NewClient("passthrough:///"+addr, grpcgo.WithTransportCredentials(insecure.NewCredentials()),
 		grpcgo.WithDefaultCallOptions(grpcgo.ForceCodecV2(grpcwire.NewCodec()), grpcgo.MaxCallRecvMsgSize(64<<20)))

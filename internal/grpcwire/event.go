@@ -93,9 +93,10 @@ func appendVarint(dst []byte, field protowire.Number, v uint64) []byte {
 }
 
 func appendAttribute(dst []byte, name string, value []byte) []byte {
-	entry := appendString(make([]byte, 0, len(name)+len(value)+8), 1, name)
-	entry = protowire.AppendBytes(protowire.AppendTag(entry, 2, protowire.BytesType), value)
-	return protowire.AppendBytes(protowire.AppendTag(dst, fieldAttributes, protowire.BytesType), entry)
+	size := 2 + protowire.SizeBytes(len(name)) + protowire.SizeBytes(len(value))
+	dst = protowire.AppendVarint(protowire.AppendTag(dst, fieldAttributes, protowire.BytesType), uint64(size))
+	dst = appendString(dst, 1, name)
+	return protowire.AppendBytes(protowire.AppendTag(dst, 2, protowire.BytesType), value)
 }
 
 func appendValue(dst []byte, value any, text string) []byte {

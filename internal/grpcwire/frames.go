@@ -6,6 +6,7 @@ package grpcwire
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -96,6 +97,14 @@ type encoder struct {
 }
 
 func (e *encoder) messages(messages []Message) {
+	size := len(e.last)
+	for _, m := range messages {
+		size += 1 + protowire.SizeBytes(m.Size())
+		if len(m.Event) >= sharedBytes {
+			size -= len(m.Event)
+		}
+	}
+	e.last = slices.Grow(e.last, size)
 	for _, m := range messages {
 		size := m.Size()
 		e.last = protowire.AppendVarint(protowire.AppendTag(e.last, fieldMessages, protowire.BytesType), uint64(size))
