@@ -32,7 +32,8 @@
 // No client delays another. Both sides always read, and the server never waits for a subscriber. If
 // the queue of a subscriber is full, the publisher receives a [cloudevents.TemporaryError] for that
 // message alone and publishes it again later. If a full queue makes no progress for 30 s, the
-// subscriber's connection ends with the code ResourceExhausted.
+// subscriber's connection ends with the code ResourceExhausted. One user may fill half of a queue
+// with its publications, two users a third each, and so on.
 //
 // A dead link is detected after one and a half times KeepAlive by the client, and after 40 s by the
 // server. Connect and Close take a bounded time if the peer accepts connections but does not answer.

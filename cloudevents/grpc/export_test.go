@@ -20,7 +20,7 @@ func (s *Server) Cut() { s.broker.Cut(ErrCut) }
 
 // PublishRaw delivers bytes as an event, without a check.
 func (s *Server) PublishRaw(topic string, event []byte) error {
-	return s.broker.Publish(grpcwire.Message{Topic: topic, Event: event})
+	return s.broker.Publish("", grpcwire.Message{Topic: topic, Event: event})
 }
 
 // SetStall changes the time after which a subscriber with a full queue ends. Call it first.

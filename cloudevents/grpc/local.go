@@ -74,7 +74,7 @@ func (c *localConn) Publish(ctx context.Context, m cloudevents.Message, done fun
 	case c.life.Err() != nil:
 		return fmt.Errorf("publish on topic %q: %w", m.Topic, cloudevents.ErrConnectionLost)
 	}
-	err = c.server.broker.Publish(encoded)
+	err = c.server.broker.Publish("", encoded)
 	if errors.Is(err, broker.ErrFull) {
 		err = refusal(encoded, c.MaxPacketSize(), status.Error(codes.ResourceExhausted, err.Error()))
 	}

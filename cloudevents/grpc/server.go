@@ -47,7 +47,7 @@ func (s *Server) publish(ctx context.Context, who Identity, m grpcwire.Message) 
 	if err := s.authorize(ctx, a); err != nil {
 		return err
 	}
-	switch err := s.broker.Publish(m); {
+	switch err := s.broker.Publish(who.User, m); {
 	case errors.Is(err, broker.ErrFull):
 		return status.Error(codes.ResourceExhausted, err.Error())
 	case err != nil:

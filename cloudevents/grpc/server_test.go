@@ -24,6 +24,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 // rawClient is a client without the transport.
@@ -337,4 +338,21 @@ func TestConnectionsAreLimited(t *testing.T) {
 	waitFor(t, "the end of a connection", func() bool {
 		return slices.ContainsFunc(conns, func(c cloudevents.Conn) bool { return c.Err() != nil })
 	})
+}
+
+// TestDeadLinkEndsConnection checks that the client detects a link that is open and silent.
+func TestDeadLinkEndsConnection(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
+	proxy := tcpproxy.Start(t, addr)
+	transport := newTransport(t, grpc.Options{Address: proxy.Addr(), Insecure: true, KeepAlive: 10 * time.Second})
+	conn := connect(t, transport, nil, "t")
+	proxy.Stall()
+	select {
+	case <-conn.Done():
+	case <-time.After(patience):
+		t.Fatal("the connection did not end")
+	}
+	if status.Code(conn.Err()) != codes.Unavailable {
+		t.Errorf("the connection ended with %v, want Unavailable", conn.Err())
+	}
 }

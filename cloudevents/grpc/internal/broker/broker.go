@@ -63,16 +63,19 @@ func New(limits Limits) *Broker {
 // is full, the other subscribers receive the message, and Publish returns [ErrFull]. An error about
 // the topic concerns the message alone.
 //
+// A publisher with a name may use half of a queue, two of them a third each, and so on. So a flood
+// of one cluster leaves room for the messages of others. A publisher without a name has no limit.
+//
 // The event must not change afterwards. It must not refer to a much larger buffer, because queued
 // events are counted by their length.
-func (b *Broker) Publish(m grpcwire.Message) error {
+func (b *Broker) Publish(publisher string, m grpcwire.Message) error {
 	if err := CheckTopic(m.Topic); err != nil {
 		return err
 	}
 	var buf [8]*Subscription
 	full := false
 	for _, s := range b.receivers(m.Topic, buf[:0]) {
-		full = !s.push(m) || full
+		full = !s.push(publisher, m) || full
 	}
 	if full {
 		return ErrFull

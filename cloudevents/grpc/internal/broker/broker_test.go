@@ -42,7 +42,7 @@ func subscribe(t *testing.T, b *broker.Broker, window int, filters ...string) *b
 func publish(t *testing.T, b *broker.Broker, topic string, n, most int) int {
 	t.Helper()
 	for i := range most {
-		if err := b.Publish(message(topic, n)); errors.Is(err, broker.ErrFull) {
+		if err := b.Publish("", message(topic, n)); errors.Is(err, broker.ErrFull) {
 			return i
 		} else if err != nil {
 			t.Fatal(err)
@@ -117,10 +117,10 @@ func TestFullQueueRefusesOnlyItsMessages(t *testing.T) {
 		t.Fatalf("%d messages were accepted, want 2", got)
 	}
 	release(t, second, uint64(len(take(t, second, 1<<20, 10))))
-	if err := b.Publish(message("a", kib)); !errors.Is(err, broker.ErrFull) {
+	if err := b.Publish("", message("a", kib)); !errors.Is(err, broker.ErrFull) {
 		t.Errorf("Publish returned %v, want ErrFull", err)
 	}
-	if err := b.Publish(message("b", kib)); err != nil {
+	if err := b.Publish("", message("b", kib)); err != nil {
 		t.Errorf("Publish to another subscriber returned %v", err)
 	}
 	if diff := cmp.Diff([]string{"a", "b"}, take(t, second, 1<<20, 10)); diff != "" {
@@ -157,7 +157,7 @@ func TestClosedSubscriptionFreesTotal(t *testing.T) {
 		}
 		take(t, s, 100*kib, 10)
 		s.Close()
-		if err := b.Publish(message("t", kib)); err != nil {
+		if err := b.Publish("", message("t", kib)); err != nil {
 			t.Errorf("Publish without a subscriber returned %v", err)
 		}
 	}
@@ -252,5 +252,32 @@ func TestFiltersAreBounded(t *testing.T) {
 		if err := broker.CheckTopic(topic); err == nil {
 			t.Errorf("topic %.10q: no error", topic)
 		}
+	}
+}
+
+// TestFloodLeavesRoomForOthers checks that publishers which fill a queue leave room for others.
+func TestFloodLeavesRoomForOthers(t *testing.T) {
+	b := broker.New(broker.Limits{QueueBytes: 60 * kib, TotalBytes: 1 << 30, Stall: time.Hour})
+	s := subscribe(t, b, 0, "t")
+	flood := func(publisher string) (accepted int) {
+		for range 1000 {
+			if b.Publish(publisher, message("t", kib)) == nil {
+				accepted++
+			}
+		}
+		return accepted
+	}
+	for _, row := range []struct {
+		publisher string
+		want      int
+	}{{"first", 30}, {"second", 15}, {"first", 0}, {"third", 8}} {
+		if got := flood(row.publisher); got != row.want {
+			t.Errorf("publisher %q: %d messages were accepted, want %d", row.publisher, got, row.want)
+		}
+	}
+	take(t, s, 1<<20, 1000)
+	release(t, s, 53)
+	if got := flood("first"); got != 30 {
+		t.Errorf("after the queue was read, %d messages were accepted, want 30", got)
 	}
 }

@@ -29,13 +29,25 @@ type Subscription struct {
 	ended   chan struct{} // closed by end
 
 	mu       sync.Mutex
-	queue    []grpcwire.Message
-	taken    []int       // costs of the messages that are taken and not released, in order
-	bytes    int         // of queue and taken
-	inFlight int         // bytes of taken
-	stalled  *time.Timer // runs while the queue is full
+	queue    []entry
+	taken    []charge       // of the messages that are taken and not released, in order
+	bytes    int            // of queue and taken
+	inFlight int            // bytes of taken
+	shares   map[string]int // bytes of queue and taken by publisher, for those with a name
+	stalled  *time.Timer    // runs while the queue is full
 	finished bool
 	err      error
+}
+
+type entry struct {
+	message grpcwire.Message
+	charge  charge
+}
+
+// charge is the cost of a message, and its publisher.
+type charge struct {
+	publisher string
+	cost      int
 }
 
 func newSubscription(b *Broker, filters []topicfilter.Filter, window int) *Subscription {
@@ -46,25 +58,46 @@ func newSubscription(b *Broker, filters []topicfilter.Filter, window int) *Subsc
 
 // push queues a message. It returns false if there is no room for it. Messages for an ended
 // subscription are dropped.
-func (s *Subscription) push(m grpcwire.Message) bool {
-	cost := m.Cost()
+func (s *Subscription) push(publisher string, m grpcwire.Message) bool {
+	c := charge{publisher, m.Cost()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || s.finished {
 		return true
 	}
-	limits := s.broker.limits
-	if s.bytes > 0 && s.bytes+cost > limits.QueueBytes ||
-		!s.broker.total.add(cost, s.bytes == 0 || s.bytes+cost <= guaranteed) {
+	if !s.roomLocked(c) {
 		if s.stalled == nil {
-			s.stalled = time.AfterFunc(limits.Stall, func() { s.end(ErrStalled) })
+			s.stalled = time.AfterFunc(s.broker.limits.Stall, func() { s.end(ErrStalled) })
 		}
 		return false
 	}
-	s.bytes += cost
-	s.queue = append(s.queue, m)
+	s.bytes += c.cost
+	s.shareLocked(c, 1)
+	s.queue = append(s.queue, entry{m, c})
 	s.wake.Set()
 	return true
+}
+
+// roomLocked charges the total of the broker if there is room.
+func (s *Subscription) roomLocked(c charge) bool {
+	free := s.broker.limits.QueueBytes - s.bytes - c.cost
+	if s.bytes > 0 && (free < 0 || c.publisher != "" && s.shares[c.publisher] > free) {
+		return false
+	}
+	return s.broker.total.add(c.cost, s.bytes == 0 || s.bytes+c.cost <= guaranteed)
+}
+
+// shareLocked adds a charge to the share of its publisher, or removes it.
+func (s *Subscription) shareLocked(c charge, sign int) {
+	if c.publisher == "" {
+		return
+	}
+	if s.shares == nil {
+		s.shares = map[string]int{}
+	}
+	if s.shares[c.publisher] += sign * c.cost; s.shares[c.publisher] == 0 {
+		delete(s.shares, c.publisher)
+	}
 }
 
 // Wake returns the signal that Take may return messages, or an error.
@@ -84,12 +117,12 @@ func (s *Subscription) Take(buf []grpcwire.Message, bytes, most int) ([]grpcwire
 	}
 	i := 0
 	for ; s.fitsLocked(i) && i < most && bytes > 0; i++ {
-		cost := s.queue[i].Cost()
-		bytes -= cost
-		s.inFlight += cost
-		s.taken = append(s.taken, cost)
-		buf = append(buf, s.queue[i])
-		s.queue[i] = grpcwire.Message{}
+		e := s.queue[i]
+		bytes -= e.charge.cost
+		s.inFlight += e.charge.cost
+		s.taken = append(s.taken, e.charge)
+		buf = append(buf, e.message)
+		s.queue[i] = entry{}
 	}
 	if s.fitsLocked(i) {
 		s.wake.Set()
@@ -103,7 +136,7 @@ func (s *Subscription) Take(buf []grpcwire.Message, bytes, most int) ([]grpcwire
 // fitsLocked reports whether the queue has a message at index i that fits into the window.
 func (s *Subscription) fitsLocked(i int) bool {
 	return i < len(s.queue) &&
-		(s.window == 0 || s.inFlight == 0 || s.inFlight+s.queue[i].Cost() <= s.window)
+		(s.window == 0 || s.inFlight == 0 || s.inFlight+s.queue[i].charge.cost <= s.window)
 }
 
 // Release marks the oldest n taken messages as handled. It returns false if fewer are taken.
@@ -117,8 +150,9 @@ func (s *Subscription) Release(n uint64) bool {
 		return false
 	}
 	freed := 0
-	for _, cost := range s.taken[:n] {
-		freed += cost
+	for _, c := range s.taken[:n] {
+		freed += c.cost
+		s.shareLocked(c, -1)
 	}
 	if s.taken = s.taken[n:]; len(s.taken) == 0 {
 		s.taken = nil
@@ -168,7 +202,7 @@ func (s *Subscription) endLocked(err error) {
 	}
 	s.err = err
 	s.broker.total.remove(s.bytes)
-	s.queue, s.taken, s.bytes, s.inFlight = nil, nil, 0, 0
+	s.queue, s.taken, s.shares, s.bytes, s.inFlight = nil, nil, nil, 0, 0
 	if s.stalled != nil {
 		s.stalled.Stop()
 		s.stalled = nil
