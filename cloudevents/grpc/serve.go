@@ -62,23 +62,29 @@ func (s *Server) Register(r grpc.ServiceRegistrar) (drain func()) {
 	return service.drain
 }
 
-// Serve serves clients, and gRPC's health service, until ctx ends. It then delivers queued messages
-// up to DrainTimeout, closes the listener and all connections, and returns nil. It returns an error
-// if the certificate cannot be read, or if the listener fails. It may be called for several
-// listeners, and again; in-process transports are not affected by its end.
+// Serve serves clients, and gRPC's health and reflection services, until ctx ends. It then delivers
+// queued messages up to DrainTimeout, closes the listener and all connections, and returns nil. It
+// returns an error if the certificate cannot be read, or if the listener fails. It may be called for
+// several listeners, and again; in-process transports are not affected by its end.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
+	fail := func(err error) error { return fmt.Errorf("serve at %s: %w", listener.Addr(), err) }
 	proof, err := s.credentials()
 	if err != nil {
 		_ = listener.Close()
-		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
+		return fail(err)
 	}
 	server := grpc.NewServer(append(s.GRPCOptions(), grpc.Creds(placing{proof}))...)
-	drain := s.Register(server)
+	service := newService(s)
+	service.register(server)
 	healthy := health.NewServer()
 	for name := range server.GetServiceInfo() {
 		healthy.SetServingStatus(name, healthv1.HealthCheckResponse_SERVING)
 	}
 	healthv1.RegisterHealthServer(server, healthy)
+	if err := registerReflection(server); err != nil {
+		_ = listener.Close()
+		return fail(err)
+	}
 	logger := klog.FromContext(ctx)
 	limited := connlimit.New(listener, s.options.MaxConnections, func(peer net.Addr) {
 		logger.V(1).Info("Closed a connection", "peer", peer.String(), "limit", s.options.MaxConnections)
@@ -88,19 +94,28 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(limited) }()
 	select {
-	case err := <-served:
+	case err = <-served:
 		server.Stop()
-		drain()
-		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
+		service.drain()
+		return fail(err)
 	case <-ctx.Done():
 	}
 	healthy.Shutdown()
+	service.shutDown(server)
+	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // ctx ended before it served
+		return fail(err)
+	}
+	return nil
+}
+
+// shutDown stops a gRPC server after its streams have ended, or after DrainTimeout.
+func (s *service) shutDown(server *grpc.Server) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		server.GracefulStop() // no further connections or streams
 	}()
-	drain()
+	s.drain()
 	last := time.NewTimer(goodbye) // for clients that do not read, and for streams of the health service
 	defer last.Stop()
 	select {
@@ -109,10 +124,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	server.Stop()
 	<-stopped
-	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // ctx ended before it served
-		return fmt.Errorf("serve at %s: %w", listener.Addr(), err)
-	}
-	return nil
+	s.streams.Wait()
 }
 
 // placing gives each connection a place among those of its client, after the handshake.

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -267,7 +268,8 @@ func TestServeDeliversQueueBeforeItsEnd(t *testing.T) {
 	<-stopped
 }
 
-// TestDrainIsBounded checks that Serve ends although a client acknowledges nothing.
+// TestDrainIsBounded checks that Serve ends although a client acknowledges nothing, and another has
+// sent no first frame.
 func TestDrainIsBounded(t *testing.T) {
 	server := newServer(t, grpc.ServerOptions{DrainTimeout: time.Millisecond})
 	addr, stop := serve(t, server, "")
@@ -277,9 +279,20 @@ func TestDrainIsBounded(t *testing.T) {
 	if err := server.PublishRaw("t", []byte("x")); err != nil {
 		t.Fatal(err)
 	}
+	silent := rawStream(t, addr)
 	stop()
-	if got := end(stream); got.Code() != codes.Unavailable {
-		t.Errorf("the stream ended with %v, want Unavailable", got)
+	for _, stream := range []grpcgo.ClientStream{stream, silent} {
+		if got := end(stream); got.Code() != codes.Unavailable {
+			t.Errorf("the stream ended with %v, want Unavailable", got)
+		}
+	}
+}
+
+// TestStreamNeedsFirstFrame checks that a stream without a first frame ends.
+func TestStreamNeedsFirstFrame(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
+	if got := end(rawStream(t, addr)); got.Code() != codes.DeadlineExceeded {
+		t.Errorf("the stream ended with %v, want DeadlineExceeded", got)
 	}
 }
 
@@ -354,5 +367,23 @@ func TestDeadLinkEndsConnection(t *testing.T) {
 	}
 	if status.Code(conn.Err()) != codes.Unavailable {
 		t.Errorf("the connection ended with %v, want Unavailable", conn.Err())
+	}
+}
+
+func TestReflectionService(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
+	stream, err := reflectionv1.NewServerReflectionClient(rawClient(t, addr)).ServerReflectionInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	symbol := &reflectionv1.ServerReflectionRequest_FileContainingSymbol{
+		FileContainingSymbol: "spokewire.cloudevents.v1.Broker",
+	}
+	if err := stream.Send(&reflectionv1.ServerReflectionRequest{MessageRequest: symbol}); err != nil {
+		t.Fatal(err)
+	}
+	response, err := stream.Recv()
+	if err != nil || len(response.GetFileDescriptorResponse().GetFileDescriptorProto()) != 1 {
+		t.Errorf("got %v and %v, want the file of the service", response, err)
 	}
 }

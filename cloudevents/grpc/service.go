@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
+	"github.com/spokewire/sdk-go/internal/grpcwire"
 )
 
 // service has the calls of one gRPC server.
@@ -50,17 +51,56 @@ func (s *service) enter() error {
 // first call has an effect.
 func (s *service) drain() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	select {
 	case <-s.draining:
+		s.mu.Unlock()
 		return
 	default:
 	}
 	close(s.draining)
-	timer := time.AfterFunc(s.server.options.DrainTimeout, func() { close(s.stopping) })
-	s.streams.Wait()
-	timer.Stop()
+	s.mu.Unlock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.streams.Wait()
+	}()
+	timeout := time.NewTimer(s.server.options.DrainTimeout)
+	defer timeout.Stop()
+	select {
+	case <-ended:
+		return
+	case <-timeout.C:
+	}
+	close(s.stopping)
+	timeout.Reset(goodbye)
+	select {
+	case <-ended:
+	case <-timeout.C: // a stream waits for its authorizer
+	}
 }
+
+// open authenticates the client of a stream, and reads its first message within firstTimeout.
+func (s *service) open(stream grpc.ServerStream, first any) (Identity, error) {
+	who, err := s.identify(stream.Context())
+	if err != nil {
+		return Identity{}, err
+	}
+	read := make(chan error, 1)
+	s.streams.Go(func() { read <- stream.RecvMsg(first) }) // it ends with the stream
+	late := time.NewTimer(firstTimeout)
+	defer late.Stop()
+	select {
+	case err = <-read:
+	case <-late.C:
+		err = status.Errorf(codes.DeadlineExceeded, "no message within %v", firstTimeout)
+	case <-s.draining:
+		err = status.Error(codes.Unavailable, broker.ErrFinished.Error())
+	}
+	return who, err
+}
+
+// firstTimeout limits the time to the first message of a stream.
+const firstTimeout = 5 * time.Second
 
 const connectMethod = "/spokewire.cloudevents.v1.Broker/Connect"
 
@@ -71,7 +111,7 @@ func (s *service) register(r grpc.ServiceRegistrar) {
 	connect.Handler = func(_ any, stream grpc.ServerStream) error { return s.connect(stream) }
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "spokewire.cloudevents.v1.Broker", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{connect},
-		Metadata: "spokewire/cloudevents/v1/broker.proto",
+		Metadata: grpcwire.BrokerFile,
 	}, s)
 }
 

@@ -48,19 +48,16 @@ func (s *service) connect(stream grpc.ServerStream) error {
 	}
 	defer s.streams.Done()
 	ctx := stream.Context()
-	who, err := s.identify(ctx)
+	var first grpcwire.ClientFrame
+	who, err := s.open(stream, &first)
 	if err != nil {
 		return err
 	}
-	var first grpcwire.ClientFrame
-	if err := stream.RecvMsg(&first); err != nil {
-		return err
-	}
-	open := first.Subscribe
-	if open == nil {
+	wanted := first.Subscribe
+	if wanted == nil {
 		return status.Error(codes.InvalidArgument, "the first frame has no field subscribe")
 	}
-	sub, denied, err := s.server.subscribe(ctx, who, open.Filters, open.Optional, open.Window)
+	sub, denied, err := s.server.subscribe(ctx, who, wanted.Filters, wanted.Optional, wanted.Window)
 	if err != nil {
 		return err
 	}
