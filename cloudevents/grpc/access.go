@@ -144,14 +144,14 @@ func (r topicRule) match(levels []string, a *Access) bool {
 		return false
 	}
 	var source, cluster string
-	own := map[Role]bool{} // whether the topic has a name of this role
+	hasSource, hasCluster := false, false
 	for i, level := range levels {
 		name := strings.TrimPrefix(level, "+") // a wildcard means all
 		switch r.levels[i] {
 		case "{source}":
-			source, own[RoleSource] = name, true
+			source, hasSource = name, true
 		case "{cluster}":
-			cluster, own[RoleAgent] = name, true
+			cluster, hasCluster = name, true
 		case level:
 		default:
 			return false
@@ -161,6 +161,6 @@ func (r topicRule) match(levels []string, a *Access) bool {
 	if a.Write {
 		a.Role = r.writer
 	}
-	a.Broadcast = !own[a.Role]
+	a.Broadcast = a.Role == RoleSource && !hasSource || a.Role == RoleAgent && !hasCluster
 	return true
 }

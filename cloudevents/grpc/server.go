@@ -39,6 +39,9 @@ func (s *Server) publish(ctx context.Context, who Identity, m grpcwire.Message) 
 	if len(m.Event) == 0 {
 		return status.Error(codes.InvalidArgument, "the message has no event")
 	}
+	if err := grpcwire.CheckEvent(m.Event); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
 	if size := m.Size(); size > s.options.MaxMessageSize {
 		return status.Errorf(codes.OutOfRange, "a message of %d bytes: must have at most %d", size, s.options.MaxMessageSize)
 	}

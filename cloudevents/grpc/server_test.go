@@ -114,15 +114,15 @@ func TestRefusalConcernsOneMessage(t *testing.T) {
 	if got := receive(t, stream).Granted; got == nil || got.MaxMessageSize != 1000 {
 		t.Fatalf("the first frame has %+v, want granted with the size 1000", got)
 	}
-	event := []byte("x")
+	event := []byte("\x0a\x01x") // the ID x
 	send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{
 		{Topic: "t/1", Event: event}, {Topic: "t/2"}, {Topic: "t/+", Event: event},
-		{Topic: "t/4", Event: bytes.Repeat(event, 1000)}, {Topic: "t/5", Event: event},
+		{Topic: "t/4", Event: bytes.Repeat(event, 1000)}, {Topic: "t/5", Event: event}, {Topic: "t/6", Event: []byte("x")},
 	}})
 	var answered uint64
 	var topics []string
 	refused := map[uint64]codes.Code{}
-	for answered < 5 || len(topics) < 2 {
+	for answered < 6 || len(topics) < 2 {
 		frame := receive(t, stream)
 		answered = max(answered, frame.Acknowledged)
 		for _, m := range frame.Messages {
@@ -132,7 +132,7 @@ func TestRefusalConcernsOneMessage(t *testing.T) {
 			refused[r.Number] = codes.Code(r.Code)
 		}
 	}
-	want := map[uint64]codes.Code{2: codes.InvalidArgument, 3: codes.InvalidArgument, 4: codes.OutOfRange}
+	want := map[uint64]codes.Code{2: codes.InvalidArgument, 3: codes.InvalidArgument, 4: codes.OutOfRange, 6: codes.InvalidArgument}
 	if diff := cmp.Diff(want, refused); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}

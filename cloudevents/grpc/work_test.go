@@ -33,6 +33,9 @@ type hub struct {
 	server   *grpc.Server
 	addr     string
 	stop     func() // ends Serve
+	ca       *certtest.Authority
+	caFile   string
+	folder   string
 	source   *work.Source
 	clusters map[string]*cluster
 }
@@ -50,7 +53,7 @@ func newHub(t *testing.T, o grpc.ServerOptions, clusters ...string) *hub {
 	ca, folder := certtest.New(t), t.TempDir()
 	o.CertFile, o.KeyFile = ca.Issue(t, "server").Write(t, folder, "server")
 	o.ClientCAFile = ca.Write(t, folder, "ca")
-	h := &hub{t: t, clusters: map[string]*cluster{}}
+	h := &hub{t: t, ca: ca, caFile: o.ClientCAFile, folder: folder, clusters: map[string]*cluster{}}
 	var err error
 	if h.server, err = grpc.NewServer(o); err != nil {
 		t.Fatal(err)
@@ -64,11 +67,7 @@ func newHub(t *testing.T, o grpc.ServerOptions, clusters ...string) *hub {
 	waitFor(t, "the inventory", func() bool { return h.source.InventoryComplete(t.Context()) == nil })
 	for _, name := range clusters {
 		c := &cluster{name: name, proxy: tcpproxy.Start(t, h.addr)}
-		certFile, keyFile := ca.Issue(t, name).Write(t, folder, name)
-		transport := newTransport(t, grpc.Options{
-			Address: c.proxy.Addr(), CAFile: o.ClientCAFile, CertFile: certFile, KeyFile: keyFile,
-		})
-		if c.agent, err = work.NewAgent(transport,
+		if c.agent, err = work.NewAgent(h.transport(name, c.proxy.Addr()),
 			work.AgentOptions{ClusterName: name, DrainTimeout: -1}); err != nil {
 			t.Fatal(err)
 		}
@@ -76,6 +75,14 @@ func newHub(t *testing.T, o grpc.ServerOptions, clusters ...string) *hub {
 		h.clusters[name] = c
 	}
 	return h
+}
+
+// transport has a certificate with a name.
+func (h *hub) transport(name, addr string) *grpc.Transport {
+	h.t.Helper()
+	o := grpc.Options{Address: addr, CAFile: h.caFile}
+	o.CertFile, o.KeyFile = h.ca.Issue(h.t, name).Write(h.t, h.folder, name)
+	return newTransport(h.t, o)
 }
 
 // start runs a source or an agent until the end of the test.
@@ -185,6 +192,26 @@ func TestWorkIsCreatedUpdatedReportedAndDeleted(t *testing.T) {
 		h.remove(c, "app")
 		h.gone(c, "app")
 	}
+}
+
+// TestRemoteSource checks that a source of another process uses the server, next to the source in the
+// process of the server.
+func TestRemoteSource(t *testing.T) {
+	h := newHub(t, grpc.ServerOptions{Authorizer: grpc.AuthorizeNames("hub2")}, "cluster1")
+	h.create("cluster1", "local", "one")
+	h.arrives("cluster1", "local", "one")
+	source, err := work.NewSource(h.transport("hub2", h.addr), work.SourceOptions{SourceID: "hub2", DrainTimeout: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, source.Start)
+	h.source = source
+	h.create("cluster1", "remote", "one")
+	h.arrives("cluster1", "remote", "one")
+	h.report("cluster1", "remote", "done")
+	h.remove("cluster1", "remote")
+	h.gone("cluster1", "remote")
+	h.arrives("cluster1", "local", "one")
 }
 
 // TestWorksChangeWhileServerIsAway checks that changes arrive which are made between the end of

@@ -17,6 +17,9 @@ func fields(b []byte, visit func(field protowire.Number, n uint64, v []byte) err
 		if size < 0 {
 			return protowire.ParseError(size)
 		}
+		if !field.IsValid() {
+			return fmt.Errorf("field %d: the number is not valid", field)
+		}
 		b = b[size:]
 		var n uint64
 		var v []byte

@@ -56,3 +56,26 @@ func TestEventsOfBothSDKsAreEqual(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, e)
 	}
 }
+
+// FuzzCheckEvent checks that protobuf reads the events that CheckEvent accepts, and no others.
+func FuzzCheckEvent(f *testing.F) {
+	e := ce.New()
+	e.SetID("1")
+	e.SetSource("s")
+	e.SetType("t")
+	e.SetTime(time.Unix(1700000000, 5).UTC())
+	e.SetExtension("n", 7)
+	e.SetExtension("s", "text")
+	valid, err := grpcwire.AppendEvent(nil, &e)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(valid)
+	f.Add([]byte("\x0a\x01\xff"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		want, got := proto.Unmarshal(b, &pbv1.CloudEvent{}), grpcwire.CheckEvent(b)
+		if (want == nil) != (got == nil) {
+			t.Errorf("CheckEvent returned %v, protobuf %v", got, want)
+		}
+	})
+}
