@@ -12,3 +12,6 @@ func newEvent() *ce.Event {
 	e.SetType("test")
 	return &e
 }
+
+// eventBytes is an event with only an ID.
+var eventBytes = []byte("\x0a\x01x")

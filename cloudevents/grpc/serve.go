@@ -73,7 +73,8 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		_ = listener.Close()
 		return fail(err)
 	}
-	server := grpc.NewServer(append(s.GRPCOptions(), grpc.Creds(placing{proof}))...)
+	logger := klog.FromContext(ctx)
+	server := grpc.NewServer(append(s.GRPCOptions(), grpc.Creds(placing{proof}), grpc.StatsHandler(carrying{logger}))...)
 	service := newService(s)
 	service.register(server)
 	healthy := health.NewServer()
@@ -85,7 +86,6 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		_ = listener.Close()
 		return fail(err)
 	}
-	logger := klog.FromContext(ctx)
 	limited := connlimit.New(listener, s.options.MaxConnections, func(peer net.Addr) {
 		logger.V(1).Info("Closed a connection", "peer", peer.String(), "limit", s.options.MaxConnections)
 	})

@@ -11,16 +11,20 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
+	"github.com/spokewire/sdk-go/internal/quietlog"
 	"github.com/spokewire/sdk-go/internal/topicfilter"
 )
 
 // Server is a broker. Its methods may be called from any goroutine.
 type Server struct {
-	options ServerOptions
-	broker  *broker.Broker
+	options  ServerOptions
+	broker   *broker.Broker
+	refusals *quietlog.Log
 }
 
 // NewServer returns a server. It validates the options and starts nothing; files are read when a
@@ -30,7 +34,10 @@ func NewServer(o ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("gRPC server options: %w", err)
 	}
 	o = o.withDefaults()
-	return &Server{options: o, broker: broker.New(o.limits())}, nil
+	return &Server{
+		options: o, broker: broker.New(o.limits()),
+		refusals: quietlog.New("Refused a client", "client", clock.RealClock{}),
+	}, nil
 }
 
 // publish checks the access of a client and routes a message. The event must have a buffer of its
@@ -107,5 +114,6 @@ func (s *Server) authorize(ctx context.Context, a Access) error {
 	case status.Code(err) == codes.Unavailable:
 		return err
 	}
+	s.refusals.Error(klog.FromContext(ctx), err, reasonDenied, a.Identity.User)
 	return status.Errorf(codes.PermissionDenied, "access denied: topic %q: %v", a.Topic, err)
 }

@@ -114,7 +114,7 @@ func TestRefusalConcernsOneMessage(t *testing.T) {
 	if got := receive(t, stream).Granted; got == nil || got.MaxMessageSize != 1000 {
 		t.Fatalf("the first frame has %+v, want granted with the size 1000", got)
 	}
-	event := []byte("\x0a\x01x") // the ID x
+	event := eventBytes
 	send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{
 		{Topic: "t/1", Event: event}, {Topic: "t/2"}, {Topic: "t/+", Event: event},
 		{Topic: "t/4", Event: bytes.Repeat(event, 1000)}, {Topic: "t/5", Event: event}, {Topic: "t/6", Event: []byte("x")},

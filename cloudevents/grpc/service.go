@@ -5,6 +5,8 @@ package grpc
 
 import (
 	"context"
+	"errors"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -15,8 +17,10 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
+	"github.com/spokewire/sdk-go/internal/connlimit"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 )
 
@@ -117,22 +121,27 @@ func (s *service) register(r grpc.ServiceRegistrar) {
 
 // identify authenticates the client of a call: by its token, otherwise by its certificate.
 func (s *service) identify(ctx context.Context) (Identity, error) {
+	failure := errors.New("no verified client certificate")
 	if s.server.options.Tokens != nil {
 		for _, value := range metadata.ValueFromIncomingContext(ctx, "authorization") {
 			id, err := s.server.options.Tokens.AuthenticateToken(ctx, strings.TrimPrefix(value, "Bearer "))
 			if err == nil {
 				return id, nil
 			}
+			failure = err
 		}
 	}
-	if p, ok := peer.FromContext(ctx); ok {
-		if id, ok := certified(p.AuthInfo); ok {
-			return id, nil
-		}
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		p = &peer.Peer{Addr: &net.TCPAddr{}}
+	}
+	if id, ok := certified(p.AuthInfo); ok {
+		return id, nil
 	}
 	if s.server.options.Insecure {
 		return Identity{}, nil
 	}
+	s.server.refusals.Error(klog.FromContext(ctx), failure, reasonUnauthenticated, connlimit.Address(p.Addr.String()))
 	return Identity{}, status.Error(codes.Unauthenticated, "no valid bearer token, and no verified client certificate")
 }
 

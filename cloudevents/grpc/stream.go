@@ -71,7 +71,7 @@ func (s *service) connect(stream grpc.ServerStream) error {
 	ended := make(chan error, 2)
 	s.streams.Go(func() { ended <- c.receive(&first) })
 	s.streams.Go(func() { ended <- c.send() })
-	return s.await(sub, ended)
+	return s.server.logStall(ctx, who, sub, s.await(sub, ended))
 }
 
 // await returns the status of a stream. After it, gRPC ends the goroutines of the stream, even if
