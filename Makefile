@@ -48,7 +48,7 @@ help: ## list the targets
 kube: ## build kube-apiserver, kube-controller-manager, kubectl and etcd (once)
 	@internal/kube/build.sh
 
-ocm: ## build the work manager of Open Cluster Management (once)
+ocm: ## build the work programs and the gRPC server of Open Cluster Management (once)
 	@internal/ocm/build.sh
 
 check: generate-diff fmt vet lint test ## run everything that a change must pass
