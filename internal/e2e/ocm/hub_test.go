@@ -17,6 +17,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
+	"github.com/spokewire/sdk-go/internal/e2e/ocmtest"
 )
 
 // auditPolicy records the requests of OCM's work manager.
@@ -40,7 +41,7 @@ func startHub(t *testing.T, names ...string) *hub {
 		t.Fatal(err)
 	}
 	h := &hub{t: t, audit: filepath.Join(folder, "audit.log")}
-	h.Cluster = kube.Start(t, kube.Options{CRDs: crds(t, names...), Aggregates: true, APIServerFlags: map[string][]string{
+	h.Cluster = kube.Start(t, kube.Options{CRDs: ocmtest.CRDs(t, names...), Aggregates: true, APIServerFlags: map[string][]string{
 		"audit-policy-file": {policy},
 		"audit-log-path":    {h.audit},
 	}})

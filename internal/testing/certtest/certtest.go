@@ -70,12 +70,23 @@ func (a *Authority) Issue(t testing.TB, name string, hosts ...string) *Identity 
 // IssueUntil makes a certificate like Issue. It is valid for the two hours before end.
 func (a *Authority) IssueUntil(t testing.TB, name string, end time.Time, hosts ...string) *Identity {
 	t.Helper()
+	return a.issue(t, pkix.Name{CommonName: name}, end, hosts)
+}
+
+// IssueFor makes a certificate like Issue, with groups as organizations.
+func (a *Authority) IssueFor(t testing.TB, name string, groups ...string) *Identity {
+	t.Helper()
+	return a.issue(t, pkix.Name{CommonName: name, Organization: groups}, time.Now().Add(time.Hour), nil)
+}
+
+func (a *Authority) issue(t testing.TB, subject pkix.Name, end time.Time, hosts []string) *Identity {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: subject,
 		NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: hosts, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},

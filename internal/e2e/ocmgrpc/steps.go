@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ocmgrpc
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/e2e/kube"
+	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
+)
+
+// Namespace is the namespace of the objects that the works of [Steps] apply.
+const Namespace = "shop"
+
+// Agent is a running agent: OCM's process, or another.
+type Agent interface {
+	// Kill ends the agent like a crash. It returns when the agent has ended.
+	Kill()
+}
+
+// Steps are the steps that each pair of a hub and an agent must pass: create, update, status,
+// delete, deletions while the agent is away, a cut of each link, and a restart of the server. In each
+// step no work is lost, and no object stays behind.
+type Steps struct {
+	Works   worktyped.ManifestWorkInterface // of the cluster, on the hub
+	Managed *kube.Cluster
+	Link    *tcpproxy.Proxy // between the agent and the server
+	Start   func() Agent    // starts the agent
+	Restart func()          // kills the server, and starts it again
+
+	t     testing.TB
+	agent Agent
+}
+
+// Run runs all steps.
+func (s Steps) Run(t *testing.T) {
+	t.Helper()
+	s.t = t
+	s.Managed.CreateNamespaces(Namespace)
+	s.agent = s.Start()
+	for _, step := range []struct {
+		name string
+		run  func()
+	}{
+		{"create, update and delete", s.ordinary},
+		{"the agent is away", s.away},
+		{"the link is cut", s.cut},
+		{"the server is killed", s.killed},
+	} {
+		step.run()
+		if t.Failed() {
+			t.Fatalf("%s: failed", step.name)
+		}
+		t.Logf("%s: passed", step.name)
+	}
+}
+
+func (s *Steps) ordinary() {
+	s.create("a", "b", "c")
+	s.applied(1, "a", "b", "c")
+	s.update(2, "a", "b", "c")
+	s.applied(2, "a", "b", "c")
+	s.delete("b")
+	s.gone("b")
+	s.applied(2, "a", "c")
+}
+
+func (s *Steps) away() {
+	s.agent.Kill()
+	s.create("d")
+	s.update(3, "a")
+	s.delete("c")
+	s.agent = s.Start()
+	s.applied(3, "a")
+	s.applied(1, "d")
+	s.gone("c")
+}
+
+func (s *Steps) cut() {
+	s.Link.Block()
+	s.Link.Cut()
+	s.create("e")
+	s.update(4, "a")
+	s.delete("d")
+	s.Link.Unblock()
+	s.applied(4, "a")
+	s.applied(1, "e")
+	s.gone("d")
+}
+
+func (s *Steps) killed() {
+	s.update(5, "a")
+	s.delete("e")
+	s.Restart()
+	s.create("f")
+	s.applied(5, "a")
+	s.applied(1, "f")
+	s.gone("e")
+	s.delete("a", "f")
+	s.gone("a", "f")
+	s.empty()
+}
+
+// create creates works with one ConfigMap each.
+func (s *Steps) create(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		work := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec(name, 1)}
+		if _, err := s.Works.Create(s.t.Context(), work, metav1.CreateOptions{}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// update sets the value of the ConfigMaps.
+func (s *Steps) update(value int, names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		e2etest.Eventually(s.t, "update "+name, func() error {
+			work, err := s.Works.Get(s.t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			work.Spec = spec(name, value)
+			_, err = s.Works.Update(s.t.Context(), work, metav1.UpdateOptions{})
+			return err // a conflict with the hub's own update
+		})
+	}
+}
+
+func (s *Steps) delete(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		if err := s.Works.Delete(s.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// applied waits until the ConfigMaps have the value, and the hub has a status of the works' last
+// generation.
+func (s *Steps) applied(value int, names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		e2etest.Eventually(s.t, fmt.Sprintf("%s has the value %d", name, value), func() error {
+			object, err := s.objects().Get(s.t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if got := object.Data["value"]; got != fmt.Sprint(value) {
+				return fmt.Errorf("the value is %s", got)
+			}
+			work, err := s.Works.Get(s.t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			for _, kind := range []string{workv1.WorkApplied, workv1.WorkAvailable} {
+				c := meta.FindStatusCondition(work.Status.Conditions, kind)
+				if c == nil || c.Status != metav1.ConditionTrue || c.ObservedGeneration != work.Generation {
+					return fmt.Errorf("generation %d has the conditions %v", work.Generation, work.Status.Conditions)
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// gone waits until the works and their ConfigMaps are deleted.
+func (s *Steps) gone(names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		e2etest.Eventually(s.t, name+" is deleted", func() error {
+			if work, err := s.Works.Get(s.t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the hub has %v, %w", work, err)
+			}
+			if _, err := s.objects().Get(s.t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the ConfigMap: %w", err)
+			}
+			return nil
+		})
+	}
+}
+
+// empty fails the test if a ConfigMap remains that no work has.
+func (s *Steps) empty() {
+	s.t.Helper()
+	objects, err := s.objects().List(s.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	left := slices.DeleteFunc(objects.Items, func(o corev1.ConfigMap) bool { return o.Name == "kube-root-ca.crt" })
+	if len(left) != 0 {
+		s.t.Errorf("objects without works: %v", left)
+	}
+}
+
+func (s *Steps) objects() corev1client.ConfigMapInterface {
+	return kubernetes.NewForConfigOrDie(s.Managed.Config()).CoreV1().ConfigMaps(Namespace)
+}
+
+// spec returns a work's spec with one ConfigMap.
+func spec(name string, value int) (spec workv1.ManifestWorkSpec) {
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q},"data":{"value":"%d"}}`,
+		name, Namespace, value)
+	spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(text)}}}
+	return spec
+}
