@@ -49,12 +49,10 @@ func (h *Hub) TokenCredentials(cluster string) Credentials {
 	return c
 }
 
-// StartAgent starts OCM's work agent for a cluster. addr is the address of a gRPC server, OCM's or
-// another. The agent has all rights in the managed cluster.
-func StartAgent(t testing.TB, addr, cluster string, c Credentials, managed *kube.Cluster) *daemon.Daemon {
+// Config writes the configuration of OCM's gRPC driver for the server at an address.
+func (c Credentials) Config(t testing.TB, addr string) (file string) {
 	t.Helper()
-	folder := t.TempDir()
-	config := filepath.Join(folder, "grpc.yaml")
+	file = filepath.Join(t.TempDir(), "grpc.yaml")
 	lines := []string{"url: " + addr, "caFile: " + c.CAFile, "serverHealthinessTimeout: 20s"}
 	if c.CertFile != "" {
 		lines = append(lines, "clientCertFile: "+c.CertFile, "clientKeyFile: "+c.KeyFile)
@@ -62,13 +60,20 @@ func StartAgent(t testing.TB, addr, cluster string, c Credentials, managed *kube
 	if c.TokenFile != "" {
 		lines = append(lines, "tokenFile: "+c.TokenFile)
 	}
-	if err := os.WriteFile(config, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	agent, err := daemon.Start("/usr/bin/env", "TMPDIR="+folder, ocmtest.Program(t, "ocm-work"), "agent",
+	return file
+}
+
+// StartAgent starts OCM's work agent for a cluster. addr is the address of a gRPC server, OCM's or
+// another. The agent has all rights in the managed cluster.
+func StartAgent(t testing.TB, addr, cluster string, c Credentials, managed *kube.Cluster) *daemon.Daemon {
+	t.Helper()
+	agent, err := daemon.Start("/usr/bin/env", "TMPDIR="+t.TempDir(), ocmtest.Program(t, "ocm-work"), "agent",
 		"--kubeconfig="+managed.Kubeconfig(), "--namespace=default", "--listen="+daemon.FreeAddr(t).String(),
 		"--disable-leader-election", "--spoke-cluster-name="+cluster, "--agent-id=agent1",
-		"--workload-source-driver=grpc", "--workload-source-config="+config,
+		"--workload-source-driver=grpc", "--workload-source-config="+c.Config(t, addr),
 		fmt.Sprintf("--cloudevents-client-id=%s-agent", cluster), "--status-sync-interval=1s", "-v=4")
 	if err != nil {
 		t.Fatal(err)
