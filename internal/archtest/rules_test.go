@@ -48,10 +48,13 @@ var rules = []rule{
 		"cloudevents", "codec", ceEvent, "github.com/eclipse/paho.golang/...", "github.com/gorilla/websocket",
 	}},
 	{packages: "cloudevents/grpc", leaf: true, may: []string{
-		"cloudevents", "cloudevents/grpc/internal/broker", "codec", ceEvent, "google.golang.org/grpc/...",
-		"google.golang.org/protobuf/reflect/...",
+		"cloudevents", "cloudevents/grpc/internal/broker", "cloudevents/grpc/internal/ocm", "codec", ceEvent,
+		"google.golang.org/grpc/...", "google.golang.org/protobuf/reflect/...",
 	}},
 	{packages: "cloudevents/grpc/internal/broker"},
+	{packages: "cloudevents/grpc/internal/ocm", may: []string{
+		"cloudevents", "codec", ceEvent, "google.golang.org/grpc/...", "google.golang.org/protobuf/types/known/emptypb",
+	}},
 	{packages: "cloudevents/transporttest", may: []string{
 		"cloudevents", "codec", ceEvent, uuid,
 		"github.com/google/go-cmp/cmp", "go.uber.org/goleak",
