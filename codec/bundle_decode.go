@@ -27,14 +27,15 @@ func (r *bundleReader) header(a address, ctx *ce.EventContextV1) Header {
 	return h
 }
 
-// ref reads the identity of a work. The name is in the metadata, if there is any.
+// ref reads the identity of a work. The name is in the metadata, if there is any. A deletion may have
+// no version: OCM's gRPC server deletes works that it does not know.
 func (r *bundleReader) ref(meta *metav1.ObjectMeta) WorkRef {
 	w := WorkRef{ResourceID: r.id(attrResourceID), Version: r.number(attrResourceVersion)}
 	if w.ResourceID == "" {
 		r.fail(CodeAttribute, attrResourceID, "is missing")
 	}
 	switch {
-	case r.text(attrResourceVersion) == "":
+	case r.text(attrResourceVersion) == "" && r.text(attrDeletionTimestamp) == "":
 		r.fail(CodeAttribute, attrResourceVersion, "is missing")
 	case w.Version > math.MaxInt32:
 		r.fail(CodeAttribute, attrResourceVersion, "is not from 0 to 2^31-1")

@@ -187,17 +187,23 @@ func TestManifestBundleRefuses(t *testing.T) {
 }
 
 // TestManifestBundleDeletionOfUnknown checks that Decode accepts deletions without metadata. A
-// source of the OCM SDK answers a list with such deletions.
+// source of the OCM SDK answers a list with such deletions. Those of a gRPC server of the OCM SDK have
+// no version either.
 func TestManifestBundleDeletionOfUnknown(t *testing.T) {
 	c := capturedEvents(t)[7]
 	c.UserProperties = maps.Clone(c.UserProperties)
 	delete(c.UserProperties, "ce-metadata")
 	delete(c.UserProperties, "ce-logtracing")
-	m, err := codec.ManifestBundle.Decode(c.Topic, c.event(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if spec := m.(*codec.Spec); spec.Name != capturedID || spec.DeletionTimestamp == nil || spec.Version != 2 {
-		t.Errorf("read as %+v", spec)
+	for _, version := range []int64{2, 0} {
+		if version == 0 {
+			delete(c.UserProperties, "ce-resourceversion")
+		}
+		m, err := codec.ManifestBundle.Decode(c.Topic, c.event(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if spec := m.(*codec.Spec); spec.Name != capturedID || spec.DeletionTimestamp == nil || spec.Version != version {
+			t.Errorf("read as %+v", spec)
+		}
 	}
 }
