@@ -54,8 +54,8 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 }
 
 // Register adds the services to a gRPC server of the program, which must have been made with
-// [Server.GRPCOptions]. The program calls drain before it stops that server: drain ends the streams
-// of clients within DrainTimeout.
+// [Server.GRPCOptions]. All calls are streams for its interceptors. The program calls drain before
+// it stops that server: drain ends the streams of clients within DrainTimeout.
 func (s *Server) Register(r grpc.ServiceRegistrar) (drain func()) {
 	service := newService(s)
 	service.register(r)

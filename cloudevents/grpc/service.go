@@ -32,6 +32,8 @@ type service struct {
 
 	mu      sync.Mutex // guards the closing of draining
 	streams sync.WaitGroup
+
+	turns turns
 }
 
 func newService(s *Server) *service {
@@ -90,7 +92,7 @@ func (s *service) open(stream grpc.ServerStream, first any) (Identity, error) {
 		return Identity{}, err
 	}
 	read := make(chan error, 1)
-	s.streams.Go(func() { read <- stream.RecvMsg(first) }) // it ends with the stream
+	s.streams.Go(func() { read <- s.turns.read(stream, first) }) // it ends with the stream
 	late := time.NewTimer(firstTimeout)
 	defer late.Stop()
 	select {
@@ -117,6 +119,7 @@ func (s *service) register(r grpc.ServiceRegistrar) {
 		ServiceName: "spokewire.cloudevents.v1.Broker", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{connect},
 		Metadata: grpcwire.BrokerFile,
 	}, s)
+	s.registerOCM(r)
 }
 
 // identify authenticates the client of a call: by its token, otherwise by its certificate.

@@ -16,12 +16,14 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
+	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/ocm"
 )
 
 // Transport connects one source or agent to a server. Its methods may be called from any goroutine.
 type Transport struct {
 	settings settings
 	claimed  atomic.Bool
+	ocm      ocm.Client // for a server without the Broker service
 }
 
 var _ cloudevents.Transport = (*Transport)(nil)
@@ -76,12 +78,20 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 	}
 	waitingFor = "the server to grant the subscriptions"
 	c := newConn(s.address, l, o, token)
-	if err := c.open(timed); err != nil {
+	var opened cloudevents.Conn = c
+	err = c.open(timed)
+	if status.Code(err) == codes.Unimplemented {
+		c.stop(err) // another connection uses the link
+		opened, err = t.ocm.Connect(timed, ocm.Link{
+			Client: l.client, Calls: withToken(context.Background(), token), Close: l.close,
+		}, o)
+	}
+	if err != nil {
 		reason := l.reason()
 		_ = c.Close()
 		return fail(refusedConnection(err, reason, s.tls != nil))
 	}
-	return c, nil
+	return opened, nil
 }
 
 // refusedConnection returns the error of a stream that did not open. reason is the end of the link,
@@ -100,7 +110,7 @@ func refusedConnection(err, reason error, secure bool) error {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument:
 		return &cloudevents.PermanentError{Err: err}
 	case codes.Unimplemented:
-		return &cloudevents.PermanentError{Err: fmt.Errorf("the server has no Broker service: %w", err)}
+		return &cloudevents.PermanentError{Err: fmt.Errorf("the server has no service for events: %w", err)}
 	}
 	return err
 }

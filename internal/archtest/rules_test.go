@@ -52,9 +52,7 @@ var rules = []rule{
 		"google.golang.org/grpc/...", "google.golang.org/protobuf/reflect/...",
 	}},
 	{packages: "cloudevents/grpc/internal/broker"},
-	{packages: "cloudevents/grpc/internal/ocm", may: []string{
-		"cloudevents", "codec", ceEvent, "google.golang.org/grpc/...", "google.golang.org/protobuf/types/known/emptypb",
-	}},
+	{packages: "cloudevents/grpc/internal/ocm", may: []string{"cloudevents", "codec", ceEvent, "google.golang.org/grpc/..."}},
 	{packages: "cloudevents/transporttest", may: []string{
 		"cloudevents", "codec", ceEvent, uuid,
 		"github.com/google/go-cmp/cmp", "go.uber.org/goleak",

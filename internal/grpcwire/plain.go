@@ -4,6 +4,8 @@
 package grpcwire
 
 import (
+	"bytes"
+
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -19,13 +21,20 @@ func (r *PublishRequest) Encode() mem.BufferSlice {
 
 // Decode implements [Decoder].
 func (r *PublishRequest) Decode(b []byte) error {
-	return fields(b, func(field protowire.Number, _ uint64, v []byte) error {
+	err := fields(b, func(field protowire.Number, _ uint64, v []byte) error {
 		if field == 1 {
 			r.Event = v
 		}
 		return nil
 	})
+	if len(b) > len(r.Event)+maxHead { // unknown fields: the event must not keep their memory
+		r.Event = bytes.Clone(r.Event)
+	}
+	return err
 }
+
+// maxHead is the largest size of the tag and length of an event.
+const maxHead = 1 + 10
 
 // SubscriptionRequest is the request of CloudEventService.Subscribe.
 type SubscriptionRequest struct{ Source, ClusterName, DataType string }
