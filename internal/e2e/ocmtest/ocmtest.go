@@ -7,7 +7,6 @@ package ocmtest
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +15,6 @@ import (
 	"text/template"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // HubNamespace is the namespace of OCM's programs on a hub.
@@ -31,17 +28,19 @@ func assets(t testing.TB) string {
 	if err != nil {
 		t.Fatalf("ocmtest: %s --dir: %v", script, err)
 	}
-	return strings.TrimSpace(string(out))
+	folder := strings.TrimSpace(string(out))
+	for _, name := range []string{"ocm-work", "ocm-server"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			t.Fatalf("ocmtest: %v: build the programs of OCM with internal/ocm/build.sh or `make ocm`", err)
+		}
+	}
+	return folder
 }
 
-// Program returns the path of ocm-work or ocm-server. The test is skipped if the program is missing.
+// Program returns the path of ocm-work or ocm-server. The test fails if the programs are not built.
 func Program(t testing.TB, name string) string {
 	t.Helper()
-	path := filepath.Join(assets(t), name)
-	if _, err := os.Stat(path); err != nil {
-		daemon.Missing(t, fmt.Sprintf("ocmtest: there is no %s: run `make ocm`", path))
-	}
-	return path
+	return filepath.Join(assets(t), name)
 }
 
 // CRDs returns the files of OCM's CRDs with these names.
