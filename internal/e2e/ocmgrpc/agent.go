@@ -10,15 +10,42 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/e2e/ocmtest"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
-// StartManaged starts a managed cluster, with the CRD of AppliedManifestWork.
-func StartManaged(t testing.TB) *kube.Cluster {
+// Cluster is a managed cluster with a real API server. It is a [Managed].
+type Cluster struct {
+	*kube.Cluster
+	t testing.TB
+}
+
+// StartManaged starts a managed cluster, with the CRD of AppliedManifestWork and [Namespace].
+func StartManaged(t testing.TB) *Cluster {
 	t.Helper()
-	return kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
+	c := &Cluster{kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}}), t}
+	c.CreateNamespaces(Namespace)
+	return c
+}
+
+// Values implements [Managed].
+func (c *Cluster) Values() (map[string]string, error) {
+	list, err := kubernetes.NewForConfigOrDie(c.Config()).CoreV1().ConfigMaps(Namespace).
+		List(c.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]string{}
+	for _, object := range list.Items {
+		if object.Name != "kube-root-ca.crt" { // of the controller manager
+			values[object.Name] = object.Data["value"]
+		}
+	}
+	return values, nil
 }
 
 // Credentials connect the agent of a cluster to a gRPC server.
@@ -68,7 +95,7 @@ func (c Credentials) Config(t testing.TB, addr string) (file string) {
 
 // StartAgent starts OCM's work agent for a cluster. addr is the address of a gRPC server, OCM's or
 // another. The agent has all rights in the managed cluster.
-func StartAgent(t testing.TB, addr, cluster string, c Credentials, managed *kube.Cluster) *daemon.Daemon {
+func StartAgent(t testing.TB, addr, cluster string, c Credentials, managed *Cluster) *daemon.Daemon {
 	t.Helper()
 	agent, err := daemon.Start("/usr/bin/env", "TMPDIR="+t.TempDir(), ocmtest.Program(t, "ocm-work"), "agent",
 		"--kubeconfig="+managed.Kubeconfig(), "--namespace=default", "--listen="+daemon.FreeAddr(t).String(),

@@ -48,7 +48,7 @@ func (s side) create(name string) {
 	s.t.Helper()
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	w.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
-		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"app","namespace":"default"}}`)}}}
+		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `","namespace":"shop"},"data":{"value":"1"}}`)}}}
 	if _, err := s.Create(s.t.Context(), w, metav1.CreateOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
