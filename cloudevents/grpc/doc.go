@@ -56,9 +56,19 @@
 // no restart. An open connection does not end when they change. Tokens and keys appear in no error,
 // no log line, and no printed Options.
 //
+// # OCM
+//
+// The server also accepts agents and sources of Open Cluster Management (OCM) with its gRPC driver,
+// and a Transport connects to OCM's server and to others with its service. Both need the profile
+// [codec.ManifestBundle]. This service has no acknowledgements: a message may be lost, and only those
+// about one work keep their order. Package work repairs a loss. [COMPATIBILITY.md] lists the tested
+// versions.
+//
 // # Protocol
 //
-// [PROTOCOL.md] has the messages, their order, and the status codes.
+// [PROTOCOL.md] has the messages, their order, and the status codes, also of OCM's service.
 //
 // [PROTOCOL.md]: https://github.com/spokewire/sdk-go/blob/main/cloudevents/grpc/PROTOCOL.md
+// [COMPATIBILITY.md]: https://github.com/spokewire/sdk-go/blob/main/cloudevents/grpc/COMPATIBILITY.md
+// [codec.ManifestBundle]: https://pkg.go.dev/github.com/spokewire/sdk-go/codec#ManifestBundle
 package grpc
