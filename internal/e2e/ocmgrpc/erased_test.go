@@ -60,12 +60,16 @@ func (s side) create(name string) {
 func (s side) patch(name string, data []byte, subresources ...string) {
 	s.t.Helper()
 	err := retry.OnError(retry.DefaultBackoff, apierrors.IsConflict, func() error {
-		_, err := s.Patch(s.t.Context(), name, types.MergePatchType, data, metav1.PatchOptions{}, subresources...)
-		return err
+		return s.tryPatch(name, data, subresources...)
 	})
 	if err != nil {
 		s.t.Error(err)
 	}
+}
+
+func (s side) tryPatch(name string, data []byte, subresources ...string) error {
+	_, err := s.Patch(s.t.Context(), name, types.MergePatchType, data, metav1.PatchOptions{}, subresources...)
+	return err
 }
 
 func (s side) delete(name string) {
