@@ -27,6 +27,9 @@
 // subscriptions, even those that a later version of the client no longer requests. The client
 // publishes its own unacknowledged messages again.
 //
+// At most 64 clients of a process connect to the same broker at a time: a restarted broker would
+// ignore many more, and each would try again after seconds. The others wait.
+//
 // A dead link is detected after one and a half times KeepAlive. Connect and Close take a bounded
 // time if the peer accepts connections but does not answer.
 //

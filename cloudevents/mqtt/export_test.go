@@ -12,7 +12,10 @@ import (
 
 // The following identifiers export pure functions to tests.
 
-const StuckAfter = stuckAfter
+const (
+	StuckAfter    = stuckAfter
+	MaxConnecting = maxConnecting
+)
 
 var CheckLink = check
 
@@ -35,3 +38,10 @@ func (o Options) LoadCertificate() error {
 
 // Target returns the URL of the WebSocket handshake.
 func (t *Transport) Target() string { return t.settings.endpoint.target() }
+
+// ConnectingBrokers returns the number of brokers to which clients connect.
+func ConnectingBrokers() int {
+	admissions.Lock()
+	defer admissions.Unlock()
+	return len(admissions.brokers)
+}

@@ -58,7 +58,8 @@ type Options struct {
 	// time without a byte. It is rounded up to seconds and at most 65,535 s. Defaults to 30 s. A
 	// broker may impose another value.
 	KeepAlive time.Duration
-	// ConnectTimeout bounds the time from the dial to the granted subscriptions. Defaults to 10 s.
+	// ConnectTimeout bounds the time from the dial to the granted subscriptions, without the time
+	// that the client waits for others of its process to connect. Defaults to 10 s.
 	ConnectTimeout time.Duration
 	// SessionExpiry is how long the broker keeps subscriptions and messages for the client while it
 	// is away, rounded up to seconds; 2^32-1 s and more mean without end. More than zero needs a

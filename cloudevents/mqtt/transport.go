@@ -82,7 +82,7 @@ func (t *Transport) identityLocked(name string) string {
 // [*ReasonError]. The error after Options.ConnectTimeout wraps [context.DeadlineExceeded].
 func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
 	s := &t.settings
-	waitingFor := "its turn"
+	waitingFor := "other clients of this process to connect"
 	fail := func(err error) (cloudevents.Conn, error) {
 		return nil, s.connectError(ctx, waitingFor, err)
 	}
@@ -91,6 +91,11 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 			return fail(&cloudevents.PermanentError{Err: err})
 		}
 	}
+	leave, err := admit(ctx, s.endpoint.addr)
+	if err != nil {
+		return fail(err)
+	}
+	defer leave()
 	timed, cancel := context.WithTimeout(ctx, s.connectTimeout)
 	defer cancel()
 	request, err := s.connectRequest(t.identity())

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,10 +25,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
-
-// connecting is the limit of concurrent connection attempts at the start. More attempts would fill
-// the broker's backlog, and a dropped packet costs a second.
-const connecting = 64
 
 // fleet is a hub and its agents: a source with an informer, and an agent for each cluster. With
 // --store, a process has only the source, without an informer, or only the agents.
@@ -166,18 +161,15 @@ func (f *fleet) connect(ctx context.Context) error {
 			return err
 		}
 	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(connecting)
 	for _, a := range f.agents {
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			f.start(a.agent, a.watch)
-			return reach(ctx, a.agent, a.synced)
-		})
+		f.start(a.agent, a.watch)
 	}
-	return group.Wait()
+	for _, a := range f.agents {
+		if err := reach(ctx, a.agent, a.synced); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startSource starts the source, and returns when it is ready.
