@@ -15,7 +15,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
 
-// batch has the parameters of work_apply_1. The driver would encode arrays with ten allocations for
+// batch has the parameters of work_apply_2. The driver would encode arrays with ten allocations for
 // each record.
 type batch struct {
 	values  [][]byte
@@ -97,7 +97,7 @@ func encodeArray(elements [][]byte) []byte {
 	return b
 }
 
-// send applies a batch in one round trip, and returns the result of work_apply_1.
+// send applies a batch in one round trip, and returns the result of work_apply_2.
 func (s *Store) send(ctx context.Context, b *batch) (string, error) {
 	conn, err := s.db.Pool.Acquire(ctx)
 	if err != nil {

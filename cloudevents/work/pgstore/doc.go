@@ -24,7 +24,8 @@
 //   - After a broken connection, a restart of the server or a failover, writes and followers
 //     retry for Options.RetryTimeout. A repeated batch is applied once.
 //   - Follow receives each batch once, in order, a moment after it was applied. Notifications of
-//     PostgreSQL are only hints: if one is lost, the batch arrives within Options.PollInterval.
+//     PostgreSQL are only hints: if one is lost, the batch arrives within Options.PollInterval. A
+//     follower does not query the batches of its own Store.
 //
 // # Tables and privileges
 //

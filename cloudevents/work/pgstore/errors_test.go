@@ -93,7 +93,7 @@ func TestOpenErrors(t *testing.T) {
 			is: pgstore.ErrReadOnly, want: "default_transaction_read_only is on"},
 		{name: "newer schema", options: pgstore.Options{ConnString: change(
 			"UPDATE spokewire.schema_versions SET version = 9, oldest = 9")}, is: pgstore.ErrNewerSchema,
-			want: `schema "spokewire" has version 9 of works, this program has version 1: update the program`},
+			want: `schema "spokewire" has version 9 of works, this program has version 2: update the program`},
 		{name: "no privileges on a table", options: pgstore.Options{ConnString: change(
 			"REVOKE DELETE ON spokewire.work_feed, spokewire.work_records FROM hub")}, is: pgstore.ErrPrivileges,
 			want: `the user lacks privileges in schema "spokewire": DELETE on work_feed, DELETE on work_records`},
@@ -104,7 +104,7 @@ func TestOpenErrors(t *testing.T) {
 			want: `the user lacks privileges: create schema "other": ERROR: permission denied for database test1`},
 		{name: "not migrated", options: pgstore.Options{ConnString: hub, Schema: "other", SkipMigration: true},
 			is:   pgstore.ErrNotMigrated,
-			want: `schema "other" has version 0 of works, this program needs version 1: run Migrate as the owner`},
+			want: `schema "other" has version 0 of works, this program needs version 2: run Migrate as the owner`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, err := pgstore.Open(t.Context(), test.options)
@@ -167,8 +167,8 @@ func TestErrorsLater(t *testing.T) {
 			"the server is read-only"},
 		{"privileges", "REVOKE INSERT ON spokewire.work_feed FROM hub", "INSERT on work_feed",
 			"permission denied for table work_feed"},
-		{"newer schema", `UPDATE spokewire.schema_versions SET version = 2, oldest = 2;
-			ALTER TABLE spokewire.work_records RENAME TO work_records_2`, "this program has version 1: update the program",
+		{"newer schema", `UPDATE spokewire.schema_versions SET version = 9, oldest = 9;
+			ALTER TABLE spokewire.work_records RENAME TO work_records_2`, "this program has version 2: update the program",
 			"the schema is newer than this program"},
 		{"schema removed", "DROP SCHEMA spokewire CASCADE", "run Migrate as the owner", "the schema is missing"},
 	} {

@@ -4,11 +4,11 @@
 package pgstore_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -36,9 +36,12 @@ func TestSlowNetwork(t *testing.T) {
 // No write that returned nil is lost, and the follower receives each batch once and in order.
 func TestServerIsKilled(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
-	s := open(t, pgstore.Options{ConnString: server.Database(t), RetryTimeout: time.Minute})
-	f := follow(t, s)
-	f.next(t)
+	options := pgstore.Options{ConnString: server.Database(t), RetryTimeout: time.Minute}
+	s := open(t, options)
+	followers := map[string]*followed{"own": follow(t, s), "other": follow(t, open(t, options))}
+	for _, f := range followers {
+		f.next(t)
+	}
 	stop := make(chan struct{})
 	var group sync.WaitGroup
 	applied := 0
@@ -65,9 +68,11 @@ func TestServerIsKilled(t *testing.T) {
 	time.Sleep(300 * time.Millisecond)
 	close(stop)
 	group.Wait()
-	for i := 1; i <= applied; i++ {
-		if batch := f.next(t); len(batch) != 2 || string(batch[0].Value) != fmt.Sprint(i) {
-			t.Fatalf("the follower received %v, want batch %d", batch, i)
+	for name, f := range followers {
+		for i := 1; i <= applied; i++ {
+			if batch := f.next(t); len(batch) != 2 || string(batch[0].Value) != fmt.Sprint(i) {
+				t.Fatalf("the %s follower received %v, want batch %d", name, batch, i)
+			}
 		}
 	}
 	all := content(t, s)
@@ -84,14 +89,18 @@ func TestLostAnswers(t *testing.T) {
 	proxy := tcpproxy.Start(t, server.Addr())
 	through := strings.Replace(db, server.Addr(), proxy.Addr(), 1)
 	s := open(t, pgstore.Options{ConnString: through, RetryTimeout: time.Minute})
-	f := follow(t, open(t, pgstore.Options{ConnString: db}))
-	f.next(t)
+	followers := map[string]*followed{"own": follow(t, s), "other": follow(t, open(t, pgstore.Options{ConnString: db}))}
+	for _, f := range followers {
+		f.next(t)
+	}
 	apply(t, s, set("counter", "0"))
-	f.next(t)
+	for _, f := range followers {
+		f.next(t)
+	}
 	proxy.Delay(20 * time.Millisecond)
-	lost := 0
+	lost, result := 0, regexp.MustCompile(`\d+/[0-9a-f-]{36}/\d+C`) // of a batch, before the next message
 	proxy.Tap(func(data []byte) {
-		if bytes.Contains(data, []byte("\x00\x00\x00\x02ok")) { // the result of a batch
+		if result.Match(data) {
 			lost++
 			go proxy.Cut() // before the delayed delivery
 		}
@@ -103,9 +112,11 @@ func TestLostAnswers(t *testing.T) {
 			t.Fatalf("step %d: %v", i, err)
 		}
 	}
-	for i := range steps {
-		if batch := f.next(t); len(batch) != 1 || string(batch[0].Value) != fmt.Sprint(i+1) {
-			t.Fatalf("step %d: the follower received %v", i, batch)
+	for name, f := range followers {
+		for i := range steps {
+			if batch := f.next(t); len(batch) != 1 || string(batch[0].Value) != fmt.Sprint(i+1) {
+				t.Fatalf("step %d: the %s follower received %v", i, name, batch)
+			}
 		}
 	}
 	proxy.Tap(func([]byte) {})

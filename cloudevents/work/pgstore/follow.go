@@ -54,6 +54,9 @@ type follower struct {
 	f    func(work.Batch) error
 	at   position // the last batch that f has received
 	conn *pgx.Conn
+	own  *inbox
+	// noticed is the revision of the last notification.
+	noticed int64
 	// refused is the error of f.
 	refused error
 	// reached is when the server last answered.
@@ -155,30 +158,53 @@ func (f *follower) tail(ctx context.Context) error {
 	if _, err := f.conn.Exec(connecting, fmt.Sprintf("LISTEN spokewire_works_%d", f.id)); err != nil {
 		return err
 	}
+	f.own = &inbox{wake: func() {}}
+	defer f.Store.own.join(f.own)()
 	for {
-		more := true
-		for more {
+		for more := true; more; f.reached = time.Now() {
 			if more, err = f.catchUp(ctx); err != nil {
 				return err
 			}
-			f.reached = time.Now()
 		}
-		if err := f.await(ctx); err != nil {
-			return err
+		for current := true; current; {
+			if current, err = f.await(ctx); err != nil {
+				return err
+			}
 		}
 	}
 }
 
-// await waits for a notification, at most for PollInterval. Notifications may be lost, for example
-// by pgbouncer in its transaction mode.
-func (f *follower) await(ctx context.Context) error {
-	waiting, cancel := context.WithTimeout(ctx, f.options.PollInterval)
-	defer cancel()
-	_, err := f.conn.WaitForNotification(waiting)
-	if ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded) && !f.conn.IsClosed() {
-		return nil
+// await delivers the batches of this Store, and waits for the next or for a notification, at most
+// for PollInterval. Notifications may be lost, for example by pgbouncer in its transaction mode. It
+// returns false if the server may have other batches.
+func (f *follower) await(ctx context.Context) (current bool, err error) {
+	waiting, wake := context.WithTimeout(ctx, f.options.PollInterval)
+	defer wake()
+	batches, pending := f.Store.own.take(f.own, wake)
+	for _, b := range batches {
+		switch {
+		case b.at.revision <= f.at.revision:
+			continue
+		case b.before != f.at:
+			return false, nil
+		}
+		if err := f.deliver(b.changes, b.at.String()); err != nil {
+			return false, err
+		}
+		f.at, f.reached = b.at, time.Now()
 	}
-	return err
+	if f.noticed > f.at.revision && !pending {
+		return false, nil
+	}
+	notification, err := f.conn.WaitForNotification(waiting)
+	switch {
+	case err == nil:
+		f.noticed, _ = strconv.ParseInt(notification.Payload, 10, 64)
+		return true, nil
+	case ctx.Err() == nil && waiting.Err() != nil && !f.conn.IsClosed():
+		return !errors.Is(waiting.Err(), context.DeadlineExceeded), nil
+	}
+	return false, err
 }
 
 // catchUp delivers the next batches. more is whether there may be further batches.

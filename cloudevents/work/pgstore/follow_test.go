@@ -44,7 +44,7 @@ func TestBouncer(t *testing.T) {
 			storetest.Run(t, places(options))
 			options.PollInterval = 3 * time.Second
 			s := open(t, options)
-			f := follow(t, s)
+			f := follow(t, open(t, options))
 			f.next(t)
 			apply(t, s, set("a", "0")) // when it arrives, the follower listens
 			f.next(t)
@@ -71,8 +71,8 @@ func TestBouncer(t *testing.T) {
 func TestLostNotification(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
 	through := server.Bouncer(t, "transaction")
-	s := open(t, pgstore.Options{ConnString: through(server.Database(t))})
-	f := follow(t, s)
+	options := pgstore.Options{ConnString: through(server.Database(t))}
+	s, f := open(t, options), follow(t, open(t, options))
 	f.next(t)
 	for i := range 5 {
 		began := time.Now()
@@ -275,22 +275,32 @@ func TestFailoverWithLoss(t *testing.T) {
 // received, the follower gets ErrBehind, although there are newer batches.
 func TestOtherHistory(t *testing.T) {
 	server := postgres.Start(t, postgres.Options{})
-	db := server.Database(t)
-	s := open(t, pgstore.Options{ConnString: db})
-	ended := make(chan error, 1)
-	received := make(chan int, 10)
-	go func() {
-		ended <- s.Follow(t.Context(), "", nil, func(b work.Batch) error {
-			received <- len(b.Changes)
-			return nil
+	for _, next := range []string{"own", "other"} {
+		t.Run(next, func(t *testing.T) {
+			options := pgstore.Options{ConnString: server.Database(t), PollInterval: time.Hour}
+			s, other := open(t, options), open(t, options)
+			f := follow(t, s)
+			f.next(t)
+			apply(t, s, set("a", "1"))
+			f.next(t)
+			server.Exec(t, databaseOf(options.ConnString), `
+				UPDATE spokewire.work_stores SET writer = '00000000-0000-0000-0000-000000000000';
+				UPDATE spokewire.work_feed SET writer = '00000000-0000-0000-0000-000000000000' WHERE revision = 1`)
+			if next == "own" {
+				other = s
+			}
+			apply(t, other, set("a", "2"))
+			select {
+			case err := <-f.ended:
+				if !errors.Is(err, work.ErrBehind) {
+					t.Errorf("Follow returned %v, want ErrBehind", err)
+				}
+				f.ended <- nil
+			case batch := <-f.batches:
+				t.Errorf("the follower received %v, want ErrBehind", batch)
+			case <-time.After(patience):
+				t.Error("the follower did not detect the loss")
+			}
 		})
-	}()
-	<-received
-	apply(t, s, set("a", "1"))
-	<-received
-	server.Exec(t, databaseOf(db), `UPDATE spokewire.work_feed SET writer = gen_random_uuid() WHERE revision = 1;
-		SELECT spokewire.work_apply_1(1, gen_random_uuid(), 1, NULL, NULL, '{}', '{}', '{}', '{}', 0, 1000000, 600)`)
-	if err := <-ended; !errors.Is(err, work.ErrBehind) {
-		t.Errorf("Follow returned %v, want ErrBehind", err)
 	}
 }

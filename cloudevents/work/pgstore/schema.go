@@ -10,7 +10,7 @@ import (
 // component describes the tables. See the package doc for their content.
 var component = postgres.Component{
 	Name:  "works",
-	Steps: []postgres.Step{{SQL: step1, Oldest: 1}},
+	Steps: []postgres.Step{{SQL: step1, Oldest: 1}, {SQL: step2, Oldest: 1}},
 	Privileges: map[string][]string{
 		"work_stores":  {"SELECT", "INSERT", "UPDATE"},
 		"work_records": {"SELECT", "INSERT", "UPDATE", "DELETE"},
@@ -162,9 +162,29 @@ BEGIN
 END $$;
 `
 
+// step2 creates version 2. The result of work_apply_2 is the position of the batch before this one
+// instead of ok.
+const step2 = `
+CREATE FUNCTION {schema}.work_apply_2(
+	p_store bigint, p_writer uuid, p_batch bigint, p_condition bytea, p_value bytea,
+	p_ids bytea[], p_keys bytea[], p_values bytea[], p_removed bytea[], p_size bigint,
+	p_keep_bytes bigint, p_keep_seconds float8
+) RETURNS text LANGUAGE plpgsql SET lock_timeout = '10s' AS $$
+DECLARE
+	v_before text;
+	v_result text;
+BEGIN
+	SELECT concat_ws('/', revision, writer, batch) INTO v_before
+	FROM {schema}.work_stores WHERE id = p_store FOR UPDATE;
+	v_result := {schema}.work_apply_1(p_store, p_writer, p_batch, p_condition, p_value,
+		p_ids, p_keys, p_values, p_removed, p_size, p_keep_bytes, p_keep_seconds);
+	RETURN CASE v_result WHEN 'ok' THEN v_before ELSE v_result END;
+END $$;
+`
+
 const (
 	openQuery  = `SELECT {schema}.work_open_1($1)`
-	applyQuery = `SELECT {schema}.work_apply_1($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
+	applyQuery = `SELECT {schema}.work_apply_2($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`
 	beginRead  = `BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0` // f may be slow
 	loadQuery  = `SELECT key, value FROM {schema}.work_records WHERE store = $1`
 	lastQuery  = `SELECT revision, writer::text, batch FROM {schema}.work_stores WHERE id = $1`

@@ -85,6 +85,7 @@ type Store struct {
 	writer  string        // identifies this Store among those that write
 	turn    chan struct{} // has a token during a write
 	batch   int64         // number of the last batch; guarded by turn
+	own     own
 
 	life context.Context // ended by Close
 	end  context.CancelFunc
@@ -315,10 +316,16 @@ func (s *Store) apply(ctx context.Context, condition *work.Change, changes []wor
 	s.batch++
 	batch := s.encode(condition, changes)
 	var result string
+	s.own.begin()
 	err := s.retry(ctx, attemptTimeout, func(ctx context.Context) (final bool, err error) {
 		result, err = s.send(ctx, batch)
 		return false, err
 	})
+	if before, other := parsePosition(result); err == nil && other == nil {
+		s.own.end(&before, position{before.revision + 1, s.writer, s.batch}, changes)
+		return nil
+	}
+	s.own.end(nil, position{}, nil)
 	switch {
 	case err != nil:
 		return s.failed(ctx, err)
