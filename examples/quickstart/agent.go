@@ -63,9 +63,8 @@ func (a *agent) reconcile(ctx context.Context, w *workv1.ManifestWork) error {
 		_, err := a.works.Update(ctx, w, metav1.UpdateOptions{})
 		return err
 	}
-	meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{
-		Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "AllApplied", ObservedGeneration: w.Generation,
-	})
+	meta.SetStatusCondition(&w.Status.Conditions, metav1.Condition{Type: workv1.WorkApplied,
+		Status: metav1.ConditionTrue, Reason: "AllApplied", ObservedGeneration: w.Generation})
 	_, err := a.works.UpdateStatus(ctx, w, metav1.UpdateOptions{})
 	return err
 }

@@ -45,9 +45,8 @@ func (h *hub) run(ctx context.Context) error {
 func (h *hub) apply(ctx context.Context, text string) error {
 	for _, cluster := range clusters {
 		h.out.Printf("hub: send work greeting to %s, with text %q", cluster, text)
-		_, err := h.works.ManifestWorks(cluster).Patch(ctx, "greeting", types.ApplyPatchType,
-			fmt.Appendf(nil, greeting, text), metav1.PatchOptions{FieldManager: "quickstart"})
-		if err != nil {
+		if _, err := h.works.ManifestWorks(cluster).Patch(ctx, "greeting", types.ApplyPatchType,
+			fmt.Appendf(nil, greeting, text), metav1.PatchOptions{FieldManager: "quickstart"}); err != nil {
 			return err
 		}
 	}

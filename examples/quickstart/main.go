@@ -6,19 +6,17 @@
 //
 //	go run ./examples/quickstart
 //
-// Everything runs in one process, with the clusters and the broker in memory. With --broker, the
-// works travel over an MQTT broker. Read hub.go and agent.go first. For real clusters, see
-// TUTORIAL.md and examples/agent.
+// Everything runs in one process and in memory. With --grpc, the hub serves its agents over gRPC.
+// Read hub.go and agent.go first. For real clusters, see TUTORIAL.md and examples/agent.
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"time"
+	"net"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,8 +24,8 @@ import (
 	"k8s.io/client-go/dynamic/fake"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
-	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
@@ -36,9 +34,8 @@ const usage = `Usage: go run ./examples/quickstart [flags]
 
 A hub sends works to two clusters in memory, updates and deletes them; their agents apply them.
 
-  --broker URL  send the works over an MQTT broker: mqtt://, mqtts://, ws:// or wss://.
-                Run one quickstart at a time on a broker: the clusters have the same names
-  --help        show this help
+  --grpc  let the hub serve its agents over gRPC, at a port of the loopback interface
+  --help  show this help
 `
 
 var clusters = []string{"cluster1", "cluster2"}
@@ -46,53 +43,59 @@ var clusters = []string{"cluster1", "cluster2"}
 func main() { command.Main(run) }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[[]cloudevents.Transport]{Name: "quickstart", Usage: usage, Parse: parse}
-	return p.Run(args, stdout, stderr, func(t []cloudevents.Transport) error { return quickstart(ctx, t, stdout) })
+	p := command.Program[bool]{Name: "quickstart", Usage: usage, Parse: parse}
+	return p.Run(args, stdout, stderr, func(overGRPC bool) error { return quickstart(ctx, overGRPC, stdout) })
 }
 
-// parse returns the transports of a command line: one for the hub, and one for each agent.
-func parse(args []string) ([]cloudevents.Transport, error) {
+func parse(args []string) (overGRPC bool, err error) {
 	flags := command.NewFlags("quickstart")
-	broker := flags.String("broker", "", "")
-	if err := cmp.Or(flags.Parse(args), flags.NotEmpty("broker")); err != nil {
-		return nil, err
-	}
-	return newTransports(*broker)
+	flags.BoolVar(&overGRPC, "grpc", false, "")
+	err = flags.Parse(args)
+	return overGRPC, err
 }
 
-func newTransports(broker string) (transports []cloudevents.Transport, err error) {
-	bus := memory.New()
-	for range 1 + len(clusters) {
-		var t cloudevents.Transport = bus.Transport()
-		if broker != "" {
-			if t, err = mqtt.New(mqtt.Options{BrokerURL: broker}); err != nil { // this does not connect
-				return nil, fmt.Errorf("--broker: %w", err)
-			}
-		}
-		transports = append(transports, t)
+// connect returns the transport of the hub, and those of the agents.
+func connect(ctx context.Context, overGRPC bool) (hub cloudevents.Transport, agents []cloudevents.Transport, err error) {
+	if !overGRPC {
+		bus := memory.New()
+		return bus.Transport(), []cloudevents.Transport{bus.Transport(), bus.Transport()}, nil
 	}
-	return transports, nil
+	everyone := grpc.AuthorizerFunc(func(context.Context, grpc.Access) error { return nil }) // without TLS
+	server, err := grpc.NewServer(grpc.ServerOptions{Insecure: true, Authorizer: everyone})
+	listener, listenErr := net.Listen("tcp", "127.0.0.1:0")
+	if err = errors.Join(err, listenErr); err != nil {
+		return nil, nil, err
+	}
+	go func() { _ = server.Serve(ctx, listener) }()
+	for range clusters {
+		t, invalid := grpc.New(grpc.Options{Address: listener.Addr().String(), Insecure: true})
+		agents, err = append(agents, t), errors.Join(err, invalid)
+	}
+	return server.Transport(), agents, err
 }
 
 // quickstart runs the hub and the agents, until the hub is done or one of them fails.
-func quickstart(ctx context.Context, transports []cloudevents.Transport, stdout io.Writer) error {
+func quickstart(ctx context.Context, overGRPC bool, stdout io.Writer) error {
 	sourceID, out := "quickstart-"+rand.String(8), log.New(stdout, "", 0)
-	source, err := work.NewSource(transports[0], work.SourceOptions{SourceID: sourceID})
+	hubTransport, transports, err := connect(ctx, overGRPC)
+	if err != nil {
+		return err
+	}
+	source, err := work.NewSource(hubTransport, work.SourceOptions{SourceID: sourceID})
 	if err != nil {
 		return err
 	}
 	services := []func(context.Context) error{source.Start}
 	for i, name := range clusters {
-		connection, err := work.NewAgent(transports[1+i], work.AgentOptions{ClusterName: name, Sources: []string{sourceID}})
+		connection, err := work.NewAgent(transports[i], work.AgentOptions{ClusterName: name, Sources: []string{sourceID}})
 		if err != nil {
 			return err
 		}
-		works := connection.Clientset().WorkV1().ManifestWorks(name)
-		a := &agent{name: name, works: works, cluster: fake.NewSimpleDynamicClient(runtime.NewScheme()), out: out}
+		a := &agent{name: name, works: connection.Clientset().WorkV1().ManifestWorks(name),
+			cluster: fake.NewSimpleDynamicClient(runtime.NewScheme()), out: out}
 		services = append(services, connection.Start, a.run)
 	}
-
-	ctx, stop := context.WithTimeoutCause(ctx, 30*time.Second, errors.New("not done after 30 s"))
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, service := range services {
@@ -102,9 +105,8 @@ func quickstart(ctx context.Context, transports []cloudevents.Transport, stdout 
 		defer stop()
 		return (&hub{source: source, works: source.Clientset().WorkV1(), out: out}).run(ctx)
 	})
-	if err := group.Wait(); err != nil {
-		return err
+	if err = group.Wait(); err == nil {
+		_, err = fmt.Fprintln(stdout, "Done: all works and their objects are deleted.")
 	}
-	_, err = fmt.Fprintln(stdout, "Done: all works and their objects are deleted.")
 	return err
 }

@@ -11,11 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
-
-	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -53,8 +50,8 @@ func expect(t *testing.T, text string, patterns ...string) {
 
 func TestQuickstart(t *testing.T) {
 	for reason, args := range map[string][]string{
-		"in memory":   nil,
-		"on a broker": {"--broker", mosquitto.Start(t, mosquitto.Options{}).URL()},
+		"in memory": nil,
+		"over gRPC": {"--grpc"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			var stdout, stderr output
@@ -81,8 +78,8 @@ func TestQuickstart(t *testing.T) {
 
 func TestWrongCommandLine(t *testing.T) {
 	for args, want := range map[string]string{
-		"manifests":              `unknown argument "manifests"`,
-		"--broker http://broker": "--broker: .*http",
+		"manifests":   `unknown argument "manifests"`,
+		"--grpc=soon": `--grpc: "soon": must be true or false`,
 	} {
 		var stdout, stderr output
 		if status := run(t.Context(), strings.Fields(args), &stdout, &stderr); status != 2 || stdout.text.Len() > 0 {
@@ -104,22 +101,6 @@ func TestInterrupt(t *testing.T) {
 		if strings.Contains(stdout.text.String(), "Done") {
 			t.Errorf("%s: done after an interrupt:\n%s", mark, stdout.text.String())
 		}
-	}
-}
-
-// TestUnreachableBroker checks that the program fails at the end of its time, without a broker and
-// with a broker that is lost.
-func TestUnreachableBroker(t *testing.T) {
-	lost := mosquitto.Start(t, mosquitto.Options{})
-	for url, mark := range map[string]string{"mqtt://127.0.0.1:1": "never", lost.URL(): "good evening"} {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 2*time.Second, errors.New("the time is up"))
-		var stderr output
-		stdout := output{mark: mark, then: lost.Stop}
-		if status := run(ctx, []string{"--broker", url}, &stdout, &stderr); status != 1 {
-			t.Errorf("%s: exit status %d, want 1", url, status)
-		}
-		cancel()
-		expect(t, stderr.text.String(), "^quickstart: work greeting is not applied on cluster1: the time is up$")
 	}
 }
 
