@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
@@ -20,8 +22,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
-// hub is the connection to a hub. Both transports have the same clientset, and the rest of the
-// agent does not depend on the transport.
+// hub is the connection to a hub. All have the same clientset, and the rest of the agent does
+// not depend on the kind of the connection.
 type hub struct {
 	works workclientset.Interface
 	// address is the address of the broker or the API server. It identifies the hub.
@@ -33,12 +35,12 @@ type hub struct {
 
 // connect returns the hub of the command line. The connection begins in start.
 func connect(o options, metrics prometheus.Registerer) (*hub, error) {
-	if o.Transport == transportKube {
+	if o.HubKubeconfig != "" {
 		return onAPIServer(o.HubKubeconfig)
 	}
-	transport, err := mqtt.New(o.Broker)
+	transport, address, err := transportOf(o)
 	if err != nil {
-		return nil, fmt.Errorf("--broker: %w", err)
+		return nil, err
 	}
 	agentOptions := work.AgentOptions{ClusterName: o.Cluster, Sources: o.Sources, MetricsRegisterer: metrics}
 	closeStore := func() error { return nil }
@@ -57,10 +59,24 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 		return nil, errors.Join(err, closeStore())
 	}
 	return &hub{
-		works: agent.Clientset(), address: addressOf(o.Broker.BrokerURL), close: closeStore,
+		works: agent.Clientset(), address: address, close: closeStore,
 		start: func(ctx context.Context) error { return agent.Start(logging.Notices(ctx)) },
 		ready: func() error { return agent.Readyz(nil) },
 	}, nil
+}
+
+// transportOf returns the transport to the hub or the broker, and its address.
+func transportOf(o options) (transport cloudevents.Transport, address string, err error) {
+	if o.Hub.Address != "" {
+		if transport, err = grpc.New(o.Hub); err != nil {
+			return nil, "", fmt.Errorf("--hub: %w", err)
+		}
+		return transport, addressOf("grpc://" + o.Hub.Address), nil
+	}
+	if transport, err = mqtt.New(o.Broker); err != nil {
+		return nil, "", fmt.Errorf("--broker: %w", err)
+	}
+	return transport, addressOf(o.Broker.BrokerURL), nil
 }
 
 func onAPIServer(kubeconfig string) (*hub, error) {

@@ -3,7 +3,7 @@
 
 // Agent is a work agent for a real cluster. It applies the ManifestWorks that a hub has for the
 // cluster, keeps their objects as the works require, reports status, and cleans up. It receives
-// works over a broker, or with --transport kube from the API server of a hub:
+// works over a broker, from a hub over gRPC, or from the API server of a hub:
 //
 //	go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db
 //
@@ -47,10 +47,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 }
 
 func check(o options) error {
-	if o.Transport == transportKube {
-		return nil
+	switch {
+	case o.Hub.Address != "":
+		return command.CheckHub(o.Hub)
+	case o.Broker.BrokerURL != "":
+		return command.CheckBroker(o.Broker)
 	}
-	return command.CheckBroker(o.Broker)
+	return nil
 }
 
 // agent runs until ctx or one of its parts ends.

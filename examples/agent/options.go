@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
@@ -28,25 +30,31 @@ objects of works belong to AppliedWorks on the cluster. The agent installs their
 
   --cluster NAME          the name of this cluster on the hub: the namespace of its works
   --kubeconfig FILE       the kubeconfig of the cluster (default: as for kubectl, or the pod's own)
-  --hub NAME              the name of the hub in the names of AppliedWorks; agents of several hubs
+  --hub-name NAME         the name of the hub in the names of AppliedWorks; agents of several hubs
                           on one cluster need different names (default "hub")
-  --hub-was ADDRESS       a previous address of the hub's API server or broker; its records move to
-                          the current address; repeat the flag for more addresses
+  --hub-was ADDRESS       a previous address of the hub or its broker, for example mqtts://broker;
+                          its records move to the current address; repeat the flag for more
 
-The source of works:
+The source of works is one of these:
 
-  --transport mqtt|kube   over a broker, or from the hub's API server (default mqtt)
-  --broker URL            mqtt: the broker: mqtt://, mqtts://, ws:// or wss://
-  --source ID             mqtt: a source to serve; repeat the flag for more. Required: each source
-                          acts on the cluster with the rights below
-  --store FILE            mqtt: stores the works, so an agent that restarts while the broker is
-                          unreachable still has them
-  --broker-ca FILE        mqtt: the CAs of the broker's certificate (default: the system's)
-  --broker-cert FILE      mqtt: the agent's certificate, with --broker-key
-  --broker-key FILE       mqtt: the key of the certificate
-  --username NAME         mqtt: the user at the broker
-  --password-file FILE    mqtt: a file with the user's password
-  --hub-kubeconfig FILE   kube: the kubeconfig of the hub
+  --hub HOST:PORT         a hub that serves its agents over gRPC
+  --broker URL            an MQTT broker: mqtt://, mqtts://, ws:// or wss://
+  --hub-kubeconfig FILE   the API server of a hub, with its kubeconfig
+
+  --source ID             a source to serve; repeat the flag for more. Required with --hub and
+                          --broker: each source acts on the cluster with the rights below
+  --store FILE            with --hub or --broker: stores the works, so an agent that restarts while
+                          the hub is unreachable still has them
+  --hub-ca FILE           the CAs of the hub's certificate (default: the system's)
+  --hub-cert FILE         the agent's certificate for the hub, with --hub-key
+  --hub-key FILE          the key of the certificate
+  --hub-token-file FILE   a file with the agent's bearer token for the hub
+  --hub-insecure          connect to --hub without TLS
+  --broker-ca FILE        the CAs of the broker's certificate (default: the system's)
+  --broker-cert FILE      the agent's certificate for the broker, with --broker-key
+  --broker-key FILE       the key of the certificate
+  --username NAME         the user at the broker
+  --password-file FILE    a file with the user's password
 
 The rights of works:
 
@@ -61,8 +69,8 @@ The rights of works:
   --adopt WHEN            whether to adopt existing objects that the work has not applied: never,
                           unowned (only objects without owners), or always (default never)
   --eviction-grace D      how long the objects of a work stay after the hub has lost the work; 0
-                          means for ever (default 60m with kube, 0 with mqtt: there, a source that
-                          has lost its works looks like a source without works)
+                          means for ever (default 60m with --hub-kubeconfig, otherwise 0: a source
+                          that has lost its works looks like a source without works)
   --poll D                the interval of polls: feedback of type Poll, and objects without a watch
                           (default 60s)
   --degraded-after D      how long a work may make no progress until it is degraded (default 5m)
@@ -76,23 +84,18 @@ The rights of works:
 Exit status: 0 after Ctrl-C, 1 after a failure, 2 for a wrong command line.
 `
 
-// Transports.
-const (
-	transportMQTT = "mqtt"
-	transportKube = "kube"
-)
-
 // options has the values of the command line.
 type options struct {
 	Cluster, Kubeconfig string
 	Spoke               spoke.Options
 	Works               controller.Options
 
-	Transport     string
+	// One of the addresses in Hub, Broker and HubKubeconfig is set.
+	Hub           grpc.Options
 	Broker        mqtt.Options
+	HubKubeconfig string
 	Sources       []string
 	Store         string
-	HubKubeconfig string
 
 	Listen  string
 	Verbose bool
@@ -112,12 +115,13 @@ func parse(args []string) (options, error) {
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,
 		"broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,
 		"username": &o.Broker.Username, "password-file": &o.Broker.PasswordFile, "hub-kubeconfig": &o.HubKubeconfig,
-		"listen": &o.Listen,
+		"hub": &o.Hub.Address, "hub-ca": &o.Hub.CAFile, "hub-cert": &o.Hub.CertFile, "hub-key": &o.Hub.KeyFile,
+		"hub-token-file": &o.Hub.TokenFile, "listen": &o.Listen,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
-	flags.StringVar(&o.Spoke.Hub, "hub", "hub", "")
-	flags.StringVar(&o.Transport, "transport", transportMQTT, "")
+	flags.StringVar(&o.Spoke.Hub, "hub-name", "hub", "")
+	flags.BoolVar(&o.Hub.Insecure, "hub-insecure", false, "")
 	flags.DurationVar(&o.Spoke.EvictionGrace, "eviction-grace", 0, "")
 	flags.DurationVar(&o.Works.PollInterval, "poll", time.Minute, "")
 	flags.DurationVar(&o.Works.DegradedAfter, "degraded-after", 5*time.Minute, "")
@@ -135,7 +139,7 @@ func parse(args []string) (options, error) {
 	})
 	flags.Func("hub-was", "", func(address string) error {
 		if strings.TrimSpace(address) == "" {
-			return errors.New("must be an address, for example https://hub:6443 or mqtts://broker")
+			return errors.New("must be an address, for example https://hub:6443, mqtts://broker or grpc://hub:8443")
 		}
 		o.Spoke.FormerAddresses = append(o.Spoke.FormerAddresses, addressOf(address))
 		return nil
@@ -153,51 +157,55 @@ func parse(args []string) (options, error) {
 	if *required && len(o.Spoke.Executors) == 0 {
 		o.Spoke.Executors = []string{spoke.AnyExecutor}
 	}
-	if o.Transport == transportKube && !flags.Given("eviction-grace") {
+	if o.HubKubeconfig != "" && !flags.Given("eviction-grace") {
 		o.Spoke.EvictionGrace = time.Hour
 	}
 	err := o.check(flags)
 	return o, err
 }
 
-// The flags that belong to one transport only.
-var (
-	mqttOnly = []string{
-		"broker", "source", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file",
-	}
-	kubeOnly = []string{"hub-kubeconfig"}
-)
+// hubs are the flags of which one is required, with those that need it.
+var hubs = []struct {
+	flag  string
+	needy []string
+}{
+	{"hub", []string{"source", "store", "hub-ca", "hub-cert", "hub-key", "hub-token-file", "hub-insecure"}},
+	{"broker", []string{"source", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file"}},
+	{"hub-kubeconfig", nil},
+}
 
 func (o *options) check(flags command.Flags) error {
 	if o.Cluster == "" {
 		return errors.New("--cluster is required: the name of this cluster on the hub")
 	}
-	if err := flags.NotEmpty("kubeconfig", "hub", "broker", "store", "broker-ca", "broker-cert", "broker-key",
-		"username", "password-file", "hub-kubeconfig", "listen"); err != nil {
+	if err := flags.NotEmpty("kubeconfig", "hub", "hub-name", "hub-ca", "hub-cert", "hub-key", "hub-token-file", "broker",
+		"store", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "hub-kubeconfig", "listen",
+	); err != nil {
 		return err
 	}
-	foreign, other := kubeOnly, transportKube
-	switch o.Transport {
-	case transportMQTT:
-		if o.Broker.BrokerURL == "" {
-			return errors.New("--broker is required: the URL of the broker, unless --transport is kube")
+	var given string
+	var allowed []string
+	for _, h := range hubs {
+		switch {
+		case !flags.Given(h.flag):
+		case given != "":
+			return fmt.Errorf("--%s and --%s are both set: remove one of them", given, h.flag)
+		default:
+			given, allowed = h.flag, h.needy
 		}
-		if len(o.Sources) == 0 {
-			return errors.New("--source is required: the source to serve, " +
-				"as --source hub; repeat the flag for other sources")
-		}
-	case transportKube:
-		foreign, other = mqttOnly, transportMQTT
-		if o.HubKubeconfig == "" {
-			return errors.New("--hub-kubeconfig is required: the kubeconfig of the hub, unless --transport is mqtt")
-		}
-	default:
-		return fmt.Errorf("--transport: %q: must be mqtt or kube", o.Transport)
 	}
-	for _, name := range foreign {
-		if flags.Given(name) {
-			return fmt.Errorf("--%s needs --transport %s: remove one of the two", name, other)
+	if given == "" {
+		return errors.New("--hub, --broker or --hub-kubeconfig is required: where the works come from")
+	}
+	for _, h := range hubs {
+		for _, name := range h.needy {
+			if flags.Given(name) && !slices.Contains(allowed, name) {
+				return fmt.Errorf("--%s needs --%s, not --%s", name, h.flag, given)
+			}
 		}
+	}
+	if given != "hub-kubeconfig" && len(o.Sources) == 0 {
+		return errors.New("--source is required: the source to serve, as --source hub; repeat the flag for other sources")
 	}
 	return o.checkValues()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spokewire/sdk-go/appliedwork"
+	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
@@ -18,7 +19,8 @@ import (
 )
 
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, usage, "cluster", "kubeconfig", "hub", "hub-was", "transport", "broker", "source", "store",
+	commandtest.Usage(t, usage, "cluster", "kubeconfig", "hub", "hub-name", "hub-ca", "hub-cert", "hub-key",
+		"hub-token-file", "hub-insecure", "hub-was", "broker", "source", "store",
 		"broker-ca", "broker-cert", "broker-key",
 		"username", "password-file", "hub-kubeconfig", "require-executor", "executor", "secret-feedback", "adopt",
 		"eviction-grace", "poll", "degraded-after", "max-watches", "listen", "verbose")
@@ -30,15 +32,15 @@ func TestParse(t *testing.T) {
 		want options
 	}{
 		{"--cluster c --broker mqtt://b --source a", options{
-			Cluster: "c", Transport: transportMQTT, Broker: mqtt.Options{BrokerURL: "mqtt://b"}, Sources: []string{"a"},
+			Cluster: "c", Broker: mqtt.Options{BrokerURL: "mqtt://b"}, Sources: []string{"a"},
 			Spoke: spoke.Options{Hub: "hub", Adoption: appliedwork.AdoptionNever},
 			Works: controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000},
 		}},
-		{"--cluster c --kubeconfig k --hub h --broker mqtts://b --source a --source b --store s --broker-ca ca " +
+		{"--cluster c --kubeconfig k --hub-name h --broker mqtts://b --source a --source b --store s --broker-ca ca " +
 			"--broker-cert cert --broker-key key --username u --password-file p " +
 			"--require-executor --executor shop/deployer --executor team-*/* --secret-feedback --adopt unowned " +
 			"--eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 --verbose", options{
-			Cluster: "c", Kubeconfig: "k", Transport: transportMQTT, Sources: []string{"a", "b"}, Store: "s",
+			Cluster: "c", Kubeconfig: "k", Sources: []string{"a", "b"}, Store: "s",
 			Broker: mqtt.Options{BrokerURL: "mqtts://b", CAFile: "ca", CertFile: "cert", KeyFile: "key", Username: "u",
 				PasswordFile: "p"},
 			Spoke: spoke.Options{Hub: "h", Executors: []string{"shop/deployer", "team-*/*"}, SecretFeedback: true,
@@ -46,9 +48,15 @@ func TestParse(t *testing.T) {
 			Works:  controller.Options{PollInterval: 5 * time.Second, DegradedAfter: time.Second},
 			Listen: ":0", Verbose: true,
 		}},
-		{"--cluster c --transport kube --hub-kubeconfig k --adopt always --require-executor --hub-was https://a --hub-was " +
+		{"--cluster c --hub h:8443 --source a --hub-ca ca --hub-cert cert --hub-key key --hub-token-file t", options{
+			Cluster: "c", Sources: []string{"a"},
+			Hub:   grpc.Options{Address: "h:8443", CAFile: "ca", CertFile: "cert", KeyFile: "key", TokenFile: "t"},
+			Spoke: spoke.Options{Hub: "hub", Adoption: appliedwork.AdoptionNever},
+			Works: controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000},
+		}},
+		{"--cluster c --hub-kubeconfig k --adopt always --require-executor --hub-was https://a --hub-was " +
 			"https://b:443/", options{
-			Cluster: "c", Transport: transportKube, HubKubeconfig: "k",
+			Cluster: "c", HubKubeconfig: "k",
 			Spoke: spoke.Options{Hub: "hub", FormerAddresses: []string{"https://a", "https://b"}, Executors: []string{"*/*"},
 				Adoption: appliedwork.AdoptionAlways, EvictionGrace: time.Hour},
 			Works: controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000},
@@ -65,17 +73,20 @@ func TestParse(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
-	const mqtt, kube = "--cluster c --broker mqtt://b --source s ", "--cluster c --transport kube --hub-kubeconfig k "
+	const mqtt, kube = "--cluster c --broker mqtt://b --source s ", "--cluster c --hub-kubeconfig k "
+	const grpc = "--cluster c --hub h:1 --source s "
 	commandtest.Refuses(t, parse, map[string]string{
 		"--broker mqtt://b":                          "--cluster is required",
-		"--cluster c":                                "--broker is required: the URL of the broker, unless --transport is kube",
+		"--cluster c":                                "--hub, --broker or --hub-kubeconfig is required",
 		"--cluster c --broker mqtt://b":              "--source is required: the source to serve, as --source hub",
-		"--cluster c --transport kube":               "--hub-kubeconfig is required",
-		"--cluster c --transport grpc":               `--transport: "grpc": must be mqtt or kube`,
-		mqtt + "--hub-kubeconfig k":                  "--hub-kubeconfig needs --transport kube",
-		kube + "--broker mqtt://b":                   "--broker needs --transport mqtt",
-		kube + "--source s":                          "--source needs --transport mqtt",
-		kube + "--store s":                           "--store needs --transport mqtt",
+		"--cluster c --hub h:1":                      "--source is required: the source to serve, as --source hub",
+		mqtt + "--hub-kubeconfig k":                  "--broker and --hub-kubeconfig are both set: remove one of them",
+		mqtt + "--hub h:1":                           "--hub and --broker are both set: remove one of them",
+		mqtt + "--hub-ca ca":                         "--hub-ca needs --hub, not --broker",
+		mqtt + "--hub-insecure":                      "--hub-insecure needs --hub, not --broker",
+		grpc + "--username u":                        "--username needs --broker, not --hub",
+		kube + "--source s":                          "--source needs --hub, not --hub-kubeconfig",
+		kube + "--store s":                           "--store needs --hub, not --hub-kubeconfig",
 		mqtt + "--source ":                           "--source must not be empty: name the source to serve",
 		mqtt + "--source a/b":                        "--source: must not contain '/'",
 		"--cluster a/b --broker mqtt://b --source s": `--cluster: "a/b": a lowercase RFC 1123 label`,
@@ -91,7 +102,7 @@ func TestRefuses(t *testing.T) {
 		mqtt + "--eviction-grace -1s":                "--eviction-grace must not be negative",
 		mqtt + "--max-watches -1":                    "--max-watches must be from 0 to 100000",
 		mqtt + "--listen 8080":                       `--listen: "8080": must be host:port or :port`,
-		mqtt + "--hub ":                              "--hub must not be empty",
+		mqtt + "--hub-name ":                         "--hub-name must not be empty",
 		mqtt + "--hub-was ":                          "must be an address",
 		mqtt + "another":                             `unknown argument "another"`,
 		mqtt + "--eviction-grace soon":               "eviction-grace",

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Hub runs applications on clusters. It reads documents that place applications on clusters, from a
-// folder or its HTTP API. It sends the applications to the clusters' agents as ManifestWorks over
-// an MQTT broker. It rolls updates out in order and back again, and shows the state on a web page.
-// With a broker at localhost:1883:
+// folder or its HTTP API. It sends the applications to the clusters' agents as ManifestWorks, over
+// gRPC or an MQTT broker. It rolls updates out in order and back again, and shows the state on a
+// web page. With a broker at localhost:1883:
 //
 //	go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples
 //

@@ -95,12 +95,17 @@ func (s *site) transport() (cloudevents.Transport, error) { return s.bus.Transpo
 // agent runs the agent of a cluster until stop is called or the test ends.
 func (s *site) agent(name string) (stop func()) {
 	s.t.Helper()
+	return s.agentOver(s.bus.Transport(), name)
+}
+
+func (s *site) agentOver(transport cloudevents.Transport, name string) (stop func()) {
+	s.t.Helper()
 	cluster := s.clusters[name]
 	if cluster == nil {
 		cluster = agenttest.NewCluster()
 		s.clusters[name] = cluster
 	}
-	a, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: name, Sources: []string{"hub"},
+	a, err := work.NewAgent(transport, work.AgentOptions{ClusterName: name, Sources: []string{"hub"},
 		InitialSyncTimeout: 100 * time.Millisecond})
 	if err != nil {
 		s.t.Fatal(err)

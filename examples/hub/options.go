@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
@@ -20,13 +22,21 @@ import (
 )
 
 // usage is the output of --help.
-const usage = `Usage: go run ./examples/hub --broker URL [flags]
+const usage = `Usage: go run ./examples/hub --broker URL|--grpc ADDR [flags]
 
 Runs applications on clusters. Reads documents that place applications on clusters, sends the
-applications as ManifestWorks to the clusters' agents over an MQTT broker, rolls updates out
-in order and back again, and shows the state on a web page.
+applications as ManifestWorks to the clusters' agents, rolls updates out in order and back
+again, and shows the state on a web page. One of --broker and --grpc is required.
 
-  --broker URL         the broker: mqtt://, mqtts://, ws:// or wss:// (required)
+  --grpc ADDR          serve the agents over gRPC at this address, for example :8443, without a
+                       broker. A certificate is required unless it is a loopback address; without a
+                       certificate, each program on this machine can act as the agent of any cluster
+  --grpc-cert FILE     the certificate of the hub for --grpc, with --grpc-key
+  --grpc-key FILE      the key of the certificate
+  --grpc-client-ca FILE
+                       the CAs of the agents' certificates: an agent acts for the cluster in the
+                       common name of its certificate
+  --broker URL         the MQTT broker: mqtt://, mqtts://, ws:// or wss://
   --broker-ca FILE     the CAs of the broker's certificate (default: the system's)
   --broker-cert FILE   the hub's certificate, with --broker-key
   --broker-key FILE    the key of the certificate
@@ -98,6 +108,8 @@ Exit status: 0 after Ctrl-C, 1 after an error, 2 for a wrong command line.
 // options has the values of the command line.
 type options struct {
 	Broker            mqtt.Options
+	GRPC              string // the address of Server
+	Server            grpc.ServerOptions
 	Source            string
 	Dir, Listen       string
 	Advertise         string
@@ -125,6 +137,8 @@ func parse(args []string) (options, error) {
 		"broker": &o.Broker.BrokerURL, "broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile,
 		"broker-key": &o.Broker.KeyFile,
 		"username":   &o.Broker.Username, "password-file": &o.Broker.PasswordFile,
+		"grpc": &o.GRPC, "grpc-cert": &o.Server.CertFile, "grpc-key": &o.Server.KeyFile,
+		"grpc-client-ca": &o.Server.ClientCAFile,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
@@ -160,7 +174,20 @@ func check(o options) error {
 			return fmt.Errorf("--dir: %s: not a folder", o.Dir)
 		}
 	}
+	if o.GRPC != "" {
+		return command.CheckServer(o.server())
+	}
 	return command.CheckBroker(o.Broker)
+}
+
+// server returns the options of the server at --grpc.
+func (o options) server() grpc.ServerOptions {
+	s := o.Server
+	if s.CertFile == "" && s.KeyFile == "" && s.ClientCAFile == "" { // only on a loopback address
+		s.Insecure = true
+		s.Authorizer = grpc.AuthorizerFunc(func(context.Context, grpc.Access) error { return nil })
+	}
+	return s
 }
 
 func (o *options) allowHost(host string) error {
@@ -186,7 +213,7 @@ func (o *options) allowWebhook(target string) error {
 
 func (o options) validate(flags command.Flags) error {
 	if err := flags.NotEmpty("broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
-		"dir", "listen", "advertise", "kubeconfig", "store"); err != nil {
+		"grpc", "grpc-cert", "grpc-key", "grpc-client-ca", "dir", "listen", "advertise", "kubeconfig", "store"); err != nil {
 		return err
 	}
 	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
@@ -205,14 +232,40 @@ func (o options) validate(flags command.Flags) error {
 			o.Listen)
 	case o.Advertise != "" && !o.shared():
 		return errors.New("--advertise needs a --store that replicas can share: postgres://…")
-	case o.Broker.BrokerURL == "":
-		return errors.New("--broker is required")
 	case o.LeaveDir && o.Dir != "":
 		return errors.New("--leave-dir needs a hub without --dir")
 	case o.Patience <= 0:
 		return errors.New("--patience must be more than 0")
 	}
-	return errors.Join(codec.ValidateName("--source", o.Source), o.validateURLs())
+	return errors.Join(o.validateAgents(flags), codec.ValidateName("--source", o.Source), o.validateURLs())
+}
+
+// validateAgents checks the flags of the connection to the agents.
+func (o options) validateAgents(flags command.Flags) error {
+	host, _, err := net.SplitHostPort(o.GRPC)
+	switch {
+	case o.Broker.BrokerURL == "" && o.GRPC == "":
+		return errors.New("--broker or --grpc is required: how the agents receive their works")
+	case o.Broker.BrokerURL != "" && o.GRPC != "":
+		return errors.New("--broker and --grpc are both set: remove one of them")
+	case o.GRPC != "" && err != nil:
+		return fmt.Errorf("--grpc: %q: must be host:port or :port", o.GRPC)
+	case o.GRPC != "" && !httpserve.Loopback(host) && (o.Server.CertFile == "" || o.Server.ClientCAFile == ""):
+		return fmt.Errorf("--grpc %s can be reached from other machines: add --grpc-cert, --grpc-key and --grpc-client-ca, "+
+			"or use a loopback address", o.GRPC)
+	}
+	needed := map[string][]string{
+		"grpc":   {"grpc-cert", "grpc-key", "grpc-client-ca"},
+		"broker": {"broker-ca", "broker-cert", "broker-key", "username", "password-file"},
+	}
+	for _, flag := range []string{"grpc", "broker"} {
+		for _, name := range needed[flag] {
+			if flags.Given(name) && !flags.Given(flag) {
+				return fmt.Errorf("--%s needs --%s", name, flag)
+			}
+		}
+	}
+	return nil
 }
 
 // shared reports whether the store is a database that replicas share.

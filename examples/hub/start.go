@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
@@ -53,6 +54,8 @@ type parts struct {
 	objects  *objects.Objects
 	webhooks *caller.Caller
 	clusters *spokes.Spokes
+	// agents serves the agents, with --grpc.
+	agents   func(context.Context) error
 	engine   *rsync.Engine
 	rollouts *rollout.Manager
 	hub      *hub.Hub
@@ -157,7 +160,7 @@ func (p *parts) openClusters(o options, broker connector, log func(string, ...an
 	if err != nil {
 		return err
 	}
-	transport, err := broker()
+	transport, err := p.openTransport(o, broker, log)
 	if err != nil {
 		return err
 	}
@@ -167,6 +170,30 @@ func (p *parts) openClusters(o options, broker connector, log func(string, ...an
 		Changed:     func() { p.hub.WorksChanged(); p.page.Changed() }, MetricsRegisterer: p.registry,
 	})
 	return err
+}
+
+// openTransport returns the transport of the source. With --grpc, it is that of a server in this
+// process.
+func (p *parts) openTransport(
+	o options, broker connector, log func(string, ...any),
+) (cloudevents.Transport, error) {
+	p.agents = func(context.Context) error { return nil }
+	if o.GRPC == "" {
+		return broker()
+	}
+	server, err := grpc.NewServer(o.server())
+	if err != nil {
+		return nil, err
+	}
+	p.agents = func(ctx context.Context) error {
+		listener, err := net.Listen("tcp", o.GRPC)
+		if err != nil {
+			return fmt.Errorf("--grpc: %w", err)
+		}
+		log("serving agents at %s", listener.Addr())
+		return server.Serve(ctx, listener)
+	}
+	return server.Transport(), nil
 }
 
 // openHub opens the engine, the hub and its page.
@@ -221,7 +248,7 @@ func (p *parts) lead(ctx context.Context) error {
 				return fmt.Errorf("%w: %w", election.ErrDeposed, err)
 			}
 		}
-		return together(ctx, p.engine.Start, p.rollouts.Start)
+		return together(ctx, p.engine.Start, p.rollouts.Start, p.agents)
 	}, func(ctx context.Context) error {
 		<-p.objects.Started() // templates read objects
 		return p.hub.Start(ctx)

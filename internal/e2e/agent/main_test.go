@@ -83,7 +83,7 @@ func (w *world) hub(t *testing.T, transport, cluster string) (workclientset.Inte
 		return w.source.Clientset(), []string{"--broker", w.broker.URL(), "--source", "hub"}
 	}
 	return workclientset.NewForConfigOrDie(w.cluster.Config()),
-		[]string{"--transport", "kube", "--hub-kubeconfig", throughProxy}
+		[]string{"--hub-kubeconfig", throughProxy}
 }
 
 // namespace creates a namespace for the works of a cluster on the hub, or for the objects of a

@@ -43,7 +43,7 @@ func (w *world) refused(t *testing.T) {
 	}})
 	own.source = own.newSource(t, "hub", nil)
 	works, how := own.hub(t, "mqtt", "refused")
-	args := append([]string{"--cluster", "refused", "--hub", "refused-hub", "--eviction-grace", "1s", "--listen",
+	args := append([]string{"--cluster", "refused", "--hub-name", "refused-hub", "--eviction-grace", "1s", "--listen",
 		"127.0.0.1:0"}, how...)
 	s := &scene{world: &own, t: t, name: "refused", ns: "refused-objects", works: works,
 		process: newProcess(t, w.cluster.Config(), args...)}

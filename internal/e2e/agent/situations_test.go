@@ -28,7 +28,7 @@ func TestSituations(t *testing.T) {
 		"Unwatched": w.unwatched,
 		"TwoServers": func(t *testing.T) {
 			hub := kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}})
-			s := w.agent(t, "servers", w.cluster.Config(), "--transport", "kube", "--hub-kubeconfig", hub.Kubeconfig())
+			s := w.agent(t, "servers", w.cluster.Config(), "--hub-kubeconfig", hub.Kubeconfig())
 			s.works = workclientset.NewForConfigOrDie(hub.Config())
 			(&world{core: kubernetes.NewForConfigOrDie(hub.Config())}).namespace(t, "servers")
 			story(s)
@@ -65,7 +65,7 @@ func (w *world) one(t *testing.T) {
 // exist.
 func (w *world) agent(t *testing.T, cluster string, config *rest.Config, flags ...string) *scene {
 	t.Helper()
-	args := []string{"--cluster", cluster, "--hub", cluster + "-hub", "--verbose"}
+	args := []string{"--cluster", cluster, "--hub-name", cluster + "-hub", "--verbose"}
 	s := &scene{world: w, t: t, name: cluster, ns: cluster + "-objects",
 		process: newProcess(t, config, append(args, flags...)...)}
 	w.namespace(t, s.ns)
@@ -203,7 +203,7 @@ func (w *world) twoHubs(t *testing.T) {
 
 	b := *a
 	b.works = workclientset.NewForConfigOrDie(w.cluster.Config())
-	flags := []string{"--cluster", "hubs", "--hub", "hubs-hub", "--verbose", "--transport", "kube", "--hub-kubeconfig",
+	flags := []string{"--cluster", "hubs", "--hub-name", "hubs-hub", "--verbose", "--hub-kubeconfig",
 		throughProxy, "--eviction-grace", "1s"}
 	b.process = newProcess(t, w.cluster.Config(), flags...)
 	b.create("both", spec(b.configMap("both", "b")))
@@ -266,7 +266,7 @@ func (w *world) unwatched(t *testing.T) {
 	s.existing(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"ClusterRoleBinding","metadata":{"name":"without-watch"},
 		"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"without-watch"},"subjects":[{"kind":"User","apiGroup":"rbac.authorization.k8s.io","name":"without-watch"}]}`)
 	works, _ := w.hub(t, "kube", "unwatched")
-	s = w.agent(t, "unwatched", w.cluster.User(user), "--transport", "kube", "--hub-kubeconfig", w.cluster.Kubeconfig(),
+	s = w.agent(t, "unwatched", w.cluster.User(user), "--hub-kubeconfig", w.cluster.Kubeconfig(),
 		"--poll", "1s")
 	s.works = works
 	s.create("w", spec(s.configMap("c", "1")))

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 )
@@ -22,6 +23,7 @@ import (
 // the run are added.
 var sessions = map[string]func(x *terminal){
 	"a hub and an agent":      hubAndAgent,
+	"a hub without a broker":  hubWithoutBroker,
 	"an agent of an API hub":  agentOfAnAPIServer,
 	"a policy":                aPolicy,
 	"a tutorial":              aTutorial,
@@ -157,6 +159,39 @@ func twoReplicas(x *terminal) {
 	})
 }
 
+// hubWithoutBroker follows examples/hub with a hub that serves its agents itself, first without
+// certificates and then with.
+func hubWithoutBroker(x *terminal) {
+	x.clear()
+	x.take("examples/hub/samples")
+	ca := certtest.New(x.t)
+	ca.Write(x.t, x.dir, "ca")
+	ca.Issue(x.t, "hub", "localhost").Write(x.t, x.dir, "hub")
+	ca.Issue(x.t, "cluster1").Write(x.t, x.dir, "cluster1")
+	page, agents := fmt.Sprint(daemon.FreeAddr(x.t).Port()), fmt.Sprint(daemon.FreeAddr(x.t).Port())
+	x.swap = append(x.swap, "hub.example.com", "localhost", ":8080", ":"+page, ":8443", ":"+agents)
+
+	hub := x.start("serving at", "go run ./examples/hub --grpc localhost:8443 --dir examples/hub/samples",
+		"--listen", "127.0.0.1:"+page, "--patience", "1s")
+	agent := x.start("serving cluster1", "go run ./examples/agent --hub localhost:8443 --hub-insecure --cluster cluster1 "+
+		"--source hub --store cluster1.db")
+	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
+	agent.stop()
+	hub.stop()
+
+	x.start("serving at", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca "+
+		"ca.crt --dir examples/hub/samples", "--listen", "127.0.0.1:"+page, "--patience", "1s")
+	x.start("serving cluster1", "go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert "+
+		"cluster1.crt --hub-key cluster1.key --cluster cluster1 --source hub --store cluster1.db")
+	sample := "examples/hub/samples/shop.yaml"
+	text, err := os.ReadFile(filepath.Join(x.tree, sample))
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	x.file(sample, strings.Replace(string(text), "Welcome", "Hello", 1))
+	x.value("shop", "web", "greeting", "Hello to the shop on cluster1")
+}
+
 // agentOfAnAPIServer receives works from a hub with an API server, which here is the cluster
 // itself.
 func agentOfAnAPIServer(x *terminal) {
@@ -168,7 +203,7 @@ func agentOfAnAPIServer(x *terminal) {
 	x.file("hub.kubeconfig", string(config))
 	x.take("examples/agent/works")
 	x.start("serving cluster1",
-		"go run ./examples/agent --cluster cluster1 --transport kube --hub-kubeconfig hub.kubeconfig")
+		"go run ./examples/agent --cluster cluster1 --hub-kubeconfig hub.kubeconfig")
 	x.run("created", "kubectl --kubeconfig hub.kubeconfig create namespace cluster1")
 	x.run("created", "kubectl --kubeconfig hub.kubeconfig apply -f examples/agent/works")
 	for name, want := range map[string]string{

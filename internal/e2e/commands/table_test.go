@@ -32,6 +32,13 @@ var table = map[string]row{
 
 	"go run ./examples/hub": incomplete("--broker"),
 	"go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples": in("a hub and an agent"),
+	"go run ./examples/hub --grpc localhost:8443 --dir examples/hub/samples": in("a hub without a broker"),
+	"go run ./examples/agent --hub localhost:8443 --hub-insecure --cluster cluster1 --source hub --store cluster1.db": in(
+		"a hub without a broker"),
+	"go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca ca.crt " +
+		"--dir examples/hub/samples": in("a hub without a broker"),
+	"go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert cluster1.crt " +
+		"--hub-key cluster1.key --cluster cluster1 --source hub --store cluster1.db": in("a hub without a broker"),
 	"curl -X POST http://localhost:8080/api/v1/applications/shop/rollback":            in("a hub and an agent"),
 	"curl -X POST http://localhost:8080/api/v1/complete":                              in("a hub and an agent"),
 	"export PGPASSWORD=PASSWORD":                                                      shell,
@@ -45,7 +52,7 @@ var table = map[string]row{
 		"a hub and an agent"),
 	"go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db": in(
 		"a hub and an agent"),
-	"go run ./examples/agent --cluster cluster1 --transport kube --hub-kubeconfig hub.kubeconfig": in(
+	"go run ./examples/agent --cluster cluster1 --hub-kubeconfig hub.kubeconfig": in(
 		"an agent of an API hub"),
 	"kubectl --kubeconfig hub.kubeconfig create namespace cluster1": in(
 		"an agent of an API hub"),

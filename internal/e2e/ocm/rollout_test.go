@@ -115,7 +115,7 @@ func (s *scene) template(value string) (spec workv1.ManifestWorkSpec) {
 // startAgent starts the agent of a cluster.
 func (s *scene) startAgent(name string) {
 	s.t.Helper()
-	args := append([]string{"--cluster", name, "--hub", s.name, "--kubeconfig", s.managed[name].Kubeconfig(),
+	args := append([]string{"--cluster", name, "--hub-name", s.name, "--kubeconfig", s.managed[name].Kubeconfig(),
 		"--poll", "1s", "--verbose"}, s.agent...)
 	agent, err := daemon.Start(e2etest.Program(s.t, "agent", true), args...)
 	if err != nil {
@@ -288,7 +288,7 @@ func TestManifestWorkReplicaSet(t *testing.T) {
 	}
 	t.Run("kube", func(t *testing.T) {
 		s := &scene{t: t, name: "kube", hub: first, managed: managed,
-			agent: []string{"--transport", "kube", "--hub-kubeconfig", first.Kubeconfig()}}
+			agent: []string{"--hub-kubeconfig", first.Kubeconfig()}}
 		s.story()
 	})
 	t.Run("aggregated", func(t *testing.T) {

@@ -217,7 +217,7 @@ func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s 
 }
 
 // Origin identifies the hub of works. It is stored in AppliedWorks, because their names identify a
-// hub only by its --hub name. Two agents that use the same --hub for two hubs would otherwise adopt
+// hub only by its --hub-name. Two agents that use the same --hub-name for two hubs would otherwise adopt
 // and remove each other's objects.
 type Origin struct {
 	// Address is the address of the API server or the broker.
