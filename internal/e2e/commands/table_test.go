@@ -32,16 +32,16 @@ var table = map[string]row{
 
 	"go run ./examples/hub": incomplete("--broker"),
 	"go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples": in("a hub and an agent"),
-	"go run ./examples/hub --grpc localhost:8443 --dir examples/hub/samples": in("a hub without a broker"),
+	"go run ./examples/hub --grpc localhost:8443 --dir examples/hub/samples":          in("a hub without a broker"),
 	"go run ./examples/agent --hub localhost:8443 --hub-insecure --cluster cluster1 --source hub --store cluster1.db": in(
 		"a hub without a broker"),
 	"go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca ca.crt " +
 		"--dir examples/hub/samples": in("a hub without a broker"),
 	"go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert cluster1.crt " +
 		"--hub-key cluster1.key --cluster cluster1 --source hub --store cluster1.db": in("a hub without a broker"),
-	"curl -X POST http://localhost:8080/api/v1/applications/shop/rollback":            in("a hub and an agent"),
-	"curl -X POST http://localhost:8080/api/v1/complete":                              in("a hub and an agent"),
-	"export PGPASSWORD=PASSWORD":                                                      shell,
+	"curl -X POST http://localhost:8080/api/v1/applications/shop/rollback": in("a hub and an agent"),
+	"curl -X POST http://localhost:8080/api/v1/complete":                   in("a hub and an agent"),
+	"export PGPASSWORD=PASSWORD":                                           shell,
 	"go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub --listen 127.0.0.1:8080": in(
 		"two replicas of a hub"),
 	"go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub --listen 127.0.0.1:8081": in(
@@ -184,8 +184,17 @@ var table = map[string]row{
 
 	// Tests: the guarantees and figures.
 	"go test -C internal/e2e -race -v -run 'TestSituations/One/Requests' ./agent": ci,
-	"go test ./internal/archtest":                                                               ci,
-	"go test -C internal/e2e ./access":                                                          ci,
+	"go test ./internal/archtest":      ci,
+	"go test -C internal/e2e ./access": ci,
+	"go test -C internal/e2e -run 'ErasesDeletion|ErasedDeletion|KeepsDeletion' ./ocmgrpc": ci,
+	"go test -C internal/e2e -run Rejects ./ocmgrpc":                                       ci,
+	"go test -C internal/e2e -run TestAgentOnOCMServer ./ocmgrpc":                          ci,
+	"go test -C internal/e2e -run TestAgentOnSDKBroker ./ocmgrpc":                          ci,
+	"go test -C internal/e2e -run TestOCMAgentOnOCMServer ./ocmgrpc":                       ci,
+	"go test -C internal/e2e -run TestOCMAgentOnServer ./ocmgrpc":                          ci,
+	"go test -C internal/e2e -run TestWorkRemovedWithoutAgent ./ocmgrpc":                   ci,
+	"make ocm": ci,
+	"go test -C internal/e2e -run TestOCMSourceOnServer ./ocmgrpc":                              ci,
 	"go test -run Size -v ./examples/hub/internal/page":                                         ci,
 	"go test ./cloudevents/memory -run Conformance":                                             ci,
 	"go test ./cloudevents/mqtt -run Conformance":                                               ci,
