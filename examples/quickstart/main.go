@@ -55,7 +55,7 @@ func parse(args []string) (overGRPC bool, err error) {
 }
 
 // connect returns the transport of the hub, and those of the agents.
-func connect(ctx context.Context, overGRPC bool) (hub cloudevents.Transport, agents []cloudevents.Transport, err error) {
+func connect(ctx context.Context, overGRPC bool) (_ cloudevents.Transport, agents []cloudevents.Transport, err error) {
 	if !overGRPC {
 		bus := memory.New()
 		return bus.Transport(), []cloudevents.Transport{bus.Transport(), bus.Transport()}, nil
