@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package cloudevents defines how clients move CloudEvents over a broker. Package work builds
-// sources and agents of ManifestWorks on it. Packages mqtt and memory are its transports. Most
-// programs need only those three, and from this package the errors [ErrClaimed] and [ErrStarted].
-// Use this package directly only to write a transport.
+// sources and agents of ManifestWorks on it. Packages mqtt, grpc and memory are its transports. Most
+// programs need only these packages, and from this one the errors [ErrClaimed] and [ErrStarted]. Use
+// this package directly only to write a transport.
 //
 // A [Transport] is the driver of a broker: it opens a [Conn], which moves each [Message] at least
 // once and in order. Its documentation lists the duties of a driver, and package transporttest

@@ -22,7 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 )
 
-// names is a [grpc.TokenAuthenticator] whose tokens are the names of users.
+// names is a [grpc.TokenAuthenticator]: a token is the name of its user.
 type names struct{}
 
 func (names) AuthenticateToken(_ context.Context, token string) (grpc.Identity, error) {

@@ -40,7 +40,7 @@ func rawClient(t testing.TB, addr string) *grpcgo.ClientConn {
 	return client
 }
 
-// rawStream is a connection without the transport, whose first frame is not sent.
+// rawStream is a connection without the transport. It has not sent the first frame.
 func rawStream(t *testing.T, addr string) grpcgo.ClientStream {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

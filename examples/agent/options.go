@@ -164,7 +164,7 @@ func parse(args []string) (options, error) {
 	return o, err
 }
 
-// hubs are the flags of which one is required, with those that need it.
+// hubs are the flags that name a hub, with the flags that need each. One of them is required.
 var hubs = []struct {
 	flag  string
 	needy []string
