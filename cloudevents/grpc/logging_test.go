@@ -23,7 +23,8 @@ import (
 func TestRefusalsAreLogged(t *testing.T) {
 	s := newSecure(t)
 	o := grpc.ServerOptions{ClientCAFile: s.caFile, Tokens: tokens{secret}, QueueBytes: 1}
-	o.CertFile, o.KeyFile = s.ca.Issue(t, "server").Write(t, s.folder, "server")
+	// The other server reads its files meanwhile.
+	o.CertFile, o.KeyFile = s.ca.Issue(t, "server").Write(t, s.folder, "logged")
 	server, err := grpc.NewServer(o)
 	if err != nil {
 		t.Fatal(err)

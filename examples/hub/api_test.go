@@ -28,7 +28,7 @@ func TestCommandLine(t *testing.T) {
 		"dir", "listen",
 		"allowed-host", "leave-dir", "kubeconfig", "store", "revisions", "patience", "verbose")
 	commandtest.Refuses(t, parse, map[string]string{
-		"--source hub":                          "--broker is required",
+		"--source hub":                          "--broker or --grpc is required",
 		"--broker mqtt://x --dir=":              "--dir must not be empty",
 		"--broker mqtt://x --patience 0":        "--patience must be more than 0",
 		"--broker mqtt://x --revisions 1":       "--revisions must be from 2 to 1000",
