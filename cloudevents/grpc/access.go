@@ -22,7 +22,8 @@ type Identity struct {
 // goroutine.
 type TokenAuthenticator interface {
 	// AuthenticateToken returns the identity of a token. If it returns an error, the server looks at
-	// the certificate of the client. The error must not contain the token.
+	// the certificate of the client. An error with the gRPC status code Unavailable means that a
+	// client without a certificate should try again. The error must not contain the token.
 	AuthenticateToken(ctx context.Context, token string) (Identity, error)
 }
 

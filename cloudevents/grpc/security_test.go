@@ -127,6 +127,40 @@ func TestConnectionsAreAuthenticated(t *testing.T) {
 	}
 }
 
+// undecided is an authenticator that cannot check tokens now.
+type undecided struct{}
+
+func (undecided) AuthenticateToken(context.Context, string) (grpc.Identity, error) {
+	return grpc.Identity{}, status.Error(codes.Unavailable, "try again")
+}
+
+// TestUndecidedToken checks that a client tries again, unless its certificate is enough.
+func TestUndecidedToken(t *testing.T) {
+	for _, insecure := range []bool{false, true} {
+		ca := certtest.New(t)
+		folder := t.TempDir()
+		caFile := ca.Write(t, folder, "ca")
+		server, client := grpc.ServerOptions{Tokens: undecided{}, Insecure: insecure}, grpc.Options{Insecure: insecure}
+		if !insecure {
+			server.ClientCAFile, client.CAFile = caFile, caFile
+			server.CertFile, server.KeyFile = ca.Issue(t, "server").Write(t, folder, "server")
+		}
+		client.Address, _ = serve(t, newServer(t, server), "")
+		client.Token = secret
+		err := connectWith(t, client)
+		var permanent *cloudevents.PermanentError
+		if status.Code(err) != codes.Unavailable || errors.As(err, &permanent) {
+			t.Errorf("insecure %v: Connect returned %v, want Unavailable and no PermanentError", insecure, err)
+		}
+		if !insecure {
+			client.CertFile, client.KeyFile = ca.Issue(t, "cluster1").Write(t, folder, "client")
+			if err := connectWith(t, client, ownFilter); err != nil {
+				t.Errorf("Connect with a certificate: %v", err)
+			}
+		}
+	}
+}
+
 func TestPublicationsAreAuthorized(t *testing.T) {
 	s := newSecure(t)
 	conn := connect(t, newTransport(t, s.options(t, s.ca.Issue(t, "cluster1"))), nil)

@@ -141,6 +141,9 @@ func (s *service) identify(ctx context.Context) (Identity, error) {
 	if id, ok := certified(p.AuthInfo); ok {
 		return id, nil
 	}
+	if status.Code(failure) == codes.Unavailable {
+		return Identity{}, failure
+	}
 	if s.server.options.Insecure {
 		return Identity{}, nil
 	}
