@@ -50,7 +50,8 @@
 // A client has a certificate or a bearer token. The common name of a certificate is the user, and
 // its organizations are the groups. [ServerOptions].Authorizer decides as which source or agent a
 // user may act; see [Access]. By default, a user acts only as the agent of the cluster with its
-// name. The server and its in-process transport are trusted.
+// name. Package kubeaccess uses the RBAC of a Kubernetes API server instead. The server and its
+// in-process transport are trusted.
 //
 // Certificate, key, CA and token files are read again for each connection, so replacing them needs
 // no restart. An open connection does not end when they change. Tokens and keys appear in no error,
