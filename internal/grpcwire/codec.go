@@ -28,6 +28,9 @@ func (r *Raw) Decode(b []byte) error {
 	return nil
 }
 
+// buffers are for frames. gRPC's pool would clear 1 MiB for a frame of 64 KiB.
+var buffers = mem.NewTieredBufferPool(2<<10, 8<<10, 32<<10, 128<<10)
+
 // Codec encodes Encoders and Decoders, and all other messages with protobuf's codec.
 type Codec struct{ fallback encoding.CodecV2 }
 
@@ -47,8 +50,16 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal implements [encoding.CodecV2].
 func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if d, ok := v.(Decoder); ok {
-		return d.Decode(data.Materialize()) // a copy: gRPC uses its buffers again
+	switch d := v.(type) {
+	case *ClientFrame, *ServerFrame:
+		if data.Len() <= copiedFrame {
+			b := data.MaterializeToBuffer(buffers)
+			defer b.Free()
+			return d.(Decoder).Decode(b.ReadOnlyData())
+		}
+	case Decoder:
+	default:
+		return c.fallback.Unmarshal(data, v)
 	}
-	return c.fallback.Unmarshal(data, v)
+	return v.(Decoder).Decode(data.Materialize()) // a copy: gRPC uses its buffers again
 }

@@ -46,8 +46,9 @@ func AppendEvent(dst []byte, e *ce.Event) ([]byte, error) {
 	if err := e.Validate(); err != nil {
 		return dst, fmt.Errorf("not a CloudEvent: %w", err)
 	}
-	extensions := e.Extensions()
-	var value []byte
+	extensions := typed(e)
+	var scratch [256]byte
+	value := scratch[:0]
 	for name, text := range codec.Attributes(e) {
 		if !utf8.ValidString(text) { // protobuf's readers would refuse the whole message
 			return dst, fmt.Errorf("attribute %s is not UTF-8", name)
@@ -82,6 +83,14 @@ func AppendEvent(dst []byte, e *ce.Event) ([]byte, error) {
 		dst = protowire.AppendBytes(dst, data)
 	}
 	return dst, nil
+}
+
+// typed returns the extensions of an event, which the caller must not change.
+func typed(e *ce.Event) map[string]any {
+	if v1, ok := e.Context.(*ce.EventContextV1); ok {
+		return v1.Extensions
+	}
+	return e.Extensions()
 }
 
 func appendString(dst []byte, field protowire.Number, s string) []byte {
@@ -120,7 +129,8 @@ func appendTime(dst []byte, t time.Time) []byte {
 // ParseEvent reads an event. Attributes become strings in their canonical form, except the time.
 // The event refers to b.
 func ParseEvent(b []byte) (*ce.Event, error) {
-	var pairs []string
+	var buf [32]string
+	pairs := buf[:0]
 	var data []byte
 	kind := ""
 	err := fields(b, func(field protowire.Number, _ uint64, v []byte) error {

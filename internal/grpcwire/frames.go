@@ -6,7 +6,6 @@ package grpcwire
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
@@ -31,6 +30,8 @@ const (
 	overhead = 128
 	// sharedBytes is the size from which an event is sent without a copy.
 	sharedBytes = 16 << 10
+	// copiedFrame is the largest frame that received events do not refer to, in bytes.
+	copiedFrame = 64 << 10
 )
 
 // ClientFrame is a message of a client on the stream Broker.Connect.
@@ -97,6 +98,9 @@ type encoder struct {
 }
 
 func (e *encoder) messages(messages []Message) {
+	if len(messages) == 0 {
+		return
+	}
 	size := len(e.last)
 	for _, m := range messages {
 		size += 1 + protowire.SizeBytes(m.Size())
@@ -104,7 +108,7 @@ func (e *encoder) messages(messages []Message) {
 			size -= len(m.Event)
 		}
 	}
-	e.last = slices.Grow(e.last, size)
+	e.last = append((*buffers.Get(size))[:0], e.last...)
 	for _, m := range messages {
 		size := m.Size()
 		e.last = protowire.AppendVarint(protowire.AppendTag(e.last, fieldMessages, protowire.BytesType), uint64(size))
@@ -115,8 +119,8 @@ func (e *encoder) messages(messages []Message) {
 			e.last = append(e.last, m.Event...)
 			continue
 		}
-		e.out = append(e.out, mem.SliceBuffer(e.last), mem.SliceBuffer(m.Event))
-		e.last = nil
+		e.flush()
+		e.out = append(e.out, mem.SliceBuffer(m.Event))
 	}
 }
 
@@ -130,9 +134,14 @@ func (e *encoder) acknowledged(n uint64) {
 	}
 }
 
+func (e *encoder) flush() {
+	b := e.last
+	e.out, e.last = append(e.out, mem.NewBuffer(&b, buffers)), nil
+}
+
 func (e *encoder) finish() mem.BufferSlice {
 	if len(e.last) > 0 || len(e.out) == 0 {
-		e.out = append(e.out, mem.SliceBuffer(e.last))
+		e.flush()
 	}
 	return e.out
 }
@@ -176,8 +185,8 @@ func (f *ServerFrame) Encode() mem.BufferSlice {
 	return e.finish()
 }
 
-// Decode reads a frame. Its events refer to b, unless that would keep a much larger frame in
-// memory.
+// Decode reads a frame. Its events refer to b if b is large, unless that would keep a much larger
+// frame in memory.
 func (f *ClientFrame) Decode(b []byte) error {
 	return fields(b, func(field protowire.Number, n uint64, v []byte) (err error) {
 		switch field {
@@ -192,8 +201,8 @@ func (f *ClientFrame) Decode(b []byte) error {
 	})
 }
 
-// Decode reads a frame. Its events refer to b, unless that would keep a much larger frame in
-// memory.
+// Decode reads a frame. Its events refer to b if b is large, unless that would keep a much larger
+// frame in memory.
 func (f *ServerFrame) Decode(b []byte) error {
 	return fields(b, func(field protowire.Number, n uint64, v []byte) (err error) {
 		switch field {
@@ -225,7 +234,7 @@ func appendMessage(messages []Message, b []byte, frame int) ([]Message, error) {
 			m.Topic = string(v)
 		case fieldEvent:
 			m.Event = v
-			if frame > 2*len(v) {
+			if frame <= copiedFrame || frame > 2*len(v) {
 				m.Event = append(make([]byte, 0, len(v)), v...)
 			}
 		}

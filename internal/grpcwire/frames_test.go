@@ -56,6 +56,35 @@ func TestFramesAreUnchanged(t *testing.T) {
 	}
 }
 
+// TestReceivedEventsAreCopies checks that gRPC may use the buffers of a received frame again.
+func TestReceivedEventsAreCopies(t *testing.T) {
+	codec := grpcwire.NewCodec()
+	for _, size := range []int{100, 10_000, 20_000, 100_000} {
+		want := bytes.Repeat([]byte("x"), size)
+		frame := grpcwire.ServerFrame{Messages: []grpcwire.Message{{Topic: "a", Event: want}}}
+		b := frame.Encode().Materialize()
+		for _, parts := range [][][]byte{{b}, {b[:50], b[50:]}} {
+			var buffers mem.BufferSlice
+			for _, part := range parts {
+				buffers = append(buffers, mem.SliceBuffer(bytes.Clone(part)))
+			}
+			var got grpcwire.ServerFrame
+			if err := codec.Unmarshal(buffers, &got); err != nil {
+				t.Fatal(err)
+			}
+			for _, buffer := range buffers {
+				clear(buffer.ReadOnlyData())
+			}
+			again, other := frame.Encode(), grpcwire.ServerFrame{Messages: []grpcwire.Message{{Event: make([]byte, size/2)}}}
+			again.Free()
+			other.Encode().Free()
+			if !bytes.Equal(got.Messages[0].Event, want) {
+				t.Errorf("an event of %d bytes has changed after its frame", size)
+			}
+		}
+	}
+}
+
 func TestPlainMessagesAreUnchanged(t *testing.T) {
 	publish := grpcwire.PublishRequest{Event: []byte("event")}
 	var gotPublish grpcwire.PublishRequest
