@@ -32,30 +32,36 @@ sys_interval 0
 log_dest none
 `
 
-// broker is a Mosquitto process on a free port of the loopback interface.
-type broker struct {
+// broker is the server of all connections of a run.
+type broker interface {
+	// start starts it after kill, without its earlier state.
+	start() error
+	// kill ends it and its connections like a crash.
+	kill()
+}
+
+// mosquittoProcess is a Mosquitto on a free port of the loopback interface.
+type mosquittoProcess struct {
 	program, folder, address string
 	ca                       string // the file with its certificate, with TLS
 	process                  *daemon.Daemon
 }
 
-// newBroker starts the program. The caller must call stop.
-func newBroker(withTLS bool) (*broker, error) {
+// newMosquitto starts the program. The caller must call stop.
+func newMosquitto(withTLS bool) (*mosquittoProcess, error) {
 	program, err := daemon.Find("mosquitto")
 	if err != nil {
 		return nil, fmt.Errorf("%w: install it (on Debian: apt-get install mosquitto), or set --broker", err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	address := listener.Addr().(*net.TCPAddr)
-	_ = listener.Close() // the port was free a moment ago
 	folder, err := os.MkdirTemp("", "fleet-bench-")
 	if err != nil {
 		return nil, err
 	}
-	b := &broker{program: program, folder: folder, address: address.String()}
+	b := &mosquittoProcess{program: program, folder: folder, address: address.String()}
 	lines := fmt.Sprintf(brokerConfig, address.Port)
 	if os.Geteuid() == 0 {
 		lines += "user root\n" // otherwise it runs as mosquitto, without access to the folder
@@ -78,18 +84,18 @@ func newBroker(withTLS bool) (*broker, error) {
 	return b, nil
 }
 
-func (b *broker) url() string {
+func (b *mosquittoProcess) url() string {
 	if b.ca != "" {
 		return "mqtts://" + b.address
 	}
 	return "mqtt://" + b.address
 }
 
-func (b *broker) config() string { return filepath.Join(b.folder, "mosquitto.conf") }
+func (b *mosquittoProcess) config() string { return filepath.Join(b.folder, "mosquitto.conf") }
 
 // start starts the process, and waits until it accepts connections. After kill, it starts the
 // broker again without its earlier state.
-func (b *broker) start() error {
+func (b *mosquittoProcess) start() error {
 	var err error
 	if b.process, err = daemon.Start(b.program, "-c", b.config()); err != nil {
 		return err
@@ -104,14 +110,23 @@ func (b *broker) start() error {
 }
 
 // kill ends the broker like a crash.
-func (b *broker) kill() { b.process.Kill() }
+func (b *mosquittoProcess) kill() { b.process.Kill() }
 
 // stop ends the broker and removes its files.
-func (b *broker) stop() {
+func (b *mosquittoProcess) stop() {
 	if b.process != nil {
 		b.process.Stop()
 	}
 	_ = os.RemoveAll(b.folder)
+}
+
+// freeAddress returns an address of the loopback interface that was free a moment ago.
+func freeAddress() (*net.TCPAddr, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	return listener.Addr().(*net.TCPAddr), listener.Close()
 }
 
 // writeCertificate writes a self-signed certificate for the loopback interface, with its key, to a

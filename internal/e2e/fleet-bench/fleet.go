@@ -22,6 +22,8 @@ import (
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 )
@@ -35,6 +37,7 @@ type fleet struct {
 	failed func(error) // ends the run
 	meter  meter
 
+	server   *server // of --broker grpc, in the process of the source
 	source   *work.Source
 	link     *link
 	informer cache.SharedIndexInformer
@@ -66,7 +69,9 @@ func (f *fleet) cluster(i int) string { return fmt.Sprintf("%s-%d", f.id, i) }
 // addSource adds the source. Without a store, it has an informer.
 func (f *fleet) addSource(store work.Store) error {
 	var err error
-	if f.link, err = f.newLink(); err != nil {
+	if f.server != nil {
+		f.link = &link{Transport: f.server.Transport(), meter: &f.meter}
+	} else if f.link, err = f.newLink(); err != nil {
 		return err
 	}
 	o := work.SourceOptions{SourceID: f.id, ResyncInterval: onDemand, Clock: resyncClock{ticks: f.ticks}, Store: store}
@@ -96,11 +101,17 @@ func (f *fleet) addAgents() error {
 }
 
 func (f *fleet) newLink() (*link, error) {
-	transport, err := mqtt.New(mqtt.Options{BrokerURL: f.url, CAFile: f.ca})
-	if err != nil {
-		return nil, err
+	transport, err := f.newTransport()
+	return &link{Transport: transport, meter: &f.meter}, err
+}
+
+func (f *fleet) newTransport() (cloudevents.Transport, error) {
+	if address, ok := strings.CutPrefix(f.url, serverScheme); ok {
+		return grpc.New(grpc.Options{
+			Address: address, Insecure: f.ca == "", CAFile: f.ca, CertFile: f.ca, KeyFile: f.ca,
+		})
 	}
-	return &link{Transport: transport, meter: &f.meter}, nil
+	return mqtt.New(mqtt.Options{BrokerURL: f.url, CAFile: f.ca})
 }
 
 // updated ends the operation of a work when the status of its current generation has arrived.
@@ -140,10 +151,11 @@ func (f *fleet) watch(ctx context.Context) {
 	}
 }
 
-// clients returns the number of connections of a connected fleet.
+// clients returns the number of connections of a connected fleet. A source with a server in its
+// process has none.
 func (f *fleet) clients() int {
 	n := len(f.agents)
-	if f.source != nil {
+	if f.source != nil && f.server == nil {
 		n++
 	}
 	return n
@@ -217,7 +229,7 @@ func reach(ctx context.Context, p peer, ready <-chan struct{}) error {
 // connected returns the number of connected clients.
 func (f *fleet) connected() int {
 	n := 0
-	if f.source != nil && f.source.Healthy() == nil {
+	if f.source != nil && f.server == nil && f.source.Healthy() == nil {
 		n++
 	}
 	for _, a := range f.agents {
@@ -242,6 +254,9 @@ func (f *fleet) cut() {
 func (f *fleet) stop() {
 	f.cancel()
 	f.running.Wait()
+	if f.server != nil {
+		f.server.kill()
+	}
 }
 
 // onDemand is an interval that is longer than any run. A resyncClock identifies its ticker by it.

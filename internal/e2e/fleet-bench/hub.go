@@ -69,7 +69,11 @@ func runHub(ctx context.Context, o options, stdin io.Reader, stdout io.Writer) e
 	var text bytes.Buffer
 	b := &bench{options: o, out: &text, state: state, fleet: newFleet(o, o.hub, fail)}
 	b.fleet.meter.incoming = true
-	if err := b.fleet.addSource(store); err != nil {
+	if err = b.serve(); err == nil {
+		err = b.fleet.addSource(store)
+	}
+	if err != nil {
+		b.fleet.stop()
 		return errors.Join(err, closeStore())
 	}
 	commands := json.NewDecoder(stdin)
@@ -103,6 +107,8 @@ const (
 	toUpdate  = "update"
 	toResync  = "resync"
 	toIdle    = "idle"
+	toClose   = "close" // the gRPC server of --broker grpc
+	toOpen    = "open"
 )
 
 func (b *bench) execute(ctx context.Context, command string) error {
@@ -124,6 +130,11 @@ func (b *bench) execute(ctx context.Context, command string) error {
 		return b.resync(ctx)
 	case toIdle:
 		return b.idle(ctx)
+	case toClose:
+		b.broker.kill()
+		return nil
+	case toOpen:
+		return b.broker.start()
 	}
 	return errors.New("unknown command")
 }

@@ -86,6 +86,9 @@ func (b *bench) hubPhases(ctx context.Context) error {
 			return err
 		}
 	}
+	if strings.HasPrefix(b.options.broker, serverScheme) {
+		b.broker = distantServer{hub}
+	}
 	if err := b.connect(ctx); err != nil {
 		return err
 	}

@@ -27,6 +27,12 @@ func TestHubRestarts(t *testing.T) {
 	runHubs(t, []string{"--store", filepath.Join(t.TempDir(), "works.db")}, "connect", "reconnect", "restart")
 }
 
+// TestHubServes checks the same of a hub process with its own gRPC server, over TLS.
+func TestHubServes(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "works.db")
+	runHubs(t, []string{"--broker", "grpc", "--tls", "--store", store}, "connect", "reconnect", "restart")
+}
+
 // TestHubTakeover checks that a second hub process on PostgreSQL continues after a crash of the
 // first.
 func TestHubTakeover(t *testing.T) {

@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Fleet-bench measures a hub and any number of agents in one process, over any MQTT broker. Each
-// agent has its own connection. For each phase, it prints throughput, latency percentiles, bytes on
-// the wire and memory. With --store, the hub is a process of its own without an informer. Its memory
-// and its processor time are measured, and its restart and the takeover by another hub process.
+// Fleet-bench measures a hub and any number of agents in one process, over any MQTT broker or over a
+// gRPC server in the process of the hub. Each agent has its own connection. For each phase, it prints
+// throughput, latency percentiles, bytes on the wire and memory. With --store, the hub is a process
+// of its own without an informer. Its memory and its processor time are measured, and its restart and
+// the takeover by another hub process.
 //
 //	go run -C internal/e2e ./fleet-bench
 //	go run -C internal/e2e ./fleet-bench --broker mqtt://broker:1883 --agents 1000 --works 100000
 //	go run -C internal/e2e ./fleet-bench --store /tmp/works.db --agents 1000 --works 100000
+//	go run -C internal/e2e ./fleet-bench --broker grpc --agents 1000 --works 100000
 package main
 
 import (
@@ -19,6 +21,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -32,8 +35,9 @@ import (
 const usage = `Usage: go run -C internal/e2e ./fleet-bench [flags]
 
 Each agent opens a file: for 10,000 agents, raise the limit of this process and the broker
-(ulimit -n 20000). Your own broker needs queues for %d operations in progress: in Mosquitto
-set max_inflight_messages 1000, max_queued_messages 1000000 and set_tcp_nodelay true.
+(ulimit -n 20000). With --broker grpc and without --store, it opens two files. Your own broker needs
+queues for %d operations in progress: in Mosquitto set max_inflight_messages 1000,
+max_queued_messages 1000000 and set_tcp_nodelay true.
 
 `
 
@@ -88,14 +92,17 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		fmt.Fprintf(stderr, usage, underWay)
 		flags.PrintDefaults()
 	}
-	flags.Func("broker", "the `URL` of the broker: mqtt://, mqtts://, ws:// or wss:// (default: a new Mosquitto)",
+	flags.Func("broker", "the `URL` of the broker: mqtt://, mqtts://, ws:// or wss://, or grpc for a gRPC server in the\n"+
+		"process of the hub (default: a new Mosquitto)",
 		func(url string) error {
-			o.broker = url
+			if o.broker = url; url == ownServer || strings.HasPrefix(url, serverScheme) { // a URL for a hub process
+				return nil
+			}
 			_, err := mqtt.New(mqtt.Options{BrokerURL: url})
 			return err
 		})
 	flags.StringVar(&o.ca, "ca", "", "the `file` with the CA of the broker's certificate (default: those of the system)")
-	flags.BoolVar(&o.tls, "tls", false, "start the new Mosquitto with TLS")
+	flags.BoolVar(&o.tls, "tls", false, "start the new Mosquitto or gRPC server with TLS")
 	flags.IntVar(&o.agents, "agents", 100, "the number of agents, each with its own connection")
 	flags.IntVar(&o.works, "works", 10_000, "the number of works of all agents")
 	flags.IntVar(&o.size, "size", 1024, "the size of each work's manifest in bytes")
@@ -136,8 +143,10 @@ func (o options) validate() error {
 	switch {
 	case o.store != "" && storeKind(o.store) == "":
 		return fmt.Errorf("--store must be memory, a file, postgres://... or etcd://..., not %q", o.store)
-	case o.tls && o.broker != "":
-		return errors.New("--tls is for a new Mosquitto: it excludes --broker")
+	case o.broker == ownServer && (storeKind(o.store) == "postgres" || storeKind(o.store) == "etcd"):
+		return errors.New("--broker grpc has one hub: it needs --store memory or a file")
+	case o.tls && o.broker != "" && o.broker != ownServer:
+		return errors.New("--tls is for a new Mosquitto or gRPC server: it excludes --broker URL")
 	case !(o.rate >= 0 && o.rate <= 1_000_000):
 		return fmt.Errorf("--rate must be from 0 to 1000000, not %v", o.rate)
 	case o.duration < 100*time.Millisecond || o.duration > time.Hour:

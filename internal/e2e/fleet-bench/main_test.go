@@ -55,10 +55,17 @@ func (o *output) Write(p []byte) (int, error) {
 // installed skips the test if the Mosquitto program is not installed.
 func installed(t *testing.T) { mosquitto.Start(t, mosquitto.Options{}).Stop() }
 
-// TestRun checks that each phase of a run on its own broker counts the requested operations.
+// TestRun checks that each phase of a run on its own broker counts the requested operations. A source
+// with a gRPC server in its process has no connection.
 func TestRun(t *testing.T) {
 	installed(t)
-	o, err := parse(small, io.Discard)
+	t.Run("mosquitto", func(t *testing.T) { runOwn(t, 4) })
+	t.Run("grpc", func(t *testing.T) { runOwn(t, 3, "--broker", "grpc") })
+	t.Run("grpc with TLS", func(t *testing.T) { runOwn(t, 3, "--broker", "grpc", "--tls") })
+}
+
+func runOwn(t *testing.T, connections int, args ...string) {
+	o, err := parse(append(args, small...), io.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +74,8 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, stdout.text.String())
 	}
-	counts := map[string]int{"connect": 4, "create": 60, "paced": 20, "update": 60, "resync": 60, "probe": 20,
-		"reconnect": 4, "delete": 60}
+	counts := map[string]int{"connect": connections, "create": 60, "paced": 20, "update": 60, "resync": 60,
+		"probe": 20, "reconnect": connections, "delete": 60}
 	if len(phases) != len(counts) {
 		t.Errorf("%d phases, want %d", len(phases), len(counts))
 	}
@@ -163,6 +170,7 @@ func TestFailures(t *testing.T) {
 		{"--store redis://", 2, []string{`--store must be memory, a file, postgres://... or etcd://..., not "redis://"`}},
 		{"--store /nowhere/works.db --works 1", 1, []string{"/nowhere", "hub: start: the process has ended"}},
 		{"--tls --broker mqtt://broker:1883", 2, []string{"--tls is for a new Mosquitto"}},
+		{"--broker grpc --store postgres://db", 2, []string{"--broker grpc has one hub"}},
 		{"--timeout 0s", 2, []string{"--timeout must be at least 1s"}},
 		{"--broker broker:1883", 2, []string{"-broker: ", "scheme"}},
 		{"--broker=", 2, []string{"-broker: ", "BrokerURL"}},

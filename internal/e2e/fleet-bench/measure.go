@@ -55,7 +55,7 @@ func checkFiles(want int) error {
 		return fmt.Errorf("limit of open files: %w", err)
 	}
 	if limit.Cur < uint64(want) {
-		return fmt.Errorf("%d open files are needed, one for each agent, but the limit is %d: raise the limit "+
+		return fmt.Errorf("%d open files are needed for the agents, but the limit is %d: raise the limit "+
 			"(ulimit -n) or use fewer agents", want, limit.Cur)
 	}
 	return nil

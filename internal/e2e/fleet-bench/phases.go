@@ -20,7 +20,7 @@ const (
 	probeTime       = 3 * time.Second
 	// outage is the time between the end and the start of the broker.
 	outage = 500 * time.Millisecond
-	// otherFiles is the number of open files in addition to one for each agent.
+	// otherFiles is the number of open files in addition to those of agents.
 	otherFiles = 100
 )
 
@@ -30,8 +30,8 @@ const workPrefix = "work-"
 // bench is one run.
 type bench struct {
 	options options
-	broker  *broker // nil if it runs elsewhere
-	before  memory  // without the fleet
+	broker  broker // nil if it runs elsewhere
+	before  memory // without the fleet
 	fleet   *fleet
 	out     io.Writer
 	phases  []phase
@@ -41,17 +41,29 @@ type bench struct {
 // measureFleet runs all phases, and prints each when it has ended. After an error, it returns the
 // phases before it.
 func measureFleet(ctx context.Context, o options, out io.Writer) ([]phase, error) {
-	if err := checkFiles(o.agents + otherFiles); err != nil {
+	files := o.agents + otherFiles
+	if o.broker == ownServer && o.store == "" {
+		files += o.agents
+	}
+	if err := checkFiles(files); err != nil {
 		return nil, err
 	}
 	b := &bench{options: o, out: out}
-	if o.broker == "" {
-		var err error
-		if b.broker, err = newBroker(o.tls); err != nil {
+	switch o.broker {
+	case "":
+		started, err := newMosquitto(o.tls)
+		if err != nil {
 			return nil, err
 		}
-		defer b.broker.stop()
-		b.options.broker, b.options.ca = b.broker.url(), cmp.Or(b.broker.ca, o.ca)
+		defer started.stop()
+		b.broker, b.options.broker, b.options.ca = started, started.url(), cmp.Or(started.ca, o.ca)
+	case ownServer:
+		url, certificate, remove, err := place(o.tls)
+		defer remove()
+		if err != nil {
+			return nil, err
+		}
+		b.options.broker, b.options.ca = url, certificate
 	}
 	if _, err := io.WriteString(out, head(b.options)); err != nil {
 		return nil, err
@@ -76,6 +88,9 @@ func measureFleet(ctx context.Context, o options, out io.Writer) ([]phase, error
 
 // allPhases runs the phases of a fleet in this process.
 func (b *bench) allPhases(ctx context.Context) error {
+	if err := b.serve(); err != nil {
+		return err
+	}
 	if err := b.fleet.addSource(nil); err != nil {
 		return err
 	}
