@@ -12,10 +12,11 @@ import (
 
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	grpcgo "google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
-	"github.com/spokewire/sdk-go/internal/grpcwire"
 )
 
 const (
@@ -26,8 +27,8 @@ const (
 )
 
 // BenchmarkPublish measures one message of 1,500 bytes that a source in the process, or over TCP,
-// publishes and an agent over TCP receives. "bare" is the lower bound: a gRPC stream of the same
-// bytes, one message a frame, without a broker.
+// publishes and an agent over TCP receives. "bare" is a gRPC stream of the same bytes, without a
+// broker.
 func BenchmarkPublish(b *testing.B) {
 	server := newServer(b, grpc.ServerOptions{})
 	addr, _ := serve(b, server, "")
@@ -125,13 +126,14 @@ func benchServe(b *testing.B, server *grpcgo.Server) (addr string, stop func()) 
 	}
 }
 
+// benchBare uses gRPC's defaults and protobuf's codec.
 func benchBare(b *testing.B) {
 	sent := make(chan struct{}, benchAhead)
-	server := grpcgo.NewServer(newServer(b, grpc.ServerOptions{}).GRPCOptions()...)
-	frame := &grpcwire.ServerFrame{Messages: []grpcwire.Message{{Topic: benchTopic, Event: make([]byte, benchData+200)}}}
+	server := grpcgo.NewServer()
+	message := wrapperspb.Bytes(make([]byte, benchData+200+len(benchTopic)))
 	handler := func(_ any, stream grpcgo.ServerStream) error {
 		for range sent {
-			if err := stream.SendMsg(frame); err != nil {
+			if err := stream.SendMsg(message); err != nil {
 				return err
 			}
 		}
@@ -141,13 +143,18 @@ func benchBare(b *testing.B) {
 		Streams: []grpcgo.StreamDesc{{StreamName: "Connect", Handler: handler, ServerStreams: true}}}, b)
 	addr, stop := benchServe(b, server)
 	defer stop()
-	stream, err := rawClient(b, addr).NewStream(b.Context(), grpc.ConnectStream, "/bench.Bare/Connect")
+	client, err := grpcgo.NewClient("passthrough:///"+addr, grpcgo.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = client.Close() }()
+	stream, err := client.NewStream(b.Context(), grpc.ConnectStream, "/bench.Bare/Connect")
 	if err != nil {
 		b.Fatal(err)
 	}
 	received := make(chan struct{}, benchAhead)
 	go func() {
-		for stream.RecvMsg(&grpcwire.ServerFrame{}) == nil {
+		for stream.RecvMsg(new(wrapperspb.BytesValue)) == nil {
 			<-received
 		}
 	}()

@@ -25,6 +25,7 @@ import (
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
@@ -43,22 +44,23 @@ const (
 // operation adds a work. cpu-us/trip is the processor time of this process.
 func BenchmarkRoundTrip(b *testing.B) {
 	b.Run("rawmqtt", func(b *testing.B) { benchRawEcho(b, mosquitto.Start(b, mosquitto.Options{}).Addr()) })
-	b.Run("structured", func(b *testing.B) {
-		benchWorks(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL()}, nil)
-	})
-	b.Run("metrics", func(b *testing.B) {
-		benchWorks(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL()}, prometheus.NewRegistry())
-	})
-	b.Run("binary", func(b *testing.B) {
-		benchWorks(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL(), Binary: true}, nil)
-	})
+	over := func(b *testing.B, binary bool, registerer prometheus.Registerer) {
+		dial := overMQTT(b, mqtt.Options{BrokerURL: mosquitto.Start(b, mosquitto.Options{}).URL(), Binary: binary})
+		benchWorks(b, dial(), dial, registerer)
+	}
+	b.Run("structured", func(b *testing.B) { over(b, false, nil) })
+	b.Run("metrics", func(b *testing.B) { over(b, false, prometheus.NewRegistry()) })
+	b.Run("binary", func(b *testing.B) { over(b, true, nil) })
 }
 
 // BenchmarkRoundTripEmbedded is BenchmarkRoundTrip over a mochi broker in this process. Run it with
 // -benchtime=10000x too.
 func BenchmarkRoundTripEmbedded(b *testing.B) {
 	b.Run("rawmqtt", func(b *testing.B) { benchRawEcho(b, startEmbedded(b)) })
-	b.Run("structured", func(b *testing.B) { benchWorks(b, mqtt.Options{BrokerURL: "mqtt://" + startEmbedded(b)}, nil) })
+	b.Run("structured", func(b *testing.B) {
+		dial := overMQTT(b, mqtt.Options{BrokerURL: "mqtt://" + startEmbedded(b)})
+		benchWorks(b, dial(), dial, nil)
+	})
 }
 
 // publishers runs begin(i) for each operation in benchPublishers goroutines, with at most
@@ -197,10 +199,18 @@ func benchInformer(b testing.TB, c workclientset.Interface, handler cache.Resour
 	})
 }
 
-func benchWorks(b *testing.B, options mqtt.Options, registerer prometheus.Registerer) {
+// overMQTT returns a function that returns a transport.
+func overMQTT(b *testing.B, options mqtt.Options) func() cloudevents.Transport {
+	return func() cloudevents.Transport { return benchTransport(b, options) }
+}
+
+// benchWorks measures round trips between a source and agents. dial returns the transport of an
+// agent.
+func benchWorks(
+	b *testing.B, hub cloudevents.Transport, dial func() cloudevents.Transport, registerer prometheus.Registerer,
+) {
 	ahead := make(chan struct{}, benchAhead)
-	source, err := work.NewSource(benchTransport(b, options),
-		work.SourceOptions{SourceID: "hub", MetricsRegisterer: registerer})
+	source, err := work.NewSource(hub, work.SourceOptions{SourceID: "hub", MetricsRegisterer: registerer})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -220,7 +230,7 @@ func benchWorks(b *testing.B, options mqtt.Options, registerer prometheus.Regist
 		`{"type":"Available","status":"True","reason":"ResourcesAvailable","message":"All resources are available","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
 	for i := range benchAgents {
 		cluster := fmt.Sprintf("cluster%d", i)
-		agent, err := work.NewAgent(benchTransport(b, options), work.AgentOptions{
+		agent, err := work.NewAgent(dial(), work.AgentOptions{
 			ClusterName: cluster, Sources: []string{"hub"}, MetricsRegisterer: registerer,
 		})
 		if err != nil {
