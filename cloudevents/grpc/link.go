@@ -66,7 +66,7 @@ func (s *settings) dial(ctx context.Context, step func(string)) (*link, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: s.keepAlive, Timeout: s.keepAlive / 2}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(grpcwire.NewCodec()), grpc.MaxCallRecvMsgSize(clientFrame)),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
-		grpc.WithReadBufferSize(readBuffer), grpc.WithWriteBufferSize(writeBuffer),
+		grpc.WithReadBufferSize(readBuffer),
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 	)
 	if err != nil {

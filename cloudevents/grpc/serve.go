@@ -32,8 +32,7 @@ const (
 	idleTimeout  = 10 * time.Minute
 	mostStreams  = 128
 	mostHeaders  = 16 << 10 // bytes of the headers of a call
-	readBuffer   = 8 << 10  // gRPC's default of 32 KiB would be most of the memory of an idle client
-	writeBuffer  = 64 << 10 // an idle connection has no such buffer
+	readBuffer   = 4 << 10  // gRPC's default of 32 KiB would be most of the memory of an idle client
 )
 
 // GRPCOptions returns the options that a gRPC server needs for [Server.Register]: the codec, which
@@ -50,7 +49,7 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 		grpc.ConnectionTimeout(connlimit.HandshakeTimeout),
 		grpc.MaxConcurrentStreams(mostStreams), grpc.MaxHeaderListSize(mostHeaders),
 		grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow),
-		grpc.ReadBufferSize(readBuffer), grpc.WriteBufferSize(writeBuffer),
+		grpc.ReadBufferSize(readBuffer),
 	}
 }
 
