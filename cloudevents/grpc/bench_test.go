@@ -36,7 +36,8 @@ func BenchmarkPublish(b *testing.B) {
 	b.Run("local/pipelined", func(b *testing.B) { benchPipelined(b, server.Transport(), remote) })
 	b.Run("remote/pipelined", func(b *testing.B) { benchPipelined(b, remote, remote) })
 	b.Run("local/roundtrip", func(b *testing.B) { benchRoundTrip(b, server.Transport(), remote) })
-	b.Run("bare/pipelined", benchBare)
+	b.Run("bare/pipelined", benchBarePipelined)
+	b.Run("bare/roundtrip", benchBareRoundTrip)
 }
 
 func benchEvent() *ce.Event {
@@ -111,48 +112,54 @@ func benchRoundTrip(b *testing.B, from, to cloudevents.Transport) {
 	}
 }
 
-func benchServe(b *testing.B, server *grpcgo.Server) (addr string, stop func()) {
+// startBare returns a stream to a server with a handler, with gRPC's defaults and protobuf's codec.
+func startBare(b *testing.B, handler func(grpcgo.ServerStream) error) grpcgo.ClientStream {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)
 	}
+	server := grpcgo.NewServer()
+	desc := *grpc.ConnectStream
+	desc.Handler = func(_ any, stream grpcgo.ServerStream) error { return handler(stream) }
+	server.RegisterService(&grpcgo.ServiceDesc{
+		ServiceName: "bench.Bare", HandlerType: (*any)(nil), Streams: []grpcgo.StreamDesc{desc},
+	}, b)
 	served := make(chan error)
 	go func() { served <- server.Serve(listener) }()
-	return listener.Addr().String(), func() {
+	b.Cleanup(func() {
 		server.Stop()
 		if err := <-served; err != nil {
 			b.Error(err)
 		}
+	})
+	client, err := grpcgo.NewClient("passthrough:///"+listener.Addr().String(),
+		grpcgo.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		b.Fatal(err)
 	}
+	b.Cleanup(func() { _ = client.Close() })
+	stream, err := client.NewStream(b.Context(), grpc.ConnectStream, "/bench.Bare/Connect")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return stream
 }
 
-// benchBare uses gRPC's defaults and protobuf's codec.
-func benchBare(b *testing.B) {
-	sent := make(chan struct{}, benchAhead)
-	server := grpcgo.NewServer()
-	message := wrapperspb.Bytes(make([]byte, benchData+200+len(benchTopic)))
-	handler := func(_ any, stream grpcgo.ServerStream) error {
+func bareMessage() *wrapperspb.BytesValue {
+	return wrapperspb.Bytes(make([]byte, benchData+200+len(benchTopic)))
+}
+
+func benchBarePipelined(b *testing.B) {
+	sent, received := make(chan struct{}, benchAhead), make(chan struct{}, benchAhead)
+	message := bareMessage()
+	stream := startBare(b, func(stream grpcgo.ServerStream) error {
 		for range sent {
 			if err := stream.SendMsg(message); err != nil {
 				return err
 			}
 		}
 		return nil
-	}
-	server.RegisterService(&grpcgo.ServiceDesc{ServiceName: "bench.Bare", HandlerType: (*any)(nil),
-		Streams: []grpcgo.StreamDesc{{StreamName: "Connect", Handler: handler, ServerStreams: true}}}, b)
-	addr, stop := benchServe(b, server)
-	defer stop()
-	client, err := grpcgo.NewClient("passthrough:///"+addr, grpcgo.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = client.Close() }()
-	stream, err := client.NewStream(b.Context(), grpc.ConnectStream, "/bench.Bare/Connect")
-	if err != nil {
-		b.Fatal(err)
-	}
-	received := make(chan struct{}, benchAhead)
+	})
 	go func() {
 		for stream.RecvMsg(new(wrapperspb.BytesValue)) == nil {
 			<-received
@@ -167,4 +174,29 @@ func benchBare(b *testing.B) {
 		received <- struct{}{}
 	}
 	close(sent)
+}
+
+func benchBareRoundTrip(b *testing.B) {
+	stream := startBare(b, func(stream grpcgo.ServerStream) error {
+		for {
+			message := new(wrapperspb.BytesValue)
+			if err := stream.RecvMsg(message); err != nil {
+				return err
+			}
+			if err := stream.SendMsg(message); err != nil {
+				return err
+			}
+		}
+	})
+	message := bareMessage()
+	b.ReportAllocs()
+	for b.Loop() {
+		err := stream.SendMsg(message)
+		if err == nil {
+			err = stream.RecvMsg(new(wrapperspb.BytesValue))
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
 }
