@@ -71,6 +71,14 @@ var table = map[string]row{
 		"--broker BROKER --agents 10 --works 40 --duration 200ms", "round trips"),
 	"go run -C internal/e2e ./fleet-bench --store /tmp/works.db --agents 1000 --works 100000": shorter(
 		"--store memory --agents 2 --works 20 --duration 100ms", "of live heap"),
+	"go run -C internal/e2e ./fleet-bench --broker grpc --agents 1000 --works 100000": shorter(
+		"--broker grpc --agents 10 --works 40 --duration 200ms", "round trips"),
+	"go run -C internal/e2e ./fleet-bench --broker grpc --agents 9900 --works 20000 --rate 500 --duration 5s": shorter(
+		"--broker grpc --agents 10 --works 40 --rate 100 --duration 200ms", "round trips"),
+	"go run -C internal/e2e ./fleet-bench --broker grpc --tls --agents 9900 --works 20000 --rate 500 --duration 5s": shorter(
+		"--broker grpc --tls --agents 10 --works 40 --rate 100 --duration 200ms", "round trips"),
+	"go run -C internal/e2e ./fleet-bench --broker grpc --store memory --agents 10000 --works 20000 --duration 5s": shorter(
+		"--broker grpc --store memory --agents 10 --works 40 --duration 200ms", "of live heap"),
 	"ulimit -n 20000": shell,
 
 	"go run .":                       in("a tutorial"),
@@ -156,9 +164,11 @@ var table = map[string]row{
 	"go test -run '^$' -bench . -benchmem ./cloudevents/mqtt ./codec":                     once,
 	"go test -run '^$' -bench . -benchtime 10x ./rsync/connector/git": sized(
 		"./(files=100|Apply|Get)$"),
-	"go test -run '^$' -bench . -benchtime 100x ./examples/hub/internal/health": once,
-	"go test -run '^$' -bench . ./rsync":                                        once,
-	"go test -run '^$' -benchmem ./cloudevents/work -bench":                     begun,
+	"go test -run '^$' -bench . -benchtime 100x ./examples/hub/internal/health":   once,
+	"go test -run '^$' -bench . ./rsync":                                          once,
+	"go test -run '^$' -bench Publish -benchmem ./cloudevents/grpc":               once,
+	"go test -run '^$' -bench RoundTripGRPC -benchtime 10000x ./cloudevents/work": once,
+	"go test -run '^$' -benchmem ./cloudevents/work -bench":                       begun,
 	"go test -run '^$' -benchmem ./cloudevents/work -bench CachedWorks -benchtime=20000x": sized(
 		"CachedWorks/GOGC=400/works=1000$"),
 	"go test -run '^$' -benchmem ./cloudevents/work -bench HeapPerWork -benchtime=1x": sized(
