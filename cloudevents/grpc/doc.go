@@ -35,6 +35,8 @@
 // subscriber's connection ends with the code ResourceExhausted. One user may fill half of a queue
 // with its publications, two users a third each, and so on.
 //
+// At most 64 clients of a process connect to the same server at a time. The others wait.
+//
 // A dead link is detected after one and a half times KeepAlive by the client, and after 40 s by the
 // server. Connect and Close take a bounded time if the peer accepts connections but does not answer.
 //

@@ -52,7 +52,8 @@ type Options struct {
 	// KeepAlive is the time without a byte from the server after which it is pinged. A link without
 	// an answer is closed after one and a half times KeepAlive. Defaults to 30 s; the minimum is 10 s.
 	KeepAlive time.Duration
-	// ConnectTimeout bounds the time from the dial to the granted subscriptions. Defaults to 10 s.
+	// ConnectTimeout bounds the time from the dial to the granted subscriptions, without the time
+	// that the client waits for others of its process to connect. Defaults to 10 s.
 	ConnectTimeout time.Duration
 }
 

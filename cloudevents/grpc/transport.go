@@ -17,6 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/ocm"
+	"github.com/spokewire/sdk-go/internal/admission"
 )
 
 // Transport connects one source or agent to a server. Its methods may be called from any goroutine.
@@ -59,13 +60,18 @@ func (t *Transport) Claim(string) error {
 // gRPC status. The error after Options.ConnectTimeout wraps [context.DeadlineExceeded].
 func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
 	s := &t.settings
-	waitingFor := "its turn"
+	waitingFor := "other clients of this process to connect"
 	fail := func(err error) (cloudevents.Conn, error) {
 		return nil, s.connectError(ctx, waitingFor, err)
 	}
 	if _, err := broker.ParseFilters(slices.Concat(o.Filters, o.Optional)...); err != nil {
 		return fail(&cloudevents.PermanentError{Err: err})
 	}
+	leave, err := admission.Enter(ctx, s.address)
+	if err != nil {
+		return fail(err)
+	}
+	defer leave()
 	timed, cancel := context.WithTimeout(ctx, s.connectTimeout)
 	defer cancel()
 	token, err := s.token()

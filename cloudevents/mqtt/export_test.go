@@ -12,10 +12,7 @@ import (
 
 // The following identifiers export pure functions to tests.
 
-const (
-	StuckAfter    = stuckAfter
-	MaxConnecting = maxConnecting
-)
+const StuckAfter = stuckAfter
 
 var CheckLink = check
 
@@ -38,10 +35,3 @@ func (o Options) LoadCertificate() error {
 
 // Target returns the URL of the WebSocket handshake.
 func (t *Transport) Target() string { return t.settings.endpoint.target() }
-
-// ConnectingBrokers returns the number of brokers to which clients connect.
-func ConnectingBrokers() int {
-	admissions.Lock()
-	defer admissions.Unlock()
-	return len(admissions.brokers)
-}

@@ -17,6 +17,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/spokewire/sdk-go/cloudevents"
+	"github.com/spokewire/sdk-go/internal/admission"
 )
 
 // Transport connects one source or agent to a broker. Its methods may be called from any goroutine.
@@ -91,7 +92,7 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 			return fail(&cloudevents.PermanentError{Err: err})
 		}
 	}
-	leave, err := admit(ctx, s.endpoint.addr)
+	leave, err := admission.Enter(ctx, s.endpoint.addr)
 	if err != nil {
 		return fail(err)
 	}

@@ -302,7 +302,7 @@ var totals = map[string]int{
 
 // sourceBinaryBudget is for a whole program, including the standard library, that uses only the
 // source with MQTT and informers from the SDK.
-const sourceBinaryBudget = 558
+const sourceBinaryBudget = 559
 
 // folders are the top-level folders. Folders that start with a dot do not count.
 var folders = []string{

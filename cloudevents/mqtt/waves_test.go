@@ -13,13 +13,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/internal/admission"
 )
 
 // TestClientsConnectInWaves checks that a process does not open more connections than a restarted
 // broker accepts at a time, that all clients connect in the end, and that other brokers do not
 // wait.
 func TestClientsConnectInWaves(t *testing.T) {
-	const clients = 3*mqtt.MaxConnecting + 1
+	const clients = 3*admission.Max + 1
 	var arrived atomic.Int64
 	answer := make(chan struct{})
 	addr := fake(t, func(conn net.Conn) {
@@ -38,7 +39,7 @@ func TestClientsConnectInWaves(t *testing.T) {
 			return conn.Close()
 		})
 	}
-	waitFor(t, "the first wave", func() bool { return arrived.Load() == mqtt.MaxConnecting })
+	waitFor(t, "the first wave", func() bool { return arrived.Load() == admission.Max })
 
 	connect(t, mqtt.Options{BrokerURL: "mqtt://" + fake(t, silentAfterConnect)})
 
@@ -50,8 +51,8 @@ func TestClientsConnectInWaves(t *testing.T) {
 		t.Errorf("after cancel: %v, want context.Canceled", err)
 	}
 
-	if got := arrived.Load(); got != mqtt.MaxConnecting {
-		t.Errorf("%d clients connect at a time, want %d", got, mqtt.MaxConnecting)
+	if got := arrived.Load(); got != admission.Max {
+		t.Errorf("%d clients connect at a time, want %d", got, admission.Max)
 	}
 	close(answer)
 	if err := running.Wait(); err != nil {
@@ -60,7 +61,7 @@ func TestClientsConnectInWaves(t *testing.T) {
 	if got := arrived.Load(); got != clients {
 		t.Errorf("%d of %d clients connected", got, clients)
 	}
-	if got := mqtt.ConnectingBrokers(); got != 0 {
+	if got := admission.Servers(); got != 0 {
 		t.Errorf("%d brokers are kept after all clients have connected, want 0", got)
 	}
 }
