@@ -26,13 +26,17 @@ func TestClientsConnectInWaves(t *testing.T) {
 	var arrived atomic.Int64
 	var running sync.WaitGroup
 	running.Go(func() { // a server that accepts and does not answer
+		var conns []net.Conn
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
-				return
+				break
 			}
-			defer func() { _ = conn.Close() }()
+			conns = append(conns, conn)
 			arrived.Add(1)
+		}
+		for _, conn := range conns {
+			_ = conn.Close()
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
