@@ -5,10 +5,8 @@ package mqtt
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"io/fs"
-	"net"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/internal/tlsfiles"
@@ -16,34 +14,7 @@ import (
 
 // tlsConfig reads the CA file and returns the configuration for one connection to host.
 func (o Options) tlsConfig(host string) (*tls.Config, error) {
-	config := &tls.Config{}
-	if o.TLS != nil {
-		config = o.TLS.Clone()
-	}
-	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
-	if config.ServerName == "" {
-		config.ServerName = host
-	}
-	if o.CAFile != "" || o.CertFile != "" {
-		config.ClientSessionCache = nil // a resumed session relies on the certificates of the first
-	}
-	if o.CAFile != "" {
-		var err error
-		if config.RootCAs, err = tlsfiles.Authorities("CAFile", o.CAFile); err != nil {
-			return nil, err
-		}
-	}
-	if o.CertFile != "" {
-		// Read once here, so that a missing file is an error even if the broker requests no
-		// certificate. The handshake reads it again and uses that result.
-		if _, err := tlsfiles.Pair(o.CertFile, o.KeyFile); err != nil {
-			return nil, err
-		}
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return tlsfiles.Pair(o.CertFile, o.KeyFile)
-		}
-	}
-	return config, nil
+	return tlsfiles.Client{Base: o.TLS, CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}.Config(host)
 }
 
 // fileError marks an error as permanent if a file cannot be read. Invalid content is not permanent:
@@ -56,34 +27,7 @@ func fileError(err error) error {
 	return err
 }
 
-// permanentTLS returns whether a handshake failed permanently, and advice. With TLS 1.3 the first
-// read after the handshake fails if the broker refuses the client's certificate.
+// permanentTLS returns whether a handshake failed permanently, and advice.
 func permanentTLS(err error) (string, bool) {
-	var record tls.RecordHeaderError
-	var verification *tls.CertificateVerificationError
-	var remote *net.OpError
-	switch {
-	case errors.As(err, &record):
-		return "the broker does not speak TLS on this port: check port and scheme", true
-	case errors.As(err, &verification):
-		return "the broker's certificate was not accepted: " + verificationAdvice(verification), true
-	case errors.As(err, &remote) && remote.Op == "remote error": // a TLS alert; its own type is not exported
-		return "the broker refused the handshake: check CertFile and KeyFile", true
-	}
-	return "", false
-}
-
-func verificationAdvice(err error) string {
-	var authority x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	switch {
-	case errors.As(err, &host):
-		return "check the host in BrokerURL, or set TLS.ServerName to a name that the certificate has"
-	case errors.As(err, &authority):
-		return "check CAFile, it must contain the CA that signed the certificate"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "renew it at the broker, or check this machine's clock"
-	}
-	return "check CAFile and the host in BrokerURL"
+	return tlsfiles.Advice{Peer: "broker", Address: "BrokerURL", Plain: "check port and scheme"}.Permanent(err)
 }
