@@ -243,7 +243,9 @@ func (f *fleet) connected() int {
 // cut closes all connections at once. Each client connects again.
 func (f *fleet) cut() {
 	var cuts sync.WaitGroup
-	cuts.Go(f.link.cut)
+	if f.link != nil { // the hub is in this process
+		cuts.Go(f.link.cut)
+	}
 	for _, a := range f.agents {
 		cuts.Go(a.link.cut)
 	}
