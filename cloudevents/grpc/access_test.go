@@ -76,7 +76,8 @@ func TestAuthorizeNames(t *testing.T) {
 // TestProfilesAreAllowed checks that all filters of the profiles are described.
 func TestProfilesAreAllowed(t *testing.T) {
 	authorizer := grpc.AuthorizeNames("hub")
-	for name, profile := range map[string]codec.Profile{"ManifestWork": codec.ManifestWork, "ManifestBundle": codec.ManifestBundle} {
+	for name, profile := range map[string]codec.Profile{"ManifestWork": codec.ManifestWork,
+		"ManifestBundle": codec.ManifestBundle} {
 		for user, filters := range map[string][]string{
 			"hub": append(profile.SourceFilters("hub"), profile.PresenceFilter("hub", "")),
 			"c1":  append(profile.AgentFilters("c1"), profile.PresenceFilter("", "c1")),

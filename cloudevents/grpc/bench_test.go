@@ -97,7 +97,8 @@ func benchRoundTrip(b *testing.B, from, to cloudevents.Transport) {
 	ready := make(chan struct{})
 	agent = benchConnect(b, to, func(m cloudevents.Message) {
 		<-ready
-		if err := agent.Publish(b.Context(), cloudevents.Message{Topic: benchTopic + "status", Event: m.Event}, nil); err != nil {
+		if err := agent.Publish(b.Context(), cloudevents.Message{Topic: benchTopic + "status", Event: m.Event},
+			nil); err != nil {
 			b.Error(err)
 		}
 	}, benchTopic)

@@ -81,7 +81,8 @@ func TestPlainPublicationCodes(t *testing.T) {
 		{"list", "c1", plainEvent(works+".spec.resync_request", "a", "c1", ""), codes.OK, "", "clusters/c1/agentbroadcast"},
 		{"spec", "hub", plainEvent(works+".spec.create_request", "hub", "c2", ""), codes.OK, "",
 			"sources/hub/clusters/c2/sourceevents"},
-		{"hashes", "hub", plainEvent(works+".status.resync_request", "hub", "", ""), codes.OK, "", "sources/hub/sourcebroadcast"},
+		{"hashes", "hub", plainEvent(works+".status.resync_request", "hub", "", ""), codes.OK, "",
+			"sources/hub/sourcebroadcast"},
 		{"no event", "c1", nil, codes.InvalidArgument, "no event", ""},
 		{"status of another cluster", "c1", plainEvent(works+".status.update_request", "a", "c2", "hub"),
 			codes.PermissionDenied, "access denied", ""},
@@ -89,9 +90,12 @@ func TestPlainPublicationCodes(t *testing.T) {
 			codes.PermissionDenied, "access denied", ""},
 		{"spec of another source", "hub", plainEvent(works+".spec.create_request", "hub2", "c1", ""),
 			codes.PermissionDenied, "access denied", ""},
-		{"no cluster", "c1", plainEvent(works+".status.update_request", "a", "", "hub"), codes.InvalidArgument, "clustername", ""},
-		{"no source", "c1", plainEvent(works+".status.update_request", "a", "c1", ""), codes.InvalidArgument, "originalsource", ""},
-		{"unknown type", "c1", plainEvent("a.b.c.spec.create_request", "a", "c1", ""), codes.PermissionDenied, "unsupported", ""},
+		{"no cluster", "c1", plainEvent(works+".status.update_request", "a", "", "hub"), codes.InvalidArgument,
+			"clustername", ""},
+		{"no source", "c1", plainEvent(works+".status.update_request", "a", "c1", ""), codes.InvalidArgument,
+			"originalsource", ""},
+		{"unknown type", "c1", plainEvent("a.b.c.spec.create_request", "a", "c1", ""), codes.PermissionDenied,
+			"unsupported", ""},
 		{"unknown action", "c1", plainEvent(works+".status.watch_request", "a", "c1", "hub"),
 			codes.PermissionDenied, "unsupported action", ""},
 		{"no token", "", plainEvent(works+".status.update_request", "a", "c1", "hub"), codes.Unauthenticated, "", ""},
@@ -207,7 +211,8 @@ func TestPlainSubscriptionHasNoGap(t *testing.T) {
 		for i := range 100 {
 			sub := s.agent(fmt.Sprint("c", i))
 			topic := fmt.Sprintf("sources/hub/clusters/c%d/sourceevents", i)
-			if err := hub.send(t, topic, plainEvent(ocm.DataType+".spec.create_request", "hub", fmt.Sprint("c", i), "")); err != nil {
+			if err := hub.send(t, topic, plainEvent(ocm.DataType+".spec.create_request", "hub", fmt.Sprint("c", i),
+				"")); err != nil {
 				t.Fatal(err)
 			}
 			if e, _ := sub.next(); e == nil {
@@ -313,7 +318,8 @@ func TestPlainClient(t *testing.T) {
 		answer := "sources/hub/clusters/c1/agentevents"
 		var result error
 		if err := conn.Publish(t.Context(), cloudevents.Message{Topic: answer,
-			Event: plainEvent(ocm.DataType+".status.update_request", "a", "c1", "hub")}, func(err error) { result = err }); err != nil {
+			Event: plainEvent(ocm.DataType+".status.update_request", "a", "c1", "hub")},
+			func(err error) { result = err }); err != nil {
 			t.Fatal(err)
 		}
 		if got := hub.topics(); len(got) != 1 || got[0] != answer || result != nil || conn.Err() != nil {
@@ -329,7 +335,8 @@ func TestPlainClient(t *testing.T) {
 // TCP: each subscription and token works as on the server's own service, and events may be longer
 // than gRPC's default limit.
 func TestTransportUsesOCMsService(t *testing.T) {
-	server, err := grpc.NewServer(grpc.ServerOptions{Insecure: true, Tokens: names{}, Authorizer: grpc.AuthorizeNames("hub")})
+	server, err := grpc.NewServer(grpc.ServerOptions{Insecure: true, Tokens: names{},
+		Authorizer: grpc.AuthorizeNames("hub")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@
 // A subscriber acknowledges a message after Receive and Commit. The server acknowledges a
 // publication when the message is in the queue of every subscriber. Messages of one connection on
 // one topic arrive in the order of Publish. The server stores nothing for clients that are away: as
-// with an MQTT broker, package work repairs what was lost.
+// with an MQTT broker, package work repairs the loss.
 //
 // No client delays another. Both sides always read, and the server never waits for a subscriber. If
 // the queue of a subscriber is full, the publisher receives a [cloudevents.TemporaryError] for that

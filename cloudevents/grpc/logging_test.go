@@ -50,7 +50,8 @@ func TestRefusalsAreLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	stalled := make(chan struct{})
-	conn := connect(t, newTransport(t, s.options(t, s.ca.Issue(t, "cluster1"))), func(cloudevents.Message) { <-stalled }, ownFilter)
+	conn := connect(t, newTransport(t, s.options(t, s.ca.Issue(t, "cluster1"))),
+		func(cloudevents.Message) { <-stalled }, ownFilter)
 	waitFor(t, "the end of the connection", func() bool {
 		_ = server.PublishRaw("/sources/hub/clusters/cluster1/manifests", event)
 		return conn.Err() != nil

@@ -97,7 +97,9 @@ func (s *plainServer) dial(user string) *gogrpc.ClientConn {
 	s.t.Helper()
 	options := []gogrpc.DialOption{
 		gogrpc.WithTransportCredentials(insecure.NewCredentials()),
-		gogrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return s.listener.DialContext(ctx) }),
+		gogrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return s.listener.DialContext(ctx)
+		}),
 		gogrpc.WithDefaultCallOptions(gogrpc.ForceCodecV2(grpcwire.NewCodec())),
 	}
 	if user != "" {
@@ -227,7 +229,8 @@ func (l *local) topics() (topics []string) {
 func (l *local) send(t *testing.T, topic string, e *ce.Event) error {
 	t.Helper()
 	var result error
-	if err := l.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e}, func(err error) { result = err }); err != nil {
+	if err := l.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: e},
+		func(err error) { result = err }); err != nil {
 		t.Fatal(err)
 	}
 	return result

@@ -90,7 +90,8 @@ func TestConnectionsAreAuthenticated(t *testing.T) {
 		want   string     // part of the error, empty for success
 	}{
 		{"certificate", s.options(t, s.ca.Issue(t, "cluster1")), ownFilter, codes.OK, ""},
-		{"OCM's certificate", s.options(t, s.ca.Issue(t, "system:open-cluster-management:cluster1:a")), ownFilter, codes.OK, ""},
+		{"OCM's certificate", s.options(t, s.ca.Issue(t, "system:open-cluster-management:cluster1:a")), ownFilter,
+			codes.OK, ""},
 		{"another cluster", s.options(t, s.ca.Issue(t, "cluster1")), otherFilter, codes.PermissionDenied, "access denied"},
 		{"no common name", s.options(t, s.ca.Issue(t, "")), ownFilter, codes.PermissionDenied, "access denied"},
 		{"no certificate", s.options(t, nil), ownFilter, codes.Unauthenticated, "no valid bearer token"},
@@ -202,7 +203,8 @@ func TestDeniedOptionalFilter(t *testing.T) {
 		t.Errorf("denied %q, want only %q", denied, want)
 	}
 	hub := connect(t, s.server.Transport(), nil)
-	for _, topic := range []string{"/sources/hub/clusters/cluster2/manifests", "/sources/hub/clusters/cluster1/manifests"} {
+	for _, topic := range []string{"/sources/hub/clusters/cluster2/manifests",
+		"/sources/hub/clusters/cluster1/manifests"} {
 		if err := hub.Publish(t.Context(), message(topic), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -132,7 +132,8 @@ func TestRefusalConcernsOneMessage(t *testing.T) {
 			refused[r.Number] = codes.Code(r.Code)
 		}
 	}
-	want := map[uint64]codes.Code{2: codes.InvalidArgument, 3: codes.InvalidArgument, 4: codes.OutOfRange, 6: codes.InvalidArgument}
+	want := map[uint64]codes.Code{2: codes.InvalidArgument, 3: codes.InvalidArgument, 4: codes.OutOfRange,
+		6: codes.InvalidArgument}
 	if diff := cmp.Diff(want, refused); diff != "" {
 		t.Errorf("refused (-want +got):\n%s", diff)
 	}

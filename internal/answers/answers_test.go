@@ -103,7 +103,8 @@ func TestCallersShareAQuestion(t *testing.T) {
 func TestErrorsAreNotStored(t *testing.T) {
 	cache, c := newCache(100), &counter{}
 	failure := errors.New("failure")
-	if _, err := cache.Ask(t.Context(), "a", func(context.Context) (int, error) { return 0, failure }); !errors.Is(err, failure) {
+	if _, err := cache.Ask(t.Context(), "a", func(context.Context) (int, error) { return 0, failure }); !errors.Is(err,
+		failure) {
 		t.Errorf("got %v, want %v", err, failure)
 	}
 	want(t, cache, "a", c.ask, 1)

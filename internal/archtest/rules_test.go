@@ -52,7 +52,8 @@ var rules = []rule{
 		"google.golang.org/grpc/...", "google.golang.org/protobuf/reflect/...",
 	}},
 	{packages: "cloudevents/grpc/internal/broker"},
-	{packages: "cloudevents/grpc/internal/ocm", may: []string{"cloudevents", "codec", ceEvent, "google.golang.org/grpc/..."}},
+	{packages: "cloudevents/grpc/internal/ocm", may: []string{"cloudevents", "codec", ceEvent,
+		"google.golang.org/grpc/..."}},
 	{packages: "cloudevents/grpc/kubeaccess", leaf: true, may: []string{
 		"cloudevents/grpc", apimachinery, "google.golang.org/grpc/codes", "google.golang.org/grpc/status",
 		"k8s.io/api/authentication/v1", "k8s.io/api/authorization/v1", clientGo + "rest",

@@ -83,7 +83,7 @@ func (r *Reviews) reviewToken(ctx context.Context, token string) (tokenAnswer, e
 		}
 		return tokenAnswer{invalid: reason}, nil
 	case len(r.options.Audiences) > 0 && !slices.ContainsFunc(s.Audiences, ours):
-		return tokenAnswer{invalid: "the token has none of Options.Audiences"}, nil
+		return tokenAnswer{invalid: "the token is for other audiences than Options.Audiences"}, nil
 	case s.User.Username == "":
 		return tokenAnswer{invalid: "the token has no user"}, nil
 	}

@@ -61,7 +61,8 @@ func use(t *testing.T, r *kubeaccess.Reviews, topic string, write bool) error {
 	e.SetSource("test")
 	e.SetType("test")
 	result := make(chan error, 1)
-	if err := conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: &e}, func(err error) { result <- err }); err != nil {
+	if err := conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: &e},
+		func(err error) { result <- err }); err != nil {
 		t.Fatal(err)
 	}
 	return <-result
@@ -260,13 +261,16 @@ func TestFailures(t *testing.T) {
 		log     string
 		minimum time.Duration
 	}{
-		"no connection":     {&api{err: errors.New("connection refused")}, codes.Unavailable, "connection refused", 0},
-		"no answer":         {&api{delay: time.Hour}, codes.Unavailable, "deadline exceeded", 2 * time.Second},
-		"internal error":    {&api{fail: respond(500, metav1.StatusReasonInternalError)}, codes.Unavailable, "no answer", 0},
-		"forbidden":         {&api{fail: respond(403, metav1.StatusReasonForbidden)}, codes.Unavailable, "system:auth-delegator", 0},
-		"unauthorized":      {&api{fail: respond(401, metav1.StatusReasonUnauthorized)}, codes.Unavailable, "system:auth-delegator", 0},
-		"too many requests": {&api{fail: respond(429, metav1.StatusReasonTooManyRequests)}, codes.Unavailable, "no answer", 0},
-		"rejected":          {&api{fail: respond(422, metav1.StatusReasonInvalid)}, codes.Unknown, "rejected", 0},
+		"no connection":  {&api{err: errors.New("connection refused")}, codes.Unavailable, "connection refused", 0},
+		"no answer":      {&api{delay: time.Hour}, codes.Unavailable, "deadline exceeded", 2 * time.Second},
+		"internal error": {&api{fail: respond(500, metav1.StatusReasonInternalError)}, codes.Unavailable, "no answer", 0},
+		"forbidden": {&api{fail: respond(403, metav1.StatusReasonForbidden)}, codes.Unavailable,
+			"system:auth-delegator", 0},
+		"unauthorized": {&api{fail: respond(401, metav1.StatusReasonUnauthorized)}, codes.Unavailable,
+			"system:auth-delegator", 0},
+		"too many requests": {&api{fail: respond(429, metav1.StatusReasonTooManyRequests)}, codes.Unavailable,
+			"no answer", 0},
+		"rejected": {&api{fail: respond(422, metav1.StatusReasonInvalid)}, codes.Unknown, "rejected", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,8 @@ func (w *world) refused(t *testing.T) {
 	write(forbidden)
 	own.broker.Restart()
 	s.process.run()
-	s.process.says(t, `Failed to publish an event: the broker refused a message on topic "/sources/resync/refused/manifests": not authorized (PUBACK 0x87)`)
+	s.process.says(t,
+		`Failed to publish an event: the broker refused a message on topic "/sources/resync/refused/manifests": not authorized (PUBACK 0x87)`)
 	s.serves("/readyz", 503, "not authorized (PUBACK 0x87)")
 	eventually(t, "the agent has asked for some seconds", func() error { // with growing intervals
 		_, body, err := s.process.fetch("/metrics")

@@ -75,9 +75,11 @@ var table = map[string]row{
 		"--broker grpc --agents 10 --works 40 --duration 200ms", "round trips"),
 	"go run -C internal/e2e ./fleet-bench --broker grpc --agents 9900 --works 20000 --rate 500 --duration 5s": shorter(
 		"--broker grpc --agents 10 --works 40 --rate 100 --duration 200ms", "round trips"),
-	"go run -C internal/e2e ./fleet-bench --broker grpc --tls --agents 9900 --works 20000 --rate 500 --duration 5s": shorter(
+	"go run -C internal/e2e ./fleet-bench --broker grpc --tls --agents 9900 --works 20000 --rate 500 " +
+		"--duration 5s": shorter(
 		"--broker grpc --tls --agents 10 --works 40 --rate 100 --duration 200ms", "round trips"),
-	"go run -C internal/e2e ./fleet-bench --broker grpc --store memory --agents 10000 --works 20000 --duration 5s": shorter(
+	"go run -C internal/e2e ./fleet-bench --broker grpc --store memory --agents 10000 --works 20000 " +
+		"--duration 5s": shorter(
 		"--broker grpc --store memory --agents 10 --works 40 --duration 200ms", "of live heap"),
 	"ulimit -n 20000": shell,
 

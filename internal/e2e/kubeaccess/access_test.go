@@ -135,7 +135,8 @@ func testTokens(t *testing.T, h *hub) {
 	})
 	both := h.certificate("", "system:open-cluster-management:cluster1")
 	both.Token = "t0ps3cret"
-	hasCode(t, subscribe(t, both, codec.ManifestWork.AgentFilters("cluster1")...), codes.OK, "unknown token with a certificate")
+	hasCode(t, subscribe(t, both, codec.ManifestWork.AgentFilters("cluster1")...), codes.OK,
+		"unknown token with a certificate")
 }
 
 // testRemovedRight checks that an open connection loses and regains its rights.
@@ -222,7 +223,8 @@ func testWorks(t *testing.T, h *hub) {
 	w.Spec.Workload.Manifests = []workv1.Manifest{{}}
 	w.Spec.Workload.Manifests[0].Raw = []byte(
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`)
-	works, applied := source.Clientset().WorkV1().ManifestWorks("cluster1"), agent.Clientset().WorkV1().ManifestWorks("cluster1")
+	works, applied := source.Clientset().WorkV1().ManifestWorks("cluster1"),
+		agent.Clientset().WorkV1().ManifestWorks("cluster1")
 	if _, err := works.Create(t.Context(), w, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

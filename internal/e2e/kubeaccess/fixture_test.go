@@ -161,7 +161,8 @@ func (h *hub) account(namespace, name string) {
 func (h *hub) token(namespace, name string, audiences ...string) string {
 	h.t.Helper()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: audiences}}
-	got, err := h.client.CoreV1().ServiceAccounts(namespace).CreateToken(h.t.Context(), name, request, metav1.CreateOptions{})
+	got, err := h.client.CoreV1().ServiceAccounts(namespace).CreateToken(h.t.Context(), name, request,
+		metav1.CreateOptions{})
 	if err != nil {
 		h.t.Fatal(err)
 	}

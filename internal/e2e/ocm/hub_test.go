@@ -41,10 +41,11 @@ func startHub(t *testing.T, names ...string) *hub {
 		t.Fatal(err)
 	}
 	h := &hub{t: t, audit: filepath.Join(folder, "audit.log")}
-	h.Cluster = kube.Start(t, kube.Options{CRDs: ocmtest.CRDs(t, names...), Aggregates: true, APIServerFlags: map[string][]string{
-		"audit-policy-file": {policy},
-		"audit-log-path":    {h.audit},
-	}})
+	h.Cluster = kube.Start(t, kube.Options{CRDs: ocmtest.CRDs(t, names...), Aggregates: true,
+		APIServerFlags: map[string][]string{
+			"audit-policy-file": {policy},
+			"audit-log-path":    {h.audit},
+		}})
 	h.authorize()
 	return h
 }

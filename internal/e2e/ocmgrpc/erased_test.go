@@ -35,8 +35,9 @@ import (
 const addFinalizer = `{"metadata":{"finalizers":["` + workv1.ManifestWorkFinalizer + `"]}}`
 
 func applied(message int) []byte {
-	return fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestComplete",`+
-		`"message":"%d","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`, message)
+	return fmt.Appendf(nil,
+		`{"status":{"conditions":[{"type":"Applied","status":"True","reason":"AppliedManifestComplete",`+
+			`"message":"%d","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`, message)
 }
 
 // side is the hub or the agent.
@@ -49,7 +50,8 @@ func (s side) create(name string) {
 	s.t.Helper()
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	w.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
-		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name + `","namespace":"shop"},"data":{"value":"1"}}`)}}}
+		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name +
+			`","namespace":"shop"},"data":{"value":"1"}}`)}}}
 	if _, err := s.Create(s.t.Context(), w, metav1.CreateOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -159,7 +161,7 @@ func erase(t *testing.T, onHub side, config string) (agent side) {
 	release()
 	<-patched
 	if agent.deleting("app") {
-		t.Fatal("the deletion is kept: issue 232 is fixed, and the compatibility documents can say it")
+		t.Fatal("the deletion is kept: issue 232 is fixed, change COMPATIBILITY.md")
 	}
 	return agent
 }

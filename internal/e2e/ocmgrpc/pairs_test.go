@@ -139,7 +139,8 @@ func TestAgentOnOCMServer(t *testing.T) {
 func TestWorkRemovedWithoutAgent(t *testing.T) {
 	hub := ocmgrpc.StartHub(t, cluster)
 	server := hub.StartServer()
-	credentials, m, file := hub.Credentials(cluster), managed{agenttest.NewCluster()}, filepath.Join(t.TempDir(), "works.db")
+	credentials, m, file := hub.Credentials(cluster), managed{agenttest.NewCluster()}, filepath.Join(t.TempDir(),
+		"works.db")
 	onHub := side{t, hub.Works(cluster)}
 	agent := startOurs(t, server.Addr(), credentials, m, file)
 	onHub.create("removed")

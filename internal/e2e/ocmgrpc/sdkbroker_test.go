@@ -127,7 +127,10 @@ func TestAgentOnSDKBroker(t *testing.T) {
 	agent.Kill()
 	s.set(map[string]int64{"a": 2, "c": 1})
 	agent = startWith(t, o, m, file, source)
-	e2etest.Eventually(t, "the change and the deletion arrive", func() error { return onlyHas(m, map[string]string{"a": "2", "c": "1"}) })
+	e2etest.Eventually(t, "the change and the deletion arrive", func() error {
+		return onlyHas(m,
+			map[string]string{"a": "2", "c": "1"})
+	})
 	e2etest.Eventually(t, "the status arrives", func() error { return s.has(2, "a") })
 	agent.Kill()
 	s.set(nil)

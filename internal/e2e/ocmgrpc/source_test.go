@@ -107,8 +107,9 @@ func TestOCMSourceOnServer(t *testing.T) {
 	update := func(name, value string) {
 		t.Helper()
 		e2etest.Eventually(t, "the source publishes", func() error { // it fails while the link is cut
-			return source.tryPatch(name, fmt.Appendf(nil, `{"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":"ConfigMap",`+
-				`"metadata":{"name":%q,"namespace":"shop"},"data":{"value":%q}}]}}}`, name, value))
+			return source.tryPatch(name, fmt.Appendf(nil,
+				`{"spec":{"workload":{"manifests":[{"apiVersion":"v1","kind":"ConfigMap",`+
+					`"metadata":{"name":%q,"namespace":"shop"},"data":{"value":%q}}]}}}`, name, value))
 		})
 	}
 

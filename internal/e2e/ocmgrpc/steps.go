@@ -218,7 +218,8 @@ func (s *Steps) empty() {
 
 // spec returns a work's spec with one ConfigMap.
 func spec(name string, value int) (spec workv1.ManifestWorkSpec) {
-	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,"namespace":%q},"data":{"value":"%d"}}`,
+	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q,`+
+		`"namespace":%q},"data":{"value":"%d"}}`,
 		name, Namespace, value)
 	spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(text)}}}
 	return spec

@@ -150,7 +150,8 @@ func TestPublishKeepsOrderOfAWork(t *testing.T) {
 			}
 			acknowledged.Add(1)
 		}
-		for _, m := range []cloudevents.Message{statusOf("w", "slow"), statusOf("w", "2"), statusOf("w", "3"), statusOf("v", "4")} {
+		for _, m := range []cloudevents.Message{statusOf("w", "slow"), statusOf("w", "2"), statusOf("w", "3"),
+			statusOf("v", "4")} {
 			if err := conn.Publish(t.Context(), m, done); err != nil {
 				t.Fatal(err)
 			}
@@ -229,14 +230,16 @@ func TestCloseSettlesAllMessages(t *testing.T) {
 }
 
 func TestPublishErrors(t *testing.T) {
-	const conflict = `{"ErrStatus":{"status":"Failure","message":"the object has been modified","reason":"Conflict","code":409}}`
+	const conflict = `{"ErrStatus":{"status":"Failure","message":"the object has been modified",` +
+		`"reason":"Conflict","code":409}}`
 	for _, c := range []struct {
 		reason    string
 		err       error
 		temporary bool
 		text      string
 	}{
-		{"conflict", status.Error(codes.FailedPrecondition, conflict), true, "FailedPrecondition: the object has been modified"},
+		{"conflict", status.Error(codes.FailedPrecondition, conflict), true,
+			"FailedPrecondition: the object has been modified"},
 		{"any error of the hub", status.Error(codes.FailedPrecondition, "{}"), true, "{}"},
 		{"quota", status.Error(codes.ResourceExhausted, "quota"), true, "quota"},
 		{"no right", status.Error(codes.PermissionDenied, "access denied"), false, "PermissionDenied: access denied"},

@@ -108,7 +108,8 @@ func TestTopicsOfCapturedEvents(t *testing.T) {
 // TestTopicsOfTheProfile checks that an event of the profile keeps its topic on the way through OCM's
 // service, and that the events of each side reach the subscriptions of the other side only.
 func TestTopicsOfTheProfile(t *testing.T) {
-	source, agent := codec.Header{ID: "1", Source: "s", Cluster: "c"}, codec.Header{ID: "1", Source: "s", Cluster: "c", Agent: "a"}
+	source, agent := codec.Header{ID: "1", Source: "s", Cluster: "c"}, codec.Header{ID: "1", Source: "s", Cluster: "c",
+		Agent: "a"}
 	all := agent
 	all.Source = ""
 	every := source
@@ -188,7 +189,8 @@ func TestSubscriptionOfFilters(t *testing.T) {
 		{"agent of one source", []string{"sources/s/sourcebroadcast", "sources/s/clusters/c/sourceevents"},
 			grpcwire.SubscriptionRequest{Source: "s", ClusterName: "c"}, false},
 		{"other profile", codec.ManifestWork.AgentFilters("c"), grpcwire.SubscriptionRequest{}, true},
-		{"share group", codec.SharedFilters("g", codec.ManifestBundle.SourceFilters("s")), grpcwire.SubscriptionRequest{}, true},
+		{"share group", codec.SharedFilters("g", codec.ManifestBundle.SourceFilters("s")), grpcwire.SubscriptionRequest{},
+			true},
 		{"everything", []string{"#"}, grpcwire.SubscriptionRequest{}, true},
 		{"every cluster", codec.ManifestBundle.AgentFilters("+"), grpcwire.SubscriptionRequest{}, true},
 		{"half of an agent's filters", codec.ManifestBundle.AgentFilters("c")[:1], grpcwire.SubscriptionRequest{}, true},
@@ -205,7 +207,8 @@ func TestSubscriptionOfFilters(t *testing.T) {
 }
 
 func TestSubscriptionNeedsAName(t *testing.T) {
-	for _, s := range []grpcwire.SubscriptionRequest{{}, {Source: "+"}, {ClusterName: "#"}, {Source: "a/b", ClusterName: "c"}, {ClusterName: "\xff"}} {
+	for _, s := range []grpcwire.SubscriptionRequest{{}, {Source: "+"}, {ClusterName: "#"},
+		{Source: "a/b", ClusterName: "c"}, {ClusterName: "\xff"}} {
 		if filters, err := ocm.Filters(s); err == nil {
 			t.Errorf("%+v has the filters %q", s, filters)
 		}
