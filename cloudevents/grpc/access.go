@@ -6,6 +6,7 @@ package grpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -83,10 +84,18 @@ func AuthorizeNames(sources ...string) Authorizer {
 		if slices.Contains(sources, a.Identity.User) {
 			role, name, wanted = RoleSource, a.Identity.User, a.Source
 		}
-		if name != "" && a.Role == role && (a.Broadcast || wanted == name) {
+		switch {
+		case name == "" && a.Identity.User == "":
+			return errors.New("the client has no name: it needs a certificate with a common name, or a token")
+		case name != "" && a.Role == role && (a.Broadcast || wanted == name):
 			return nil
+		case a.Role == RoleAgent && a.Cluster != "":
+			return fmt.Errorf("user %q may not act as the agent of cluster %q", a.Identity.User, a.Cluster)
+		case a.Role == RoleSource && a.Source != "":
+			return fmt.Errorf("user %q may not act as source %q", a.Identity.User, a.Source)
 		}
-		return errors.New("the user may act only as the agent of its own cluster, or as the source with its name")
+		return fmt.Errorf("user %q may act only as the agent of its own cluster, or as the source with its name",
+			a.Identity.User)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 // Reasons of logged refusals.
 const (
+	reasonHandshake       = "TLS handshake failed"
 	reasonUnauthenticated = "not authenticated"
 	reasonDenied          = "access denied"
 	reasonStalled         = "its queue is full"

@@ -6,7 +6,10 @@ package grpc_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
 // TestRefusalsAreLogged checks that an operator sees refused clients, once each, without a token.
@@ -45,6 +49,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 		_ = connectWith(t, grpc.Options{Address: s.addr, CAFile: s.caFile, Token: "other" + secret}, ownFilter)
 		_ = connectWith(t, s.options(t, s.ca.Issue(t, "cluster1")), otherFilter)
 	}
+	_ = connectWith(t, s.options(t, certtest.New(t).Issue(t, "cluster1")), ownFilter)
 	event, err := grpcwire.AppendEvent(nil, newEvent())
 	if err != nil {
 		t.Fatal(err)
@@ -57,15 +62,24 @@ func TestRefusalsAreLogged(t *testing.T) {
 		return conn.Err() != nil
 	})
 	close(stalled)
+	if err := os.WriteFile(o.CertFile, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var permanent *cloudevents.PermanentError
+	err = connectWith(t, s.options(t, s.ca.Issue(t, "cluster1")), ownFilter)
+	if errors.As(err, &permanent) || !strings.Contains(fmt.Sprint(err), "the server failed: check its certificate files") {
+		t.Errorf("with a broken certificate of the server, Connect returned %v", err)
+	}
 	cancel()
 	if err := <-served; err != nil {
 		t.Fatal(err)
 	}
 	text := log.String()
 	for part, want := range map[string]int{
-		`"Refused a client" err="unknown token" reason="not authenticated" client="127.0.0.1/32"`: 1,
-		`reason="access denied" client="cluster1"`:                                                1,
-		`reason="its queue is full" client="cluster1"`:                                            1,
+		`"Refused a client" err="unknown token" reason="not authenticated" client="127.0.0.1/32"`:      1,
+		`certificate signed by unknown authority" reason="TLS handshake failed" client="127.0.0.1/32"`: 1,
+		`reason="access denied" client="cluster1"`:                                                     1,
+		`reason="its queue is full" client="cluster1"`:                                                 1,
 		secret: 0,
 	} {
 		if got := strings.Count(text, part); got != want {

@@ -92,12 +92,16 @@ func TestConnectionsAreAuthenticated(t *testing.T) {
 		{"certificate", s.options(t, s.ca.Issue(t, "cluster1")), ownFilter, codes.OK, ""},
 		{"OCM's certificate", s.options(t, s.ca.Issue(t, "system:open-cluster-management:cluster1:a")), ownFilter,
 			codes.OK, ""},
-		{"another cluster", s.options(t, s.ca.Issue(t, "cluster1")), otherFilter, codes.PermissionDenied, "access denied"},
-		{"no common name", s.options(t, s.ca.Issue(t, "")), ownFilter, codes.PermissionDenied, "access denied"},
+		{"another cluster", s.options(t, s.ca.Issue(t, "cluster1")), otherFilter, codes.PermissionDenied,
+			`user "cluster1" may not act as the agent of cluster "cluster2"`},
+		{"an agent as a source", s.options(t, s.ca.Issue(t, "cluster1")),
+			"/sources/hub/clusters/+/manifestsstatus", codes.PermissionDenied, `user "cluster1" may not act as source "hub"`},
+		{"no common name", s.options(t, s.ca.Issue(t, "")), ownFilter, codes.PermissionDenied, "the client has no name"},
 		{"no certificate", s.options(t, nil), ownFilter, codes.Unauthenticated, "no valid bearer token"},
 		{"expired", s.options(t, s.ca.IssueUntil(t, "cluster1", time.Now().Add(-time.Minute))), ownFilter, codes.OK,
 			"check CertFile"},
-		{"another CA", s.options(t, other.Issue(t, "cluster1")), ownFilter, codes.OK, "check CertFile"},
+		{"another CA", s.options(t, other.Issue(t, "cluster1")), ownFilter, codes.OK,
+			"the server does not trust the CA of the certificate: check CertFile"},
 		{"token", grpc.Options{Address: s.addr, CAFile: s.caFile, Token: secret}, ownFilter, codes.OK, ""},
 		{"unknown token", grpc.Options{Address: s.addr, CAFile: s.caFile, Token: "other" + secret}, ownFilter,
 			codes.Unauthenticated, "no valid bearer token"},
@@ -267,7 +271,7 @@ func TestWrongPort(t *testing.T) {
 		o          grpc.Options
 	}{
 		{"server without TLS", "set Insecure", grpc.Options{Address: plain, CAFile: s.caFile}},
-		{"server with TLS", "without TLS?", grpc.Options{Address: s.addr, Insecure: true}},
+		{"server with TLS", "whether the server requires TLS", grpc.Options{Address: s.addr, Insecure: true}},
 		{"no server", "connection refused", grpc.Options{Address: "127.0.0.1:1", Insecure: true}},
 	} {
 		if err := connectWith(t, row.o); err == nil || !strings.Contains(err.Error(), row.want) {

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 
 	"github.com/spokewire/sdk-go/internal/connlimit"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
+	"github.com/spokewire/sdk-go/internal/quietlog"
 	"github.com/spokewire/sdk-go/internal/tlsfiles"
 )
 
@@ -74,7 +76,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return fail(err)
 	}
 	logger := klog.FromContext(ctx)
-	server := grpc.NewServer(append(s.GRPCOptions(), grpc.Creds(placing{proof}), grpc.StatsHandler(carrying{logger}))...)
+	server := grpc.NewServer(append(s.GRPCOptions(), grpc.Creds(placing{proof, s.refusals, logger}), grpc.StatsHandler(carrying{logger}))...)
 	service := newService(s)
 	service.register(server)
 	healthy := health.NewServer()
@@ -130,12 +132,17 @@ func (s *service) shutDown(server *grpc.Server) {
 // placing gives each connection a place among those of its client, after the handshake.
 type placing struct {
 	credentials.TransportCredentials
+	refusals *quietlog.Log
+	logger   klog.Logger
 }
 
 // ServerHandshake implements [credentials.TransportCredentials].
 func (p placing) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := p.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
+		if !errors.Is(err, io.EOF) { // a probe that only connects
+			p.refusals.Error(p.logger, err, reasonHandshake, connlimit.Address(raw.RemoteAddr().String()))
+		}
 		return nil, nil, err
 	}
 	var client string // the address, if empty
@@ -150,7 +157,8 @@ func (p placing) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, 
 
 // Clone implements [credentials.TransportCredentials].
 func (p placing) Clone() credentials.TransportCredentials {
-	return placing{p.TransportCredentials.Clone()}
+	p.TransportCredentials = p.TransportCredentials.Clone()
+	return p
 }
 
 // credentials returns the TLS credentials of the server. Files are read at each handshake.

@@ -63,12 +63,14 @@ func (o ServerOptions) validate() error {
 	switch {
 	case (o.CertFile == "") != (o.KeyFile == ""):
 		return errors.New("only one of CertFile and KeyFile is set: set both or neither")
+	case o.Insecure && (files || o.TLS != nil):
+		return errors.New("both Insecure and TLS, CertFile or ClientCAFile are set: set one of them")
 	case o.ClientCAFile != "" && o.CertFile == "":
 		return errors.New("ClientCAFile is set without CertFile and KeyFile: set all three")
 	case files && o.TLS != nil:
 		return errors.New("both TLS and CertFile are set: set one of them")
-	case o.Insecure && (files || o.TLS != nil):
-		return errors.New("both Insecure and TLS or CertFile are set: set one of them")
+	case o.TLS != nil && len(o.TLS.Certificates) == 0 && o.TLS.GetCertificate == nil && o.TLS.GetConfigForClient == nil:
+		return errors.New("TLS has no certificate: set TLS.Certificates, or CertFile and KeyFile instead of TLS")
 	case o.TLS != nil && o.TLS.MaxVersion != 0 && o.TLS.MaxVersion < tls.VersionTLS12:
 		return fmt.Errorf("invalid TLS.MaxVersion: %s: must be at least TLS 1.2", tls.VersionName(o.TLS.MaxVersion))
 	case o.MaxMessageSize < 0 || o.MaxMessageSize > defaultMaxMessageSize:

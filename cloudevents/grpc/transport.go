@@ -108,9 +108,9 @@ func refusedConnection(err, reason error, secure bool) error {
 			return advised
 		}
 		if secure {
-			return fmt.Errorf("%w: is it a gRPC server that accepts the client certificate?", err)
+			return fmt.Errorf("%w: check the port, and that the server accepts the client certificate", err)
 		}
-		return fmt.Errorf("%w: is it a gRPC server without TLS?", err)
+		return fmt.Errorf("%w: check the port, and whether the server requires TLS", err)
 	}
 	switch status.Code(err) {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument:

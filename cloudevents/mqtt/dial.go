@@ -57,8 +57,12 @@ func (s *settings) handshake(ctx context.Context, raw net.Conn) (net.Conn, error
 }
 
 func adviseTLS(err error) error {
-	if advice, permanent := permanentTLS(err); permanent {
-		return &cloudevents.PermanentError{Err: fmt.Errorf("%w: %s", err, advice)}
+	advice, permanent := permanentTLS(err)
+	if advice != "" {
+		err = fmt.Errorf("%w: %s", err, advice)
+	}
+	if permanent {
+		return &cloudevents.PermanentError{Err: err}
 	}
 	return err
 }

@@ -57,8 +57,14 @@ type Advice struct {
 	Plain string
 }
 
-// Permanent returns whether a handshake failed permanently, and advice. With TLS 1.3 the first read
-// after the handshake fails if the peer refuses the client's certificate.
+// Alerts by their text, because their type is not exported.
+var (
+	alertUnknownCA = tls.AlertError(48).Error()
+	alertInternal  = tls.AlertError(80).Error()
+)
+
+// Permanent returns whether a handshake failed permanently, and advice for a known cause. With TLS 1.3
+// the first read after the handshake fails if the peer refuses the client's certificate.
 func (a Advice) Permanent(err error) (advice string, permanent bool) {
 	var record tls.RecordHeaderError
 	var verification *tls.CertificateVerificationError
@@ -68,10 +74,15 @@ func (a Advice) Permanent(err error) (advice string, permanent bool) {
 		return "the " + a.Peer + " does not speak TLS on this port: " + a.Plain, true
 	case errors.As(err, &verification):
 		return "the " + a.Peer + "'s certificate was not accepted: " + a.verification(verification), true
-	case errors.As(err, &remote) && remote.Op == "remote error": // a TLS alert; its own type is not exported
-		return "the " + a.Peer + " refused the handshake: check CertFile and KeyFile", true
+	case !errors.As(err, &remote) || remote.Op != "remote error": // not an alert
+		return "", false
+	case remote.Err.Error() == alertInternal:
+		return "the " + a.Peer + " failed: check its certificate files and its log", false
+	case remote.Err.Error() == alertUnknownCA:
+		return "the " + a.Peer + " does not trust the CA of the certificate: check CertFile and KeyFile", true
 	}
-	return "", false
+	return "the " + a.Peer + " refused the handshake: check CertFile and KeyFile; the certificate must be valid now " +
+		"and allow client authentication", true
 }
 
 func (a Advice) verification(err error) string {
@@ -79,6 +90,8 @@ func (a Advice) verification(err error) string {
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
+	case errors.As(err, &host) && len(host.Certificate.DNSNames)+len(host.Certificate.IPAddresses) == 0:
+		return "issue it with a subjectAltName for the host in " + a.Address
 	case errors.As(err, &host):
 		return "check the host in " + a.Address + ", or set TLS.ServerName to a name that the certificate has"
 	case errors.As(err, &authority):

@@ -53,7 +53,8 @@ func (c *Client) Connect(ctx context.Context, l Link, o cloudevents.ConnectOptio
 	if len(o.Filters) > 0 {
 		var err error
 		if *request, err = Subscription(o.Filters); err != nil {
-			return nil, &cloudevents.PermanentError{Err: err}
+			return nil, &cloudevents.PermanentError{Err: fmt.Errorf(
+				"the server has no service spokewire.cloudevents.v1.Broker: check the port; or use OCM's service: %w", err)}
 		}
 	}
 	conn := newConn(c, l, o)

@@ -251,7 +251,7 @@ type ForeignError struct {
 // Error returns the owner of the AppliedWork and the remedy.
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("AppliedWork %s belongs to the hub at %s, and this agent serves %s: start each of the two "+
-		"agents with its own --hub; if the hub has moved, start this agent with --hub-was %s",
+		"agents with its own --hub-name; if the hub has moved, start this agent with --hub-was %s",
 		e.Record, e.Other, e.Hub, e.Other.Address)
 }
 
