@@ -24,8 +24,8 @@ import (
 const heartbeatInterval = 10 * time.Second
 
 // registerOCM adds OCM's service, with the status codes of OCM's server. Publish has one request and
-// one response, but its handler is that of a stream: it authenticates the client, and waits for its
-// turn, before it reads the request.
+// one response, but its handler is that of a stream: it authenticates the client before it reads the
+// request.
 func (s *service) registerOCM(r grpc.ServiceRegistrar) {
 	handler := func(serve func(grpc.ServerStream) error) grpc.StreamHandler {
 		return func(_ any, stream grpc.ServerStream) error { return serve(stream) }
@@ -47,12 +47,9 @@ func (s *service) publishOCM(stream grpc.ServerStream) error {
 	}
 	defer s.streams.Done()
 	ctx := stream.Context()
-	who, err := s.identify(ctx)
-	if err != nil {
-		return err
-	}
 	var r grpcwire.PublishRequest
-	if err := s.turns.read(stream, &r); err != nil {
+	who, err := s.open(stream, &r, publishTimeout)
+	if err != nil {
 		return err
 	}
 	if r.Event == nil {
@@ -89,7 +86,7 @@ func (s *service) subscribeOCM(stream grpc.ServerStream) error {
 	defer s.streams.Done()
 	ctx := stream.Context()
 	var request grpcwire.SubscriptionRequest
-	who, err := s.open(stream, &request)
+	who, err := s.open(stream, &request, firstTimeout)
 	if err != nil {
 		return err
 	}

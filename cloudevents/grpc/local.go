@@ -46,7 +46,7 @@ func (t *localTransport) Connect(ctx context.Context, o cloudevents.ConnectOptio
 	if err != nil {
 		return nil, &cloudevents.PermanentError{Err: err}
 	}
-	c := &localConn{server: t.server, options: o, sub: t.server.broker.Subscribe(filters, 0)}
+	c := &localConn{server: t.server, options: o, sub: t.server.broker.Subscribe("", filters, 0)}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.receiver.Go(c.receive)
 	return c, nil

@@ -18,6 +18,7 @@ const (
 	reasonHandshake       = "TLS handshake failed"
 	reasonUnauthenticated = "not authenticated"
 	reasonDenied          = "access denied"
+	reasonUnfinished      = "unfinished messages"
 	reasonStalled         = "its queue is full"
 )
 

@@ -69,7 +69,7 @@ func withServer(t *testing.T, o grpc.ServerOptions, test func(*testing.T, *plain
 			t.Fatal(err)
 		}
 		s := &plainServer{Server: server, t: t, listener: bufconn.Listen(1 << 20)}
-		g := gogrpc.NewServer(server.GRPCOptions()...)
+		g := gogrpc.NewServer(server.GRPCOptions(insecure.NewCredentials())...)
 		s.drain = server.Register(g)
 		served := make(chan error)
 		go func() { served <- g.Serve(&numbered{Listener: s.listener}) }()

@@ -18,13 +18,16 @@ import (
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/quietlog"
 	"github.com/spokewire/sdk-go/internal/topicfilter"
+	"github.com/spokewire/sdk-go/internal/unfinished"
 )
 
 // Server is a broker. Its methods may be called from any goroutine.
 type Server struct {
-	options  ServerOptions
-	broker   *broker.Broker
-	refusals *quietlog.Log
+	options    ServerOptions
+	broker     *broker.Broker
+	refusals   *quietlog.Log
+	files      *quietlog.Log     // of certificates
+	unfinished *unfinished.Limit // of messages from all clients
 }
 
 // NewServer returns a server. It validates the options and starts nothing; files are read when a
@@ -34,9 +37,13 @@ func NewServer(o ServerOptions) (*Server, error) {
 		return nil, fmt.Errorf("gRPC server options: %w", err)
 	}
 	o = o.withDefaults()
+	// A connection may have two of the largest messages, in frames of HTTP/2.
+	mostUnfinished := 2 * (o.MaxMessageSize + frameBytes) * 17 / 16
 	return &Server{
 		options: o, broker: broker.New(o.limits()),
-		refusals: quietlog.New("Refused a client", "client", clock.RealClock{}),
+		unfinished: unfinished.New(mostUnfinished, max(mostUnfinished, o.TotalBytes/4)),
+		refusals:   quietlog.New("Refused a client", "client", clock.RealClock{}),
+		files:      quietlog.New("Failed to read certificates, using the previous ones", "", clock.RealClock{}),
 	}, nil
 }
 
@@ -51,6 +58,9 @@ func (s *Server) publish(ctx context.Context, who Identity, m grpcwire.Message) 
 	}
 	if size := m.Size(); size > s.options.MaxMessageSize {
 		return status.Errorf(codes.OutOfRange, "a message of %d bytes: must have at most %d", size, s.options.MaxMessageSize)
+	}
+	if err := broker.CheckTopic(m.Topic); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	a := Access{Identity: who, Write: true}
 	a.describe(strings.Split(m.Topic, "/"))
@@ -75,7 +85,7 @@ func (s *Server) subscribe(
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.broker.Subscribe(granted, window), denied, nil
+	return s.broker.Subscribe(who.User, granted, window), denied, nil
 }
 
 func (s *Server) grant(
@@ -98,7 +108,7 @@ func (s *Server) grant(
 			return nil, nil, err
 		default:
 			denied = append(denied, grpcwire.Denial{
-				Filter: optional[i-len(filters)], Code: uint32(status.Code(err)), Reason: status.Convert(err).Message(),
+				Filter: optional[i-len(filters)], Code: uint32(status.Code(err)), Reason: reasonOf(err),
 			})
 		}
 	}

@@ -69,10 +69,10 @@ func (o ServerOptions) validate() error {
 		return errors.New("ClientCAFile is set without CertFile and KeyFile: set all three")
 	case files && o.TLS != nil:
 		return errors.New("both TLS and CertFile are set: set one of them")
-	case o.TLS != nil && len(o.TLS.Certificates) == 0 && o.TLS.GetCertificate == nil && o.TLS.GetConfigForClient == nil:
-		return errors.New("TLS has no certificate: set TLS.Certificates, or CertFile and KeyFile instead of TLS")
 	case o.TLS != nil && o.TLS.MaxVersion != 0 && o.TLS.MaxVersion < tls.VersionTLS12:
 		return fmt.Errorf("invalid TLS.MaxVersion: %s: must be at least TLS 1.2", tls.VersionName(o.TLS.MaxVersion))
+	case o.TLS != nil && len(o.TLS.Certificates) == 0 && o.TLS.GetCertificate == nil && o.TLS.GetConfigForClient == nil:
+		return errors.New("TLS has no certificate: set TLS.Certificates, or CertFile and KeyFile instead of TLS")
 	case o.MaxMessageSize < 0 || o.MaxMessageSize > defaultMaxMessageSize:
 		return fmt.Errorf("invalid MaxMessageSize: %d: must be between 0 and %d", o.MaxMessageSize, defaultMaxMessageSize)
 	case o.QueueBytes < 0:

@@ -11,6 +11,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -301,7 +302,7 @@ func TestStreamNeedsFirstFrame(t *testing.T) {
 // protobuf messages.
 func TestOwnServer(t *testing.T) {
 	server := newServer(t, grpc.ServerOptions{})
-	own := grpcgo.NewServer(server.GRPCOptions()...)
+	own := grpcgo.NewServer(server.GRPCOptions(insecure.NewCredentials())...)
 	drain := server.Register(own)
 	healthv1.RegisterHealthServer(own, healthv1.UnimplementedHealthServer{})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -324,6 +325,38 @@ func TestOwnServer(t *testing.T) {
 	<-conn.Done()
 	if got := status.Code(conn.Err()); got != codes.Unavailable {
 		t.Errorf("the connection ended with %v, want Unavailable", conn.Err())
+	}
+}
+
+// TestLongTopic checks that a topic over the limit is refused with a short text.
+func TestLongTopic(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
+	stream := rawStream(t, addr)
+	send(t, stream, opening())
+	receive(t, stream)
+	for _, topic := range []string{strings.Repeat("\x01", 1<<20), strings.Repeat("/", 1<<20)} {
+		send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{{Topic: topic, Event: eventBytes}}})
+		refused := receive(t, stream).Refused
+		if len(refused) != 1 || codes.Code(refused[0].Code) != codes.InvalidArgument || len(refused[0].Reason) > 520 {
+			t.Errorf("%.5q…: %d refusals, want one, InvalidArgument, with at most 520 bytes", topic, len(refused))
+		}
+	}
+}
+
+// TestLongReason checks that the text of an authorizer is cut.
+func TestLongReason(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{
+		Authorizer: grpc.AuthorizerFunc(func(context.Context, grpc.Access) error {
+			return errors.New(strings.Repeat("x", 1<<20))
+		}),
+	}), "")
+	stream := rawStream(t, addr)
+	send(t, stream, &grpcwire.ClientFrame{Subscribe: &grpcwire.Subscribe{Optional: []string{"a"}}})
+	denied := receive(t, stream).Granted.Denied
+	send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{{Topic: "a", Event: eventBytes}}})
+	refused := receive(t, stream).Refused
+	if len(denied) != 1 || len(denied[0].Reason) > 520 || len(refused) != 1 || len(refused[0].Reason) > 520 {
+		t.Errorf("got %d denials and %d refusals, want one of at most 520 bytes each", len(denied), len(refused))
 	}
 }
 

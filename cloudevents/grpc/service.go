@@ -32,8 +32,6 @@ type service struct {
 
 	mu      sync.Mutex // guards the closing of draining
 	streams sync.WaitGroup
-
-	turns turns
 }
 
 func newService(s *Server) *service {
@@ -85,28 +83,32 @@ func (s *service) drain() {
 	}
 }
 
-// open authenticates the client of a stream, and reads its first message within firstTimeout.
-func (s *service) open(stream grpc.ServerStream, first any) (Identity, error) {
+// open authenticates the client of a stream, and reads its first message within a time.
+func (s *service) open(stream grpc.ServerStream, first any, within time.Duration) (Identity, error) {
 	who, err := s.identify(stream.Context())
 	if err != nil {
 		return Identity{}, err
 	}
 	read := make(chan error, 1)
-	s.streams.Go(func() { read <- s.turns.read(stream, first) }) // it ends with the stream
-	late := time.NewTimer(firstTimeout)
+	s.streams.Go(func() { read <- stream.RecvMsg(first) }) // it ends with the stream
+	late := time.NewTimer(within)
 	defer late.Stop()
 	select {
 	case err = <-read:
 	case <-late.C:
-		err = status.Errorf(codes.DeadlineExceeded, "no message within %v", firstTimeout)
+		err = status.Errorf(codes.DeadlineExceeded, "no message within %v", within)
 	case <-s.draining:
 		err = status.Error(codes.Unavailable, broker.ErrFinished.Error())
 	}
 	return who, err
 }
 
-// firstTimeout limits the time to the first message of a stream.
-const firstTimeout = 5 * time.Second
+// Limits of the time to the first message of a stream. A request of Publish has an event, and the
+// link may be slow.
+const (
+	firstTimeout   = 5 * time.Second
+	publishTimeout = 2 * time.Minute
+)
 
 const connectMethod = "/spokewire.cloudevents.v1.Broker/Connect"
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/wait"
 )
@@ -23,6 +24,7 @@ const (
 	frameBytes    = 64 << 10 // unless one message is larger
 	frameMessages = 1024
 	mostRefusals  = 1024
+	mostReason    = 512 // bytes of the reason of a refusal
 )
 
 // serverConn is the server's side of a connection.
@@ -49,7 +51,7 @@ func (s *service) connect(stream grpc.ServerStream) error {
 	defer s.streams.Done()
 	ctx := stream.Context()
 	var first grpcwire.ClientFrame
-	who, err := s.open(stream, &first)
+	who, err := s.open(stream, &first, firstTimeout)
 	if err != nil {
 		return err
 	}
@@ -161,11 +163,15 @@ func (c *serverConn) answer(ctx context.Context, err error) error {
 	defer c.mu.Unlock()
 	c.answered++
 	if err != nil {
-		s := status.Convert(err)
-		c.refused = append(c.refused, grpcwire.Refusal{Number: c.answered, Code: uint32(s.Code()), Reason: s.Message()})
+		c.refused = append(c.refused, grpcwire.Refusal{
+			Number: c.answered, Code: uint32(status.Code(err)), Reason: reasonOf(err),
+		})
 	}
 	return nil
 }
+
+// reasonOf returns the text of a refusal. Texts of authorizers have any length.
+func reasonOf(err error) string { return cut.Text(status.Convert(err).Message(), mostReason) }
 
 // send sends deliveries and answers.
 func (c *serverConn) send() error {
