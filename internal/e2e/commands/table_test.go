@@ -39,6 +39,14 @@ var table = map[string]row{
 		"--dir examples/hub/samples": in("a hub without a broker"),
 	"go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert cluster1.crt " +
 		"--hub-key cluster1.key --cluster cluster1 --source hub --store cluster1.db": in("a hub without a broker"),
+	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 -subj /CN=hub-ca " +
+		"-keyout ca.key -out ca.crt": in("a hub without a broker"),
+	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 -subj /CN=hub -addext " +
+		"subjectAltName=DNS:hub.example.com -addext extendedKeyUsage=serverAuth -addext " +
+		"basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout hub.key -out hub.crt": in("a hub without a broker"),
+	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 -subj /CN=cluster1 " +
+		"-addext extendedKeyUsage=clientAuth -addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key " +
+		"-keyout cluster1.key -out cluster1.crt": in("a hub without a broker"),
 	"curl -X POST http://localhost:8080/api/v1/applications/shop/rollback": in("a hub and an agent"),
 	"curl -X POST http://localhost:8080/api/v1/complete":                   in("a hub and an agent"),
 	"export PGPASSWORD=PASSWORD":                                           shell,
