@@ -16,7 +16,8 @@ package commands_test
 //	never         not at all, for this reason
 var table = map[string]row{
 	// The programs.
-	"go run ./examples/quickstart": asItIs("deleted"),
+	"go run ./examples/quickstart":        asItIs("deleted"),
+	"go run ./examples/quickstart --grpc": asItIs("deleted"),
 	"go run github.com/spokewire/sdk-go/examples/quickstart@latest": typedBy(
 		"internal/e2e/consumer", "TestConsumer", ""),
 	"go get github.com/spokewire/sdk-go/cloudevents/work github.com/spokewire/sdk-go/cloudevents/mqtt": typedBy(
@@ -99,6 +100,9 @@ var table = map[string]row{
 	"kubectl delete manifestworks -n edge1 --all":                                             in("a tutorial"),
 	"go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter": in("a tutorial"),
 	"kubectl get configmap greeting -n default -o jsonpath='{.data.text}'":                    in("a tutorial"),
+	"go run ./examples/agent --hub localhost:8443 --hub-ca ca.crt --hub-cert edge1.crt --hub-key edge1.key --hub-was " +
+		"mqtt://localhost:1883 --cluster edge1 --source greeter": in("a tutorial"),
+	`kubectl patch configmap greeting -n edge1 --type=merge -p '{"data": {"text": "hello again"}}'`: in("a tutorial"),
 
 	"done": moveFromCRD,
 	"grep -c '^ kind: ManifestWork$' works.yaml": moveFromCRD,
