@@ -170,7 +170,7 @@ func TestPlainSubscriberReceivesItsCluster(t *testing.T) {
 // TestPlainSubscriberThatDoesNotRead checks that a slow subscriber ends with ResourceExhausted and
 // delays no other cluster.
 func TestPlainSubscriberThatDoesNotRead(t *testing.T) {
-	withServer(t, grpc.ServerOptions{QueueBytes: 1 << 20}, func(t *testing.T, s *plainServer) {
+	withServer(t, grpc.ServerOptions{MaxQueueBytes: 1 << 20}, func(t *testing.T, s *plainServer) {
 		slow, other, hub := s.agent("c1"), s.agent("c2"), s.local()
 		e := plainEvent(ocm.DataType+".spec.create_request", "hub", "c1", "")
 		e.DataEncoded = make([]byte, 256<<10)

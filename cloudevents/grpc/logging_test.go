@@ -24,7 +24,7 @@ import (
 // TestRefusalsAreLogged checks that an operator sees refused clients, once each, without a token.
 func TestRefusalsAreLogged(t *testing.T) {
 	s := newSecure(t)
-	o := grpc.ServerOptions{ClientCAFile: s.caFile, Tokens: tokens{secret}, QueueBytes: 1}
+	o := grpc.ServerOptions{ClientCAFile: s.caFile, Tokens: tokens{secret}, MaxQueueBytes: 1}
 	// The other server reads its files meanwhile.
 	o.CertFile, o.KeyFile = s.ca.Issue(t, "server").Write(t, s.folder, "logged")
 	server, err := grpc.NewServer(o)

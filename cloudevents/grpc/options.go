@@ -49,8 +49,9 @@ type Options struct {
 	// each TLS handshake. Set both or neither. They exclude certificates in TLS.
 	CertFile, KeyFile string
 
-	// KeepAlive is the time without a byte from the server after which it is pinged. A link without
-	// an answer is closed after one and a half times KeepAlive. Defaults to 30 s; the minimum is 10 s.
+	// KeepAlive is the time without received data after which the client pings the server. Without
+	// an answer, it closes the link after one and a half times KeepAlive. Defaults to 30 s; the
+	// minimum is 10 s.
 	KeepAlive time.Duration
 	// ConnectTimeout bounds the time from the dial to the granted subscriptions, without the time
 	// that the client waits for others of its process to connect. Defaults to 10 s.

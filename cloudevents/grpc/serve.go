@@ -63,8 +63,9 @@ func (s *Server) grpcOptions(c credentials.TransportCredentials, logger klog.Log
 }
 
 // Register adds the services to a gRPC server of the program, which must have been made with
-// [Server.GRPCOptions]. All calls are streams for its interceptors. The program calls drain before
-// it stops that server: drain ends the streams of clients within DrainTimeout.
+// [Server.GRPCOptions]. Interceptors see every call of the services as a stream, so only its stream
+// interceptors apply. The program calls drain before it stops that server: drain ends the streams
+// of clients within DrainTimeout.
 func (s *Server) Register(r grpc.ServiceRegistrar) (drain func()) {
 	service := newService(s)
 	service.register(r)
@@ -73,8 +74,9 @@ func (s *Server) Register(r grpc.ServiceRegistrar) (drain func()) {
 
 // Serve serves clients, and gRPC's health and reflection services, until ctx ends. It then delivers
 // queued messages up to DrainTimeout, closes the listener and all connections, and returns nil. It
-// returns an error if the certificate cannot be read, or if the listener fails. It may be called for
-// several listeners, and again; in-process transports are not affected by its end.
+// returns an error if the certificate cannot be read, or if the listener fails. Serve may be called
+// for several listeners, and again after it has returned. In-process transports keep working after
+// it returns.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	fail := func(err error) error { return fmt.Errorf("serve at %s: %w", listener.Addr(), err) }
 	logger := klog.FromContext(ctx)

@@ -41,7 +41,7 @@ func NewServer(o ServerOptions) (*Server, error) {
 	mostUnfinished := 2 * (o.MaxMessageSize + frameBytes) * 17 / 16
 	return &Server{
 		options: o, broker: broker.New(o.limits()),
-		unfinished: unfinished.New(mostUnfinished, max(mostUnfinished, o.TotalBytes/4)),
+		unfinished: unfinished.New(mostUnfinished, max(mostUnfinished, o.MaxTotalQueueBytes/4)),
 		refusals:   quietlog.New("Refused a client", "client", clock.RealClock{}),
 		files:      quietlog.New("Failed to read certificates, using the previous ones", "", clock.RealClock{}),
 	}, nil

@@ -146,7 +146,7 @@ func TestRefusalConcernsOneMessage(t *testing.T) {
 // TestSubscriberThatNeverReads checks that its queue is bounded, that it ends with
 // ResourceExhausted, and that another subscriber is not delayed.
 func TestSubscriberThatNeverReads(t *testing.T) {
-	server := newServer(t, grpc.ServerOptions{QueueBytes: 1 << 20})
+	server := newServer(t, grpc.ServerOptions{MaxQueueBytes: 1 << 20})
 	server.SetStall(time.Second)
 	addr, _ := serve(t, server, "")
 	stream := rawStream(t, addr)

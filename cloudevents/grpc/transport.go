@@ -42,8 +42,8 @@ func New(o Options) (*Transport, error) {
 // String returns the address of the server.
 func (t *Transport) String() string { return "gRPC transport to " + t.settings.address }
 
-// Claim reserves the transport; a second call returns [cloudevents.ErrClaimed]. The name is not
-// used.
+// Claim reserves the transport for one client; a second call returns [cloudevents.ErrClaimed].
+// Claim ignores its argument.
 func (t *Transport) Claim(string) error {
 	if !t.claimed.CompareAndSwap(false, true) {
 		return cloudevents.ErrClaimed

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
-	"github.com/spokewire/sdk-go/internal/testing/certtest"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 )
@@ -164,10 +163,6 @@ func twoReplicas(x *terminal) {
 func hubWithoutBroker(x *terminal) {
 	x.clear()
 	x.take("examples/hub/samples")
-	ca := certtest.New(x.t)
-	ca.Write(x.t, x.dir, "ca")
-	ca.Issue(x.t, "hub", "localhost").Write(x.t, x.dir, "hub")
-	ca.Issue(x.t, "cluster1").Write(x.t, x.dir, "cluster1")
 	page, agents := fmt.Sprint(daemon.FreeAddr(x.t).Port()), fmt.Sprint(daemon.FreeAddr(x.t).Port())
 	x.swap = append(x.swap, "hub.example.com", "localhost", ":8080", ":"+page, ":8443", ":"+agents)
 
@@ -179,6 +174,12 @@ func hubWithoutBroker(x *terminal) {
 	agent.stop()
 	hub.stop()
 
+	const certificate = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days "
+	x.run("", certificate+"3650 -subj /CN=hub-ca -keyout ca.key -out ca.crt")
+	x.run("", certificate+"365 -subj /CN=hub -addext subjectAltName=DNS:hub.example.com -addext "+
+		"extendedKeyUsage=serverAuth -addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout hub.key -out hub.crt")
+	x.run("", certificate+"365 -subj /CN=cluster1 -addext extendedKeyUsage=clientAuth -addext "+
+		"basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout cluster1.key -out cluster1.crt")
 	x.start("serving at", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca "+
 		"ca.crt --dir examples/hub/samples", "--listen", "127.0.0.1:"+page, "--patience", "1s")
 	x.start("serving cluster1", "go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert "+

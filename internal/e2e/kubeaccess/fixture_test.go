@@ -15,6 +15,7 @@ import (
 	"encoding/pem"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -145,6 +146,31 @@ func (h *hub) bindAll(role string, subject rbacv1.Subject) {
 	_, err := h.client.RbacV1().ClusterRoleBindings().Create(h.t.Context(), binding, metav1.CreateOptions{})
 	if err != nil {
 		h.t.Fatal(err)
+	}
+}
+
+// applyDocumented creates the objects with a name that the doc of package kubeaccess has.
+func (h *hub) applyDocumented(name string) {
+	h.t.Helper()
+	text, err := os.ReadFile("../../../cloudevents/grpc/kubeaccess/doc.go")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	found := false
+	for block := range strings.SplitSeq(string(text), "//\n") {
+		if !strings.HasPrefix(block, "//\tapiVersion: ") || !strings.Contains(block, "{name: "+name) {
+			continue
+		}
+		found = true
+		apply := exec.CommandContext(h.t.Context(), kube.Program(h.t, "kubectl"), "--kubeconfig", h.cluster.Kubeconfig(),
+			"apply", "-f", "-")
+		apply.Stdin = strings.NewReader(strings.ReplaceAll(block, "//\t", ""))
+		if out, err := apply.CombinedOutput(); err != nil {
+			h.t.Fatalf("%v: %s\n%s", err, out, block)
+		}
+	}
+	if !found {
+		h.t.Fatalf("the package doc has no objects %s", name)
 	}
 }
 
