@@ -265,11 +265,17 @@ func TestPlainRequestsAreReadInTurns(t *testing.T) {
 	})
 }
 
-// TestPlainClientsAtShutdown checks that a subscriber receives queued events before it ends, and that
-// events are not accepted any more.
+// TestPlainClientsAtShutdown checks that a subscriber receives queued events before it ends, that a
+// publication without its request ends at once, and that events are not accepted any more.
 func TestPlainClientsAtShutdown(t *testing.T) {
 	withServer(t, grpc.ServerOptions{}, func(t *testing.T, s *plainServer) {
 		sub, hub := s.agent("c1"), s.local()
+		incomplete, err := s.dial("c1").NewStream(t.Context(), &gogrpc.StreamDesc{}, ocm.MethodPublish)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		begin := time.Now()
 		for range 3 {
 			if err := hub.send(t, "sources/hub/clusters/c1/sourceevents",
 				plainEvent(ocm.DataType+".spec.create_request", "hub", "c1", "")); err != nil {
@@ -277,6 +283,12 @@ func TestPlainClientsAtShutdown(t *testing.T) {
 			}
 		}
 		s.drain()
+		if passed := time.Since(begin); passed != 0 {
+			t.Errorf("the shutdown took %v", passed)
+		}
+		if err := incomplete.RecvMsg(new(grpcwire.Raw)); status.Code(err) != codes.Unavailable {
+			t.Errorf("the incomplete publication: %v", err)
+		}
 		for range 3 {
 			if e, _ := sub.next(); e == nil {
 				t.Error("received a heartbeat before the queued events")
