@@ -202,7 +202,6 @@ var table = map[string]row{
 	"go test -C internal/e2e -run Rejects ./ocmgrpc":                                            ci,
 	"go test -C internal/e2e -run TestAgentOnOCMServer ./ocmgrpc":                               ci,
 	"go test -C internal/e2e -run TestAgentOnSDKBroker ./ocmgrpc":                               ci,
-	"go test -C internal/e2e -run TestOCMAgentOnOCMServer ./ocmgrpc":                            ci,
 	"go test -C internal/e2e -run TestOCMAgentOnServer ./ocmgrpc":                               ci,
 	"go test -C internal/e2e -run TestWorkRemovedWithoutAgent ./ocmgrpc":                        ci,
 	"go test -C internal/e2e -run TestOCMSourceOnServer ./ocmgrpc":                              ci,
