@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -352,24 +351,11 @@ func TestTransportUsesOCMsService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := gogrpc.NewServer(server.GRPCOptions()...)
-	grpc.RegisterOCM(server, g)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error)
-	go func() { served <- g.Serve(listener) }()
-	defer func() {
-		g.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}()
+	addr := serveOCM(t, server)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	connect := func(user string, filters ...string) (cloudevents.Conn, chan cloudevents.Message, error) {
-		transport, err := grpc.New(grpc.Options{Address: listener.Addr().String(), Insecure: true, Token: user})
+		transport, err := grpc.New(grpc.Options{Address: addr, Insecure: true, Token: user})
 		if err != nil {
 			t.Fatal(err)
 		}
