@@ -27,31 +27,18 @@ const heartbeatInterval = 10 * time.Second
 // one response, but its handler is that of a stream: it authenticates the client before it reads the
 // request.
 func (s *service) registerOCM(r grpc.ServiceRegistrar) {
-	handler := func(serve func(grpc.ServerStream) error) grpc.StreamHandler {
-		return func(_ any, stream grpc.ServerStream) error { return serve(stream) }
-	}
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: ocm.Service, HandlerType: (*any)(nil),
 		Streams: []grpc.StreamDesc{
-			{StreamName: "Publish", Handler: handler(s.publishOCM)},
-			{StreamName: "Subscribe", Handler: handler(s.subscribeOCM), ServerStreams: true},
+			{StreamName: "Publish", Handler: handler(s, s.publishOCM)},
+			{StreamName: "Subscribe", Handler: handler(s, s.subscribeOCM), ServerStreams: true},
 		},
 		Metadata: "cloudevent.proto",
 	}, s)
 }
 
 // publishOCM routes an event by its attributes.
-func (s *service) publishOCM(stream grpc.ServerStream) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.streams.Done()
-	ctx := stream.Context()
-	var r grpcwire.PublishRequest
-	who, err := s.open(stream, &r, publishTimeout)
-	if err != nil {
-		return err
-	}
+func (s *service) publishOCM(stream grpc.ServerStream, who Identity, r *grpcwire.PublishRequest) error {
 	if r.Event == nil {
 		return status.Error(codes.InvalidArgument, "the request has no event")
 	}
@@ -66,7 +53,7 @@ func (s *service) publishOCM(stream grpc.ServerStream) error {
 	case err != nil:
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	err = s.server.publish(ctx, who, grpcwire.Message{Topic: topic, Event: r.Event})
+	err = s.server.publish(stream.Context(), who, grpcwire.Message{Topic: topic, Event: r.Event})
 	if status.Code(err) == codes.OutOfRange {
 		limit := s.server.options.MaxMessageSize
 		return status.Error(codes.ResourceExhausted, ocm.TooLarge(len(r.Event), limit))
@@ -79,21 +66,12 @@ func (s *service) publishOCM(stream grpc.ServerStream) error {
 
 // subscribeOCM serves one subscription. Unlike OCM's server, it confirms the subscription after it has
 // added the subscriber.
-func (s *service) subscribeOCM(stream grpc.ServerStream) error {
-	if err := s.enter(); err != nil {
+func (s *service) subscribeOCM(stream grpc.ServerStream, who Identity, r *grpcwire.SubscriptionRequest) error {
+	filters, err := filtersOCM(*r)
+	if err != nil {
 		return err
 	}
-	defer s.streams.Done()
 	ctx := stream.Context()
-	var request grpcwire.SubscriptionRequest
-	who, err := s.open(stream, &request, firstTimeout)
-	if err != nil {
-		return err
-	}
-	filters, err := filtersOCM(request)
-	if err != nil {
-		return err
-	}
 	sub, _, err := s.server.subscribe(ctx, who, filters, nil, 0)
 	if err != nil {
 		return err
@@ -102,9 +80,7 @@ func (s *service) subscribeOCM(stream grpc.ServerStream) error {
 	if err := stream.SendHeader(metadata.Pairs(ocm.HeaderID, rand.Text())); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	s.streams.Go(func() { ended <- sendOCM(stream, sub) })
-	return s.server.logStall(ctx, who, sub, s.await(sub, ended))
+	return s.follow(ctx, who, sub, func() error { return sendOCM(stream, sub) })
 }
 
 func filtersOCM(r grpcwire.SubscriptionRequest) ([]string, error) {

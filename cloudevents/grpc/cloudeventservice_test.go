@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,7 +15,6 @@ import (
 	ce "github.com/cloudevents/sdk-go/v2/event"
 	gogrpc "google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -254,11 +252,17 @@ func TestPlainRequestsInPart(t *testing.T) {
 	})
 }
 
-// TestPlainClientsAtShutdown checks that a subscriber receives queued events before it ends, and that
-// events are not accepted any more.
+// TestPlainClientsAtShutdown checks that a subscriber receives queued events before it ends, that a
+// publication without its request ends at once, and that events are not accepted any more.
 func TestPlainClientsAtShutdown(t *testing.T) {
 	withServer(t, grpc.ServerOptions{}, func(t *testing.T, s *plainServer) {
 		sub, hub := s.agent("c1"), s.local()
+		incomplete, err := s.dial("c1").NewStream(t.Context(), &gogrpc.StreamDesc{}, ocm.MethodPublish)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		begin := time.Now()
 		for range 3 {
 			if err := hub.send(t, "sources/hub/clusters/c1/sourceevents",
 				plainEvent(ocm.DataType+".spec.create_request", "hub", "c1", "")); err != nil {
@@ -266,6 +270,12 @@ func TestPlainClientsAtShutdown(t *testing.T) {
 			}
 		}
 		s.drain()
+		if passed := time.Since(begin); passed != 0 {
+			t.Errorf("the shutdown took %v", passed)
+		}
+		if err := incomplete.RecvMsg(new(grpcwire.Raw)); status.Code(err) != codes.Unavailable {
+			t.Errorf("the incomplete publication: %v", err)
+		}
 		for range 3 {
 			if e, _ := sub.next(); e == nil {
 				t.Error("received a heartbeat before the queued events")
@@ -329,24 +339,11 @@ func TestTransportUsesOCMsService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := gogrpc.NewServer(server.GRPCOptions(insecure.NewCredentials())...)
-	grpc.RegisterOCM(server, g)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error)
-	go func() { served <- g.Serve(listener) }()
-	defer func() {
-		g.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}()
+	addr := serveOCM(t, server)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	connect := func(user string, filters ...string) (cloudevents.Conn, chan cloudevents.Message, error) {
-		transport, err := grpc.New(grpc.Options{Address: listener.Addr().String(), Insecure: true, Token: user})
+		transport, err := grpc.New(grpc.Options{Address: addr, Insecure: true, Token: user})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -95,11 +95,14 @@ func (bearer) RequireTransportSecurity() bool { return false }
 // dial returns a connection of a user; without a token if the user is empty.
 func (s *plainServer) dial(user string) *gogrpc.ClientConn {
 	s.t.Helper()
+	return s.dialWith(user, s.listener.DialContext)
+}
+
+func (s *plainServer) dialWith(user string, dial func(context.Context) (net.Conn, error)) *gogrpc.ClientConn {
+	s.t.Helper()
 	options := []gogrpc.DialOption{
 		gogrpc.WithTransportCredentials(insecure.NewCredentials()),
-		gogrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return s.listener.DialContext(ctx)
-		}),
+		gogrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 		gogrpc.WithDefaultCallOptions(gogrpc.ForceCodecV2(grpcwire.NewCodec())),
 	}
 	if user != "" {
@@ -234,4 +237,24 @@ func (l *local) send(t *testing.T, topic string, e *ce.Event) error {
 		t.Fatal(err)
 	}
 	return result
+}
+
+// serveOCM serves only OCM's service of a server, until the end of the test.
+func serveOCM(t *testing.T, server *grpc.Server) (addr string) {
+	t.Helper()
+	g := gogrpc.NewServer(server.GRPCOptions(insecure.NewCredentials())...)
+	grpc.RegisterOCM(server, g)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error)
+	go func() { served <- g.Serve(listener) }()
+	t.Cleanup(func() {
+		g.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
 }

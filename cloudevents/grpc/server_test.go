@@ -25,6 +25,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
@@ -387,20 +388,26 @@ func TestConnectionsAreLimited(t *testing.T) {
 	})
 }
 
-// TestDeadLinkEndsConnection checks that the client detects a link that is open and silent.
+// TestDeadLinkEndsConnection checks that the client of each service detects a link that is open and
+// silent.
 func TestDeadLinkEndsConnection(t *testing.T) {
 	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
-	proxy := tcpproxy.Start(t, addr)
-	transport := newTransport(t, grpc.Options{Address: proxy.Addr(), Insecure: true, KeepAlive: 10 * time.Second})
-	conn := connect(t, transport, nil, "t")
-	proxy.Stall()
-	select {
-	case <-conn.Done():
-	case <-time.After(patience):
-		t.Fatal("the connection did not end")
+	conns := map[string]cloudevents.Conn{}
+	for service, addr := range map[string]string{"own": addr, "OCM": serveOCM(t, newServer(t, grpc.ServerOptions{}))} {
+		proxy := tcpproxy.Start(t, addr)
+		transport := newTransport(t, grpc.Options{Address: proxy.Addr(), Insecure: true, KeepAlive: 10 * time.Second})
+		conns[service] = connect(t, transport, nil, codec.ManifestBundle.AgentFilters("c1")...)
+		proxy.Stall()
 	}
-	if status.Code(conn.Err()) != codes.Unavailable {
-		t.Errorf("the connection ended with %v, want Unavailable", conn.Err())
+	for service, conn := range conns {
+		select {
+		case <-conn.Done():
+		case <-time.After(patience):
+			t.Fatalf("service %s: the connection did not end", service)
+		}
+		if status.Code(conn.Err()) != codes.Unavailable {
+			t.Errorf("service %s: the connection ended with %v, want Unavailable", service, conn.Err())
+		}
 	}
 }
 

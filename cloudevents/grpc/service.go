@@ -83,28 +83,7 @@ func (s *service) drain() {
 	}
 }
 
-// open authenticates the client of a stream, and reads its first message within a time.
-func (s *service) open(stream grpc.ServerStream, first any, within time.Duration) (Identity, error) {
-	who, err := s.identify(stream.Context())
-	if err != nil {
-		return Identity{}, err
-	}
-	read := make(chan error, 1)
-	s.streams.Go(func() { read <- stream.RecvMsg(first) }) // it ends with the stream
-	late := time.NewTimer(within)
-	defer late.Stop()
-	select {
-	case err = <-read:
-	case <-late.C:
-		err = status.Errorf(codes.DeadlineExceeded, "no message within %v", within)
-	case <-s.draining:
-		err = status.Error(codes.Unavailable, broker.ErrFinished.Error())
-	}
-	return who, err
-}
-
-// Limits of the time to the first message of a stream. A request of Publish has an event, and the
-// link may be slow.
+// Limits of the time to the first message of a stream. A publication may be large, and the link slow.
 const (
 	firstTimeout   = 5 * time.Second
 	publishTimeout = 2 * time.Minute
@@ -116,12 +95,85 @@ var connectStream = grpc.StreamDesc{StreamName: "Connect", ServerStreams: true, 
 
 func (s *service) register(r grpc.ServiceRegistrar) {
 	connect := connectStream
-	connect.Handler = func(_ any, stream grpc.ServerStream) error { return s.connect(stream) }
+	connect.Handler = handler(s, s.connect)
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "spokewire.cloudevents.v1.Broker", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{connect},
 		Metadata: grpcwire.BrokerFile,
 	}, s)
 	s.registerOCM(r)
+}
+
+// handler returns the handler of a stream. It authenticates the client and reads the first message
+// before it calls serve.
+func handler[M any](s *service, serve func(grpc.ServerStream, Identity, *M) error) grpc.StreamHandler {
+	return func(_ any, stream grpc.ServerStream) error {
+		if err := s.enter(); err != nil {
+			return err
+		}
+		defer s.streams.Done()
+		who, err := s.identify(stream.Context())
+		if err != nil {
+			return err
+		}
+		first := new(M)
+		if err := s.readFirst(stream, first); err != nil {
+			return err
+		}
+		return serve(stream, who, first)
+	}
+}
+
+// readFirst reads the first message of a stream.
+func (s *service) readFirst(stream grpc.ServerStream, first any) error {
+	within := firstTimeout
+	if _, ok := first.(*grpcwire.PublishRequest); ok {
+		within = publishTimeout
+	}
+	read := make(chan error, 1)
+	s.streams.Go(func() { read <- stream.RecvMsg(first) }) // it ends with the stream
+	late := time.NewTimer(within)
+	defer late.Stop()
+	select {
+	case err := <-read:
+		return err
+	case <-late.C:
+		return status.Errorf(codes.DeadlineExceeded, "no message within %v", within)
+	case <-s.draining:
+		return status.Error(codes.Unavailable, broker.ErrFinished.Error())
+	}
+}
+
+// follow runs the parts of a subscriber's stream until one of them, the subscription or the service
+// ends, and returns the status of the stream. After it, gRPC ends the parts, even if they wait for the
+// client.
+func (s *service) follow(ctx context.Context, who Identity, sub *broker.Subscription, parts ...func() error) error {
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
+		s.streams.Go(func() { ended <- part() })
+	}
+	draining := s.draining
+	for {
+		select {
+		case err := <-ended:
+			return s.server.logStall(ctx, who, sub, err)
+		case <-sub.Ended():
+			return s.server.logStall(ctx, who, sub, subscriptionStatus(sub))
+		case <-draining:
+			sub.Finish()
+			draining = nil
+		case <-s.stopping:
+			return status.Error(codes.Unavailable, broker.ErrFinished.Error())
+		}
+	}
+}
+
+// subscriptionStatus returns the status of an ended subscription.
+func subscriptionStatus(sub *broker.Subscription) error {
+	_, err := sub.Take(nil, 0, 0)
+	if errors.Is(err, broker.ErrStalled) {
+		return status.Error(codes.ResourceExhausted, err.Error())
+	}
+	return status.Error(codes.Unavailable, err.Error())
 }
 
 // identify authenticates the client of a call: by its token, otherwise by its certificate.

@@ -44,21 +44,12 @@ type serverConn struct {
 }
 
 // connect serves one connection.
-func (s *service) connect(stream grpc.ServerStream) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.streams.Done()
-	ctx := stream.Context()
-	var first grpcwire.ClientFrame
-	who, err := s.open(stream, &first, firstTimeout)
-	if err != nil {
-		return err
-	}
+func (s *service) connect(stream grpc.ServerStream, who Identity, first *grpcwire.ClientFrame) error {
 	wanted := first.Subscribe
 	if wanted == nil {
 		return status.Error(codes.InvalidArgument, "the first frame has no field subscribe")
 	}
+	ctx := stream.Context()
 	sub, denied, err := s.server.subscribe(ctx, who, wanted.Filters, wanted.Optional, wanted.Window)
 	if err != nil {
 		return err
@@ -70,38 +61,7 @@ func (s *service) connect(stream grpc.ServerStream) error {
 	}
 	c := &serverConn{service: s, stream: stream, who: who, sub: sub}
 	first.Subscribe = nil
-	ended := make(chan error, 2)
-	s.streams.Go(func() { ended <- c.receive(&first) })
-	s.streams.Go(func() { ended <- c.send() })
-	return s.server.logStall(ctx, who, sub, s.await(sub, ended))
-}
-
-// await returns the status of a stream. After it, gRPC ends the goroutines of the stream, even if
-// they wait for the client.
-func (s *service) await(sub *broker.Subscription, ended <-chan error) error {
-	draining := s.draining
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-sub.Ended():
-			return subscriptionStatus(sub)
-		case <-draining:
-			sub.Finish()
-			draining = nil
-		case <-s.stopping:
-			return status.Error(codes.Unavailable, broker.ErrFinished.Error())
-		}
-	}
-}
-
-// subscriptionStatus returns the status of an ended subscription.
-func subscriptionStatus(sub *broker.Subscription) error {
-	_, err := sub.Take(nil, 0, 0)
-	if errors.Is(err, broker.ErrStalled) {
-		return status.Error(codes.ResourceExhausted, err.Error())
-	}
-	return status.Error(codes.Unavailable, err.Error())
+	return s.follow(ctx, who, sub, func() error { return c.receive(first) }, c.send)
 }
 
 // receive handles the frames of the client, beginning with the first one.

@@ -18,6 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
@@ -43,6 +44,9 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 		return nil, err
 	}
 	agentOptions := work.AgentOptions{ClusterName: o.Cluster, Sources: o.Sources, MetricsRegisterer: metrics}
+	if o.Bundles {
+		agentOptions.Profile = codec.ManifestBundle
+	}
 	closeStore := func() error { return nil }
 	if o.Store != "" {
 		store, err := boltstore.Open(o.Store, boltstore.Options{})

@@ -43,6 +43,8 @@ The source of works is one of these:
 
   --source ID             a source to serve; repeat the flag for more. Required with --hub and
                           --broker: each source acts on the cluster with the rights below
+  --manifest-bundles      with --hub or --broker: the works are ManifestBundles, as those of OCM's
+                          hubs over gRPC, with --source kube, and of Maestro
   --store FILE            with --hub or --broker: stores the works, so an agent that restarts while
                           the hub is unreachable still has them
   --hub-ca FILE           the CAs of the hub's certificate (default: the system's)
@@ -95,6 +97,7 @@ type options struct {
 	Broker        mqtt.Options
 	HubKubeconfig string
 	Sources       []string
+	Bundles       bool // the profile is ManifestBundle
 	Store         string
 
 	Listen  string
@@ -122,6 +125,7 @@ func parse(args []string) (options, error) {
 	}
 	flags.StringVar(&o.Spoke.Hub, "hub-name", "hub", "")
 	flags.BoolVar(&o.Hub.Insecure, "hub-insecure", false, "")
+	flags.BoolVar(&o.Bundles, "manifest-bundles", false, "")
 	flags.DurationVar(&o.Spoke.EvictionGrace, "eviction-grace", 0, "")
 	flags.DurationVar(&o.Works.PollInterval, "poll", time.Minute, "")
 	flags.DurationVar(&o.Works.DegradedAfter, "degraded-after", 5*time.Minute, "")
@@ -169,8 +173,12 @@ var hubs = []struct {
 	flag  string
 	needy []string
 }{
-	{"hub", []string{"source", "store", "hub-ca", "hub-cert", "hub-key", "hub-token-file", "hub-insecure"}},
-	{"broker", []string{"source", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file"}},
+	{"hub", []string{
+		"source", "manifest-bundles", "store", "hub-ca", "hub-cert", "hub-key", "hub-token-file", "hub-insecure",
+	}},
+	{"broker", []string{
+		"source", "manifest-bundles", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file",
+	}},
 	{"hub-kubeconfig", nil},
 }
 

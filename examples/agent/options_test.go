@@ -20,7 +20,7 @@ import (
 
 func TestUsage(t *testing.T) {
 	commandtest.Usage(t, usage, "cluster", "kubeconfig", "hub", "hub-name", "hub-ca", "hub-cert", "hub-key",
-		"hub-token-file", "hub-insecure", "hub-was", "broker", "source", "store",
+		"hub-token-file", "hub-insecure", "hub-was", "broker", "source", "manifest-bundles", "store",
 		"broker-ca", "broker-cert", "broker-key",
 		"username", "password-file", "hub-kubeconfig", "require-executor", "executor", "secret-feedback", "adopt",
 		"eviction-grace", "poll", "degraded-after", "max-watches", "listen", "verbose")
@@ -48,8 +48,9 @@ func TestParse(t *testing.T) {
 			Works:  controller.Options{PollInterval: 5 * time.Second, DegradedAfter: time.Second},
 			Listen: ":0", Verbose: true,
 		}},
-		{"--cluster c --hub h:8443 --source a --hub-ca ca --hub-cert cert --hub-key key --hub-token-file t", options{
-			Cluster: "c", Sources: []string{"a"},
+		{"--cluster c --hub h:8443 --source a --hub-ca ca --hub-cert cert --hub-key key --hub-token-file t " +
+			"--manifest-bundles", options{
+			Cluster: "c", Sources: []string{"a"}, Bundles: true,
 			Hub:   grpc.Options{Address: "h:8443", CAFile: "ca", CertFile: "cert", KeyFile: "key", TokenFile: "t"},
 			Spoke: spoke.Options{Hub: "hub", Adoption: appliedwork.AdoptionNever},
 			Works: controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000},
@@ -86,6 +87,7 @@ func TestRefuses(t *testing.T) {
 		mqtt + "--hub-insecure":                      "--hub-insecure needs --hub, not --broker",
 		grpc + "--username u":                        "--username needs --broker, not --hub",
 		kube + "--source s":                          "--source needs --hub, not --hub-kubeconfig",
+		kube + "--manifest-bundles":                  "--manifest-bundles needs --hub, not --hub-kubeconfig",
 		kube + "--store s":                           "--store needs --hub, not --hub-kubeconfig",
 		mqtt + "--source ":                           "--source must not be empty: name the source to serve",
 		mqtt + "--source a/b":                        "--source: must not contain '/'",

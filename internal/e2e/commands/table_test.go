@@ -214,7 +214,6 @@ var table = map[string]row{
 	"go test -C internal/e2e -v -run Rejects ./ocmgrpc":                                         ci,
 	"go test -C internal/e2e -v -run TestAgentOnOCMServer ./ocmgrpc":                            ci,
 	"go test -C internal/e2e -v -run TestAgentOnSDKBroker ./ocmgrpc":                            ci,
-	"go test -C internal/e2e -v -run TestOCMAgentOnOCMServer ./ocmgrpc":                         ci,
 	"go test -C internal/e2e -v -run TestOCMAgentOnServer ./ocmgrpc":                            ci,
 	"go test -C internal/e2e -v -run TestWorkRemovedWithoutAgent ./ocmgrpc":                     ci,
 	"go test -C internal/e2e -v -run TestOCMSourceOnServer ./ocmgrpc":                           ci,

@@ -19,7 +19,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -96,13 +95,6 @@ func (h *replica) start() {
 	h.t.Helper()
 	h.process.start()
 	h.awaitLog(0, "serving at ")
-}
-
-func (h *replica) signal(s syscall.Signal) {
-	h.t.Helper()
-	if err := syscall.Kill(h.run.PID(), s); err != nil {
-		h.t.Fatal(err)
-	}
 }
 
 // cut breaks or repairs the network of a proxy: packets are lost.
@@ -262,7 +254,7 @@ type trouble struct {
 func troubles() []trouble {
 	return []trouble{
 		{"killed", func(h *replica) { h.kill() }, func(h *replica) { h.start() }, true, takeoverGoal},
-		{"frozen", func(h *replica) { h.signal(syscall.SIGSTOP) }, func(h *replica) { h.signal(syscall.SIGCONT) }, true,
+		{"frozen", func(h *replica) { h.run.Freeze() }, func(h *replica) { h.run.Thaw() }, true,
 			6 * time.Second},
 		{"without database", func(h *replica) { cut(h.database, true) }, func(h *replica) { cut(h.database, false) }, true,
 			6 * time.Second},

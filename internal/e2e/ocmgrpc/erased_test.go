@@ -187,7 +187,7 @@ func TestOCMPatchErasesDeletion(t *testing.T) {
 // deletion that the agent does not confirm.
 func TestServerRepeatsErasedDeletion(t *testing.T) {
 	hub := startOurHub(t)
-	agent := erase(t, side{t, hub}, hub.credentials().Config(t, hub.link.Addr()))
+	agent := erase(t, side{t, hub}, hub.credentials().Config(t, hub.Addr()))
 	agent.eventually("the agent receives the deletion again", "app", deletion)
 }
 
@@ -222,7 +222,7 @@ func TestPatchKeepsDeletion(t *testing.T) {
 	const rounds, patchers, patches = 100, 4, 20
 	hub := startOurHub(t)
 	credentials := hub.credentials()
-	transport, err := grpc.New(grpc.Options{Address: hub.link.Addr(),
+	transport, err := grpc.New(grpc.Options{Address: hub.Addr(),
 		CAFile: credentials.CAFile, CertFile: credentials.CertFile, KeyFile: credentials.KeyFile})
 	if err != nil {
 		t.Fatal(err)
