@@ -267,6 +267,7 @@ var table = map[string]row{
 	"make check":                 ci,
 	"make generate":              ci,
 	"make kube":                  ci,
+	"make maestro":               asItIs("maestro v0"),
 	"make ocm":                   asItIs("ocm-server"),
 	"make lint":                  ci,
 	"make peers":                 ci,
