@@ -200,6 +200,7 @@ var table = map[string]row{
 	"go test -C internal/e2e ./access": ci,
 	"go test -C internal/e2e -run 'ErasesDeletion|ErasedDeletion|KeepsDeletion' ./ocmgrpc":      ci,
 	"go test -C internal/e2e -run Rejects ./ocmgrpc":                                            ci,
+	"go test -C internal/e2e -run TestAgentOnMaestro ./ocmgrpc":                                 ci,
 	"go test -C internal/e2e -run TestAgentOnOCMServer ./ocmgrpc":                               ci,
 	"go test -C internal/e2e -run TestAgentOnSDKBroker ./ocmgrpc":                               ci,
 	"go test -C internal/e2e -run TestOCMAgentOnOCMServer ./ocmgrpc":                            ci,
