@@ -207,6 +207,7 @@ var table = map[string]row{
 	"go test -C internal/e2e -run TestOCMAgentOnServer ./ocmgrpc":                               ci,
 	"go test -C internal/e2e -run TestWorkRemovedWithoutAgent ./ocmgrpc":                        ci,
 	"go test -C internal/e2e -run TestOCMSourceOnServer ./ocmgrpc":                              ci,
+	"go test -C internal/e2e -run TestSourceOnMaestro ./ocmgrpc":                                ci,
 	"go test -run Size -v ./examples/hub/internal/page":                                         ci,
 	"go test ./cloudevents/memory -run Conformance":                                             ci,
 	"go test ./cloudevents/mqtt -run Conformance":                                               ci,

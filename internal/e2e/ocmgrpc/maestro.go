@@ -125,6 +125,7 @@ func (m *Maestro) run(agents, sources, rest netip.AddrPort) error {
 	file := func(name string) string { return filepath.Join(m.folder, name) }
 	d, err := daemon.Start(maestroProgram(m.t), append([]string{"server", "--v=2",
 		"--message-broker-type=grpc", "--server-hostname=127.0.0.1",
+		"--heartbeat-check-interval=1s", // the first heartbeat confirms the subscription of a source
 		fmt.Sprint("--http-server-bindport=", rest.Port()),
 		fmt.Sprint("--grpc-server-bindport=", sources.Port()),
 		fmt.Sprint("--grpc-broker-bindport=", agents.Port()),
