@@ -320,6 +320,7 @@ var nestedModules = []string{
 	"internal/e2e/consumer/testdata/controller", "internal/e2e/consumer/testdata/newer",
 	"internal/e2e/consumer/testdata/older",
 	"internal/kube",
+	"internal/maestro", "internal/maestro/ocmcommon",
 	"internal/ocm",
 	"internal/peers",
 	"internal/tools", "internal/tools/lint",

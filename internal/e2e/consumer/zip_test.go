@@ -26,7 +26,9 @@ const (
 )
 
 // nested lists the modules in the tree that are not released.
-var nested = []string{"internal/e2e", "internal/kube", "internal/ocm", "internal/peers", "internal/tools"}
+var nested = []string{
+	"internal/e2e", "internal/kube", "internal/maestro", "internal/ocm", "internal/peers", "internal/tools",
+}
 
 // TestZip checks the zip that users download.
 func TestZip(t *testing.T) {

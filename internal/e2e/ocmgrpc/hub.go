@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ocmgrpc runs Open Cluster Management (OCM) over gRPC for a test: OCM's real gRPC server on
-// a hub, and OCM's real work agent, each as a process. [Steps] are steps for any pair of processes.
+// a hub, OCM's real work agent, and Maestro, each as a process. [Steps] are steps for any pair of
+// processes.
 //
 //	hub := ocmgrpc.StartHub(t, "cluster1")
 //	server := hub.StartServer()

@@ -73,7 +73,8 @@ func (c *Client) Connect(ctx context.Context, l Link, o cloudevents.ConnectOptio
 	return conn, nil
 }
 
-// subscribe opens the stream and waits for the header that confirms it.
+// subscribe opens the stream and waits for the header that confirms it. A server without this header,
+// as Maestro's for sources, confirms it with the first event or heartbeat.
 func (c *conn) subscribe(ctx context.Context, request *grpcwire.SubscriptionRequest) error {
 	stop := context.AfterFunc(ctx, c.cancel)
 	defer stop()
@@ -89,10 +90,8 @@ func (c *conn) subscribe(ctx context.Context, request *grpcwire.SubscriptionRequ
 	}
 	header, err := stream.Header()
 	if err == nil && len(header.Get(HeaderID)) == 0 {
-		// Either the call has failed, or the server sends events without a confirmation.
-		if err = stream.RecvMsg(new(grpcwire.Raw)); err == nil {
-			err = fmt.Errorf("the server did not send the header %s, which confirms a subscription", HeaderID)
-		}
+		c.first = new(grpcwire.Raw)
+		err = stream.RecvMsg(c.first) // fails if the call has failed
 	}
 	if err != nil {
 		return c.subscribeError(ctx, err)
@@ -101,6 +100,9 @@ func (c *conn) subscribe(ctx context.Context, request *grpcwire.SubscriptionRequ
 		return c.subscribeError(ctx, ctx.Err())
 	}
 	c.stream = stream
+	if request.ClusterName == "" {
+		c.source = request.Source
+	}
 	return nil
 }
 
