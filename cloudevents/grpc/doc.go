@@ -49,7 +49,12 @@
 // When all queues together reach 1 GiB, each subscriber may still queue 64 KiB. A client has at
 // most 4 MiB of unacknowledged publications, and at most 4 MiB of unacknowledged deliveries. A
 // single message may exceed either 4 MiB limit if nothing else is unacknowledged. A connection has
-// at most 64 filters of 32 levels and 4 KiB.
+// at most 64 filters of 32 levels and 4 KiB, and 16 calls at a time.
+//
+// The server closes a connection with more than two of the largest messages that are received in
+// part. If all connections together have a quarter of MaxTotalQueueBytes in such messages, it closes
+// one of the client that has most. The subscribers of one user may fill half of MaxTotalQueueBytes,
+// those of two users a third each, and so on.
 //
 // # Security
 //
@@ -60,16 +65,17 @@
 // in-process transport are trusted.
 //
 // Certificate, key, CA and token files are read again for each connection, so replacing them needs
-// no restart. An open connection does not end when they change. Tokens and keys appear in no error,
-// no log line, and no printed Options.
+// no restart. A server that cannot read its files logs this, and uses the previous ones. An open
+// connection does not end when they change. Tokens and keys appear in no error, no log line, and no
+// printed Options.
 //
 // # Logs
 //
 // The server logs to the klog logger in the context of Serve. It logs its start, and as errors the
 // clients that it refuses: with the user or the address, and the reason "not authenticated",
-// "access denied" or "its queue is full". Each combination has at most one line a minute, which
-// counts the lines left out. At level 1, it logs connections that it closed for MaxConnections or
-// for a late handshake.
+// "access denied", "TLS handshake failed", "unfinished messages" or "its queue is full". Each
+// combination has at most one line a minute, which counts the lines left out. At level 1, it logs
+// connections that it closed for MaxConnections or for a late handshake.
 //
 // # OCM
 //
