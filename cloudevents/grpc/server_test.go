@@ -117,7 +117,8 @@ func TestRefusalConcernsOneMessage(t *testing.T) {
 	event := eventBytes
 	send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{
 		{Topic: "t/1", Event: event}, {Topic: "t/2"}, {Topic: "t/+", Event: event},
-		{Topic: "t/4", Event: bytes.Repeat(event, 1000)}, {Topic: "t/5", Event: event}, {Topic: "t/6", Event: []byte("x")},
+		{Topic: "t/4", Event: append([]byte("\x0a\xe8\x07"), make([]byte, 1000)...)}, {Topic: "t/5", Event: event},
+		{Topic: "t/6", Event: []byte("x")},
 	}})
 	var answered uint64
 	var topics []string
