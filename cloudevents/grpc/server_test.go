@@ -11,6 +11,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,6 +102,26 @@ func TestMalformedFramesEndStream(t *testing.T) {
 		}
 		if got := end(stream); got.Code() != codes.InvalidArgument {
 			t.Errorf("%s: the stream ended with %v, want InvalidArgument", row.name, got)
+		}
+	}
+}
+
+// TestUndecodableFramesEndStream checks frames that are not protobuf or have too many entries, as the
+// first frame and as a later one.
+func TestUndecodableFramesEndStream(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
+	for _, first := range []bool{true, false} {
+		for _, frame := range []grpcwire.Raw{{0xff}, bytes.Repeat([]byte{2<<3 | 2, 0}, 5000)} {
+			stream := rawStream(t, addr)
+			if !first {
+				send(t, stream, opening("a"))
+			}
+			if err := stream.SendMsg(&frame); err != nil {
+				t.Fatal(err)
+			}
+			if got := end(stream); got.Code() != codes.InvalidArgument || !strings.Contains(got.Message(), "decode") {
+				t.Errorf("first %v, frame %.4q: the stream ended with %v, want InvalidArgument", first, frame, got)
+			}
 		}
 	}
 }

@@ -4,6 +4,8 @@
 package grpcwire
 
 import (
+	"fmt"
+
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -48,8 +50,18 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.fallback.Marshal(v)
 }
 
-// Unmarshal implements [encoding.CodecV2].
+// Unmarshal implements [encoding.CodecV2]. It stores the error of a message with the field Malformed
+// there: gRPC would end the call with the code Internal.
 func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
+	err := c.decode(data, v)
+	if frame, ok := v.(*ClientFrame); ok && err != nil {
+		frame.Malformed = fmt.Errorf("decode the frame: %w", err)
+		return nil
+	}
+	return err
+}
+
+func (c Codec) decode(data mem.BufferSlice, v any) error {
 	switch d := v.(type) {
 	case *ClientFrame, *ServerFrame:
 		if data.Len() <= copiedFrame {
