@@ -120,8 +120,11 @@ func (s *service) subscribeOCM(stream grpc.ServerStream) error {
 }
 
 func filtersOCM(r grpcwire.SubscriptionRequest) ([]string, error) {
+	if r.Malformed != nil {
+		return nil, invalid(r.Malformed)
+	}
 	if r.DataType != ocm.DataType {
-		reason := "unsupported event type " + r.DataType
+		reason := "unsupported event type " + cut.Text(r.DataType, longestReason)
 		if strings.Count(r.DataType, ".") < 2 {
 			reason = "unsupported cloudevents data type format"
 		}

@@ -54,11 +54,18 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 // there: gRPC would end the call with the code Internal.
 func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
 	err := c.decode(data, v)
-	if frame, ok := v.(*ClientFrame); ok && err != nil {
-		frame.Malformed = fmt.Errorf("decode the frame: %w", err)
+	if err == nil {
 		return nil
 	}
-	return err
+	switch m := v.(type) {
+	case *ClientFrame:
+		m.Malformed = fmt.Errorf("decode the frame: %w", err)
+	case *SubscriptionRequest:
+		m.Malformed = fmt.Errorf("decode the subscription: %w", err)
+	default:
+		return err
+	}
+	return nil
 }
 
 func (c Codec) decode(data mem.BufferSlice, v any) error {
@@ -68,6 +75,10 @@ func (c Codec) decode(data mem.BufferSlice, v any) error {
 			b := data.MaterializeToBuffer(buffers)
 			defer b.Free()
 			return d.(Decoder).Decode(b.ReadOnlyData())
+		}
+	case *SubscriptionRequest:
+		if n := data.Len(); n > largestSubscription {
+			return fmt.Errorf("%d bytes: must have at most %d bytes", n, largestSubscription)
 		}
 	case Decoder:
 	default:
