@@ -17,6 +17,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/ocm"
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 )
 
@@ -44,14 +45,14 @@ func (s *service) publishOCM(stream grpc.ServerStream, who Identity, r *grpcwire
 	}
 	e, err := grpcwire.ParseEvent(r.Event)
 	if err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
+		return invalid(err)
 	}
 	topic, err := ocm.Topic(e)
 	switch {
 	case errors.Is(err, ocm.ErrType):
-		return status.Errorf(codes.PermissionDenied, "access denied: %v", err)
+		return status.Error(codes.PermissionDenied, cut.Text("access denied: "+err.Error(), longestReason))
 	case err != nil:
-		return status.Error(codes.InvalidArgument, err.Error())
+		return invalid(err)
 	}
 	err = s.server.publish(stream.Context(), who, grpcwire.Message{Topic: topic, Event: r.Event})
 	if status.Code(err) == codes.OutOfRange {
@@ -62,6 +63,14 @@ func (s *service) publishOCM(stream grpc.ServerStream, who Identity, r *grpcwire
 		return err
 	}
 	return stream.SendMsg(new(grpcwire.Raw))
+}
+
+// longestReason is the length in bytes up to which a client receives an error about its own message.
+const longestReason = 512
+
+// invalid returns the status of a message that is malformed.
+func invalid(err error) error {
+	return status.Error(codes.InvalidArgument, cut.Text(err.Error(), longestReason))
 }
 
 // subscribeOCM serves one subscription. Unlike OCM's server, it confirms the subscription after it has
@@ -84,8 +93,11 @@ func (s *service) subscribeOCM(stream grpc.ServerStream, who Identity, r *grpcwi
 }
 
 func filtersOCM(r grpcwire.SubscriptionRequest) ([]string, error) {
+	if r.Malformed != nil {
+		return nil, invalid(r.Malformed)
+	}
 	if r.DataType != ocm.DataType {
-		reason := "unsupported event type " + r.DataType
+		reason := "unsupported event type " + cut.Text(r.DataType, longestReason)
 		if strings.Count(r.DataType, ".") < 2 {
 			reason = "unsupported cloudevents data type format"
 		}

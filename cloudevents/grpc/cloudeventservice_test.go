@@ -49,14 +49,19 @@ func TestPlainSubscriptionCodes(t *testing.T) {
 			codes.PermissionDenied, "unsupported event type a.b.c"},
 		{"malformed data type", "c1", grpcwire.SubscriptionRequest{ClusterName: "c1", DataType: "a"},
 			codes.PermissionDenied, "unsupported cloudevents data type format"},
+		{"long data type", "c1", grpcwire.SubscriptionRequest{ClusterName: "c1", DataType: strings.Repeat("a.b.", 2000)},
+			codes.PermissionDenied, "unsupported event type a.b."},
+		{"long request", "c1", grpcwire.SubscriptionRequest{ClusterName: "c1", DataType: strings.Repeat("a.b.", 8<<10)},
+			codes.InvalidArgument, "16384 bytes"},
 		{"no token", "", grpcwire.SubscriptionRequest{ClusterName: "c1", DataType: ocm.DataType}, codes.Unauthenticated, ""},
 		{"expired token", "expired", grpcwire.SubscriptionRequest{ClusterName: "c1", DataType: ocm.DataType},
 			codes.Unauthenticated, ""},
 	} {
 		withServer(t, grpc.ServerOptions{}, func(t *testing.T, s *plainServer) {
 			_, err := s.subscribe(c.user, c.request)
-			if got := status.Convert(err); got.Code() != c.code || !strings.Contains(got.Message(), c.text) {
-				t.Errorf("%s: %v; want %v %q", c.reason, err, c.code, c.text)
+			got := status.Convert(err)
+			if got.Code() != c.code || !strings.Contains(got.Message(), c.text) || len(got.Message()) > 600 {
+				t.Errorf("%s: %.1000v; want %v %q", c.reason, err, c.code, c.text)
 			}
 		})
 	}

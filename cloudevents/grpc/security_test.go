@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -163,6 +165,34 @@ func TestUndecidedToken(t *testing.T) {
 				t.Errorf("Connect with a certificate: %v", err)
 			}
 		}
+	}
+}
+
+// countingTokens counts the tokens that it is asked about.
+type countingTokens struct{ asked atomic.Int64 }
+
+func (c *countingTokens) AuthenticateToken(context.Context, string) (grpc.Identity, error) {
+	c.asked.Add(1)
+	return grpc.Identity{}, errors.New("unknown token")
+}
+
+// TestSeveralTokensAreRefused checks that a call cannot have more than one token reviewed.
+func TestSeveralTokensAreRefused(t *testing.T) {
+	tokens := &countingTokens{}
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{Insecure: true, Tokens: tokens}), "")
+	ctx := t.Context()
+	for i := range 3 {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", fmt.Sprint("Bearer t", i))
+	}
+	stream, err := rawClient(t, addr).NewStream(ctx, grpc.ConnectStream, grpc.ConnectMethod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := end(stream); got.Code() != codes.Unauthenticated || !strings.Contains(got.Message(), "authorization") {
+		t.Errorf("the stream ended with %v, want Unauthenticated", got)
+	}
+	if n := tokens.asked.Load(); n != 0 {
+		t.Errorf("%d tokens were reviewed, want 0", n)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
+	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/ocm"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/quietlog"
 	"github.com/spokewire/sdk-go/internal/topicfilter"
@@ -53,8 +54,9 @@ func (s *Server) publish(ctx context.Context, who Identity, m grpcwire.Message) 
 	if len(m.Event) == 0 {
 		return status.Error(codes.InvalidArgument, "the message has no event")
 	}
-	if err := grpcwire.CheckEvent(m.Event); err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
+	var err error
+	if m.Event, err = ocm.Deliverable(m); err != nil {
+		return invalid(err)
 	}
 	if size := m.Size(); size > s.options.MaxMessageSize {
 		return status.Errorf(codes.OutOfRange, "a message of %d bytes: must have at most %d", size, s.options.MaxMessageSize)

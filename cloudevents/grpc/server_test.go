@@ -107,6 +107,26 @@ func TestMalformedFramesEndStream(t *testing.T) {
 	}
 }
 
+// TestUndecodableFramesEndStream checks frames that are not protobuf or have too many entries, as the
+// first frame and as a later one.
+func TestUndecodableFramesEndStream(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
+	for _, first := range []bool{true, false} {
+		for _, frame := range []grpcwire.Raw{{0xff}, bytes.Repeat([]byte{2<<3 | 2, 0}, 5000)} {
+			stream := rawStream(t, addr)
+			if !first {
+				send(t, stream, opening("a"))
+			}
+			if err := stream.SendMsg(&frame); err != nil {
+				t.Fatal(err)
+			}
+			if got := end(stream); got.Code() != codes.InvalidArgument || !strings.Contains(got.Message(), "decode") {
+				t.Errorf("first %v, frame %.4q: the stream ended with %v, want InvalidArgument", first, frame, got)
+			}
+		}
+	}
+}
+
 // TestRefusalConcernsOneMessage checks the codes of refused messages, and that others are delivered.
 func TestRefusalConcernsOneMessage(t *testing.T) {
 	server := newServer(t, grpc.ServerOptions{MaxMessageSize: 1000})
@@ -119,7 +139,8 @@ func TestRefusalConcernsOneMessage(t *testing.T) {
 	event := eventBytes
 	send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{
 		{Topic: "t/1", Event: event}, {Topic: "t/2"}, {Topic: "t/+", Event: event},
-		{Topic: "t/4", Event: bytes.Repeat(event, 1000)}, {Topic: "t/5", Event: event}, {Topic: "t/6", Event: []byte("x")},
+		{Topic: "t/4", Event: append([]byte("\x0a\xe8\x07"), make([]byte, 1000)...)}, {Topic: "t/5", Event: event},
+		{Topic: "t/6", Event: []byte("x")},
 	}})
 	var answered uint64
 	var topics []string

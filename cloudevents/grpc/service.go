@@ -179,14 +179,16 @@ func subscriptionStatus(sub *broker.Subscription) error {
 // identify authenticates the client of a call: by its token, otherwise by its certificate.
 func (s *service) identify(ctx context.Context) (Identity, error) {
 	failure := errors.New("no verified client certificate")
-	if s.server.options.Tokens != nil {
-		for _, value := range metadata.ValueFromIncomingContext(ctx, "authorization") {
-			id, err := s.server.options.Tokens.AuthenticateToken(ctx, strings.TrimPrefix(value, "Bearer "))
-			if err == nil {
-				return id, nil
-			}
-			failure = err
+	values := metadata.ValueFromIncomingContext(ctx, "authorization")
+	if len(values) > 1 { // each would be a review
+		return Identity{}, status.Error(codes.Unauthenticated, "several headers authorization: send one")
+	}
+	if s.server.options.Tokens != nil && len(values) == 1 {
+		id, err := s.server.options.Tokens.AuthenticateToken(ctx, strings.TrimPrefix(values[0], "Bearer "))
+		if err == nil {
+			return id, nil
 		}
+		failure = err
 	}
 	p, ok := peer.FromContext(ctx)
 	if !ok {

@@ -46,6 +46,9 @@ type serverConn struct {
 // connect serves one connection.
 func (s *service) connect(stream grpc.ServerStream, who Identity, first *grpcwire.ClientFrame) error {
 	wanted := first.Subscribe
+	if first.Malformed != nil {
+		return invalid(first.Malformed)
+	}
 	if wanted == nil {
 		return status.Error(codes.InvalidArgument, "the first frame has no field subscribe")
 	}
@@ -80,6 +83,9 @@ func (c *serverConn) receive(frame *grpcwire.ClientFrame) error {
 }
 
 func (c *serverConn) handle(frame *grpcwire.ClientFrame) error {
+	if frame.Malformed != nil {
+		return invalid(frame.Malformed)
+	}
 	if frame.Subscribe != nil {
 		return status.Error(codes.InvalidArgument, "a later frame has the field subscribe")
 	}

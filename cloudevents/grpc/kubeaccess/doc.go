@@ -92,7 +92,8 @@
 // its user until it ends, even if a right is removed or its token expires.
 //
 // If the API server does not decide within Options.Timeout, the client receives the status code
-// Unavailable and tries again. At most one line a minute is logged for each cause.
+// Unavailable and tries again. At most one line a minute is logged for each cause. If the API server
+// refuses to review a token, the line has only the HTTP status, since its text may quote the token.
 //
 // # Limits
 //
