@@ -131,10 +131,11 @@ func TestUnfinishedMessagesOfConnection(t *testing.T) {
 			if got := p.isCut(); got != row.cut {
 				t.Errorf("cut %v, want %v", got, row.cut)
 			}
-			if err := error(nil); row.cut {
-				if err = <-p.read; !errors.Is(err, unfinished.ErrExceeded) {
-					t.Errorf("Read returned %v, want ErrExceeded", err)
-				}
+			if !row.cut {
+				return
+			}
+			if err := <-p.read; !errors.Is(err, unfinished.ErrExceeded) {
+				t.Errorf("Read returned %v, want ErrExceeded", err)
 			}
 		})
 	}

@@ -43,7 +43,7 @@ type walker struct {
 
 func (w *walker) walk(b []byte) {
 	for len(b) > 0 {
-		n := 0
+		var n int
 		switch {
 		case w.preface > 0:
 			n = min(w.preface, len(b))
