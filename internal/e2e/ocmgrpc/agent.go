@@ -16,6 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/e2e/ocmtest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
@@ -59,12 +60,13 @@ type Credentials struct {
 	TokenFile         string // may be empty
 }
 
-// Credentials writes the files of an agent with the certificate of [Hub.Identity].
-func (h *Hub) Credentials(cluster string) Credentials {
-	h.t.Helper()
-	folder := h.t.TempDir()
-	c := Credentials{CAFile: h.CA.Write(h.t, folder, "ca")}
-	c.CertFile, c.KeyFile = h.Identity(cluster).Write(h.t, folder, "agent")
+// AgentCredentials writes the files of an agent with the certificate that OCM's registration gives
+// to the agent of a cluster.
+func AgentCredentials(t testing.TB, ca *certtest.Authority, cluster string) Credentials {
+	t.Helper()
+	folder, group := t.TempDir(), "system:open-cluster-management:"+cluster
+	c := Credentials{CAFile: ca.Write(t, folder, "ca")}
+	c.CertFile, c.KeyFile = ca.IssueFor(t, group+":agent1", group).Write(t, folder, "agent")
 	return c
 }
 
@@ -113,14 +115,14 @@ func StartAgent(t testing.TB, addr, cluster string, c Credentials, managed *Clus
 	return agent
 }
 
-// StartSpokewireAgent starts the program examples/agent for a cluster, with the profile of OCM and the
-// source of OCM's server.
+// StartSpokewireAgent starts the program examples/agent for a cluster, with the profile of
+// OCM. source is the source of the server at addr.
 func StartSpokewireAgent(
-	t testing.TB, addr, cluster string, c Credentials, managed *Cluster, flags ...string,
+	t testing.TB, addr, source, cluster string, c Credentials, managed *Cluster, flags ...string,
 ) *daemon.Daemon {
 	t.Helper()
 	args := []string{"--cluster=" + cluster, "--kubeconfig=" + managed.Kubeconfig(), "--hub=" + addr,
-		"--hub-ca=" + c.CAFile, "--manifest-bundles", "--source=kube", "--verbose"}
+		"--hub-ca=" + c.CAFile, "--manifest-bundles", "--source=" + source, "--verbose"}
 	if c.CertFile != "" {
 		args = append(args, "--hub-cert="+c.CertFile, "--hub-key="+c.KeyFile)
 	}

@@ -8,7 +8,7 @@
 //	hub := ocmgrpc.StartHub(t, "cluster1")
 //	server := hub.StartServer()
 //	managed := ocmgrpc.StartManaged(t)
-//	credentials := hub.Credentials("cluster1")
+//	credentials := ocmgrpc.AgentCredentials(t, hub.CA, "cluster1")
 //	ocmgrpc.Steps{Works: hub.Works("cluster1"), Managed: managed, Server: server,
 //		Start: func() *daemon.Daemon {
 //			return ocmgrpc.StartAgent(t, server.Addr(), "cluster1", credentials, managed)
@@ -38,7 +38,6 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/e2e/ocmtest"
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
-	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // serverUser is the service account of OCM's gRPC server.
@@ -116,13 +115,6 @@ func (h *Hub) Works(cluster string) worktyped.ManifestWorkInterface {
 	return workclientset.NewForConfigOrDie(h.Config()).WorkV1().ManifestWorks(cluster)
 }
 
-// Identity makes the client certificate that OCM's registration gives to the agent of a cluster.
-func (h *Hub) Identity(cluster string) *certtest.Identity {
-	h.t.Helper()
-	group := "system:open-cluster-management:" + cluster
-	return h.CA.IssueFor(h.t, group+":agent1", group)
-}
-
 // Token makes a bearer token for the service account "agent" of a cluster, which has the rights of
 // the cluster's agents. revoke deletes the service account, which ends the token.
 func (h *Hub) Token(cluster string) (token string, revoke func()) {
@@ -151,9 +143,9 @@ func (h *Hub) StartServer() *Server {
 		"--kubeconfig=" + kube.WriteKubeconfig(h.t, h.User(serverUser)), "--namespace=" + ocmtest.HubNamespace,
 		// Otherwise a successor of a killed server waits 137 s for its lease.
 		"--disable-leader-election", "-v=4"}
-	return StartServer(h.t, "OCM's gRPC server", func(addr netip.AddrPort) ([]string, error) {
-		config := fmt.Appendf(nil, "%sserver_bind_port: \"%d\"\n", lines, addr.Port())
-		listen := "--listen=" + daemon.FreeAddr(h.t).String()
+	return StartServer(h.t, "OCM's gRPC server", 2, func(addrs []netip.AddrPort) ([]string, error) {
+		config := fmt.Appendf(nil, "%sserver_bind_port: \"%d\"\n", lines, addrs[0].Port())
+		listen := "--listen=" + addrs[1].String()
 		return append(args[:len(args):len(args)], listen), os.WriteFile(file, config, 0o600)
 	})
 }

@@ -21,30 +21,23 @@ import (
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/ocmgrpc"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
-// startOnMaestro starts an agent of this SDK on Maestro's broker. It keeps its works in a file.
-func startOnMaestro(t *testing.T, hub *ocmgrpc.Maestro, m managed, file string) ourAgent {
-	t.Helper()
-	folder := t.TempDir()
-	o := grpc.Options{Address: hub.Agents.Addr(), CAFile: hub.CA.Write(t, folder, "ca")}
-	o.CertFile, o.KeyFile = hub.CA.IssueFor(t, cluster).Write(t, folder, "agent")
-	return startWith(t, o, m, file, ocmgrpc.MaestroSource)
-}
-
-// TestAgentOnMaestro runs an agent of this SDK on Maestro's server.
+// TestAgentOnMaestro runs examples/agent on Maestro's server, as processes that are killed.
 func TestAgentOnMaestro(t *testing.T) {
-	hub := ocmgrpc.StartMaestro(t, cluster)
-	m, file := managed{agenttest.NewCluster()}, filepath.Join(t.TempDir(), "works.db")
+	e2etest.Prepare("agent", true)
+	hub, managed := ocmgrpc.StartMaestro(t, cluster), ocmgrpc.StartManaged(t)
+	credentials, store := ocmgrpc.AgentCredentials(t, hub.CA, cluster), filepath.Join(t.TempDir(), "works.db")
 	steps := ocmgrpc.Steps{
-		Works: hub.Works("hub", cluster), Managed: m, Link: hub.Agents, Restart: hub.Restart,
-		Start: func() ocmgrpc.Agent { return startOnMaestro(t, hub, m, file) },
+		Works: hub.Works("hub", cluster), Managed: managed, Server: hub.Server,
+		Start: func() *daemon.Daemon {
+			return ocmgrpc.StartSpokewireAgent(
+				t, hub.Addr(), ocmgrpc.MaestroSource, cluster, credentials, managed, "--store="+store)
+		},
 	}
 	steps.Run(t)
 	steps.Chaos(t, 300)
-	for _, problem := range m.Problems() {
-		t.Error(problem)
-	}
 }
 
 // startSourceOnMaestro starts a source of this SDK on Maestro's endpoint for sources.
@@ -73,6 +66,10 @@ func TestSourceOnMaestro(t *testing.T) {
 	hub := ocmgrpc.StartMaestro(t, cluster)
 	source := startSourceOnMaestro(t, hub, "hub")
 	m, file := managed{agenttest.NewCluster()}, filepath.Join(t.TempDir(), "works.db")
+	credentials := ocmgrpc.AgentCredentials(t, hub.CA, cluster)
+	start := func() ourAgent {
+		return startOurs(t, hub.Addr(), credentials, m, file, ocmgrpc.MaestroSource)
+	}
 	has := func(values map[string]string) {
 		t.Helper()
 		e2etest.Eventually(t, fmt.Sprintf("the cluster has %v", values), func() error { return onlyHas(m, values) })
@@ -104,7 +101,7 @@ func TestSourceOnMaestro(t *testing.T) {
 		})
 	}
 
-	agent := startOnMaestro(t, hub, m, file)
+	agent := start()
 	write("a", "1")
 	write("b", "1")
 	has(map[string]string{"a": "1", "b": "1"})
@@ -116,7 +113,7 @@ func TestSourceOnMaestro(t *testing.T) {
 	agent.Kill()
 	write("a", "2")
 	source.delete("b")
-	startOnMaestro(t, hub, m, file)
+	start()
 	has(map[string]string{"a": "2"})
 	gone("b")
 	hub.Sources.Cut()

@@ -72,6 +72,9 @@ func (w *maestroWorks) Update(
 
 // Delete implements [worktyped.ManifestWorkInterface].
 func (w *maestroWorks) Delete(ctx context.Context, name string, _ metav1.DeleteOptions) error {
+	if _, err := w.Get(ctx, name, metav1.GetOptions{}); err != nil {
+		return err
+	}
 	now := metav1.Now().Rfc3339Copy()
 	return w.publish(ctx, codec.ActionDelete, &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}, &now)
 }

@@ -99,15 +99,15 @@ func startOurHub(t *testing.T) *ourHub {
 	t.Helper()
 	h := &ourHub{t: t, ca: certtest.New(t)}
 	folder := t.TempDir()
-	o := hubOptions{Works: daemon.FreeAddr(t).String(), Store: filepath.Join(folder, "works.db")}
+	o := hubOptions{Store: filepath.Join(folder, "works.db")}
 	o.ClientCAFile = h.ca.Write(t, folder, "ca")
 	o.CertFile, o.KeyFile = h.ca.Issue(t, "hub", "localhost").Write(t, folder, "server")
-	h.Server = ocmgrpc.StartServer(t, "the hub", func(addr netip.AddrPort) ([]string, error) {
-		o.Addr = addr.String()
+	h.Server = ocmgrpc.StartServer(t, "the hub", 2, func(addrs []netip.AddrPort) ([]string, error) {
+		o.Addr, o.Works = addrs[0].String(), addrs[1].String()
 		options, err := json.Marshal(o)
 		return []string{hubVariable + "=" + string(options), os.Args[0]}, err
 	})
-	client, err := worktyped.NewForConfig(&rest.Config{Host: "http://" + o.Works, QPS: -1})
+	client, err := worktyped.NewForConfig(&rest.Config{Host: "http://" + h.Links[1].Addr(), QPS: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,20 +115,10 @@ func startOurHub(t *testing.T) *ourHub {
 	return h
 }
 
-// credentials writes the files of the cluster's agent.
-func (h *ourHub) credentials() ocmgrpc.Credentials {
-	h.t.Helper()
-	folder := h.t.TempDir()
-	c := ocmgrpc.Credentials{CAFile: h.ca.Write(h.t, folder, "ca")}
-	group := "system:open-cluster-management:" + cluster // as OCM's registration does
-	c.CertFile, c.KeyFile = h.ca.IssueFor(h.t, group+":agent1", group).Write(h.t, folder, "agent")
-	return c
-}
-
 // TestOCMAgentOnServer runs OCM's real agent on a server of this SDK, as processes that are killed.
 func TestOCMAgentOnServer(t *testing.T) {
 	hub, managed := startOurHub(t), ocmgrpc.StartManaged(t)
-	credentials := hub.credentials()
+	credentials := ocmgrpc.AgentCredentials(t, hub.ca, cluster)
 	steps := ocmgrpc.Steps{
 		Works: hub, Managed: managed, Server: hub.Server, Slow: true,
 		Start: func() *daemon.Daemon {

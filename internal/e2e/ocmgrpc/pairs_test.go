@@ -47,10 +47,12 @@ type ourAgent struct{ Kill func() }
 
 // startOurs starts an agent of this SDK, and waits until it is connected to a server. It keeps its
 // works in a file, or with "" only in memory.
-func startOurs(t *testing.T, addr string, c ocmgrpc.Credentials, m managed, file string) ourAgent {
+func startOurs(
+	t *testing.T, addr string, c ocmgrpc.Credentials, m managed, file string, sources ...string,
+) ourAgent {
 	t.Helper()
 	return startWith(t, grpc.Options{Address: addr,
-		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile}, m, file)
+		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, TokenFile: c.TokenFile}, m, file, sources...)
 }
 
 func startWith(t *testing.T, o grpc.Options, m managed, file string, sources ...string) ourAgent {
@@ -101,7 +103,8 @@ func TestAgentOnOCMServer(t *testing.T) {
 		credentials ocmgrpc.Credentials
 		flags       []string
 	}{
-		{"certificate", hub.Credentials(cluster), []string{"--store=" + filepath.Join(t.TempDir(), "works.db")}},
+		{"certificate", ocmgrpc.AgentCredentials(t, hub.CA, cluster),
+			[]string{"--store=" + filepath.Join(t.TempDir(), "works.db")}},
 		// If such an agent is killed before its first report of a work, OCM's server does not wait for it
 		// to delete the work, and does not report the deletion.
 		{"token, without a store", hub.TokenCredentials(cluster), []string{"--eviction-grace=5s"}},
@@ -111,7 +114,7 @@ func TestAgentOnOCMServer(t *testing.T) {
 			steps := ocmgrpc.Steps{
 				Works: hub.Works(cluster), Managed: managed, Server: server,
 				Start: func() *daemon.Daemon {
-					return ocmgrpc.StartSpokewireAgent(t, server.Addr(), cluster, c.credentials, managed, c.flags...)
+					return ocmgrpc.StartSpokewireAgent(t, server.Addr(), "kube", cluster, c.credentials, managed, c.flags...)
 				},
 			}
 			steps.Run(t)
@@ -126,8 +129,8 @@ func TestAgentOnOCMServer(t *testing.T) {
 func TestWorkRemovedWithoutAgent(t *testing.T) {
 	hub := ocmgrpc.StartHub(t, cluster)
 	server := hub.StartServer()
-	credentials, m, file := hub.Credentials(cluster), managed{agenttest.NewCluster()}, filepath.Join(t.TempDir(),
-		"works.db")
+	credentials := ocmgrpc.AgentCredentials(t, hub.CA, cluster)
+	m, file := managed{agenttest.NewCluster()}, filepath.Join(t.TempDir(), "works.db")
 	onHub := side{t, hub.Works(cluster)}
 	agent := startOurs(t, server.Addr(), credentials, m, file)
 	onHub.create("removed")

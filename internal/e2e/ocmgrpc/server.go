@@ -15,25 +15,30 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
-// Server is the process of a gRPC server behind a link.
+// Server is the process of a gRPC server behind links.
 type Server struct {
 	*daemon.Daemon
-	Link    *tcpproxy.Proxy
+	Link    *tcpproxy.Proxy   // to the first address, for agents
+	Links   []*tcpproxy.Proxy // to each address
 	t       testing.TB
 	name    string
-	command func(netip.AddrPort) ([]string, error)
+	command func([]netip.AddrPort) ([]string, error)
 }
 
 // StartServer starts a gRPC server, and returns when it accepts connections. command prepares a
-// start at an address, and returns the arguments of /usr/bin/env.
-func StartServer(t testing.TB, name string, command func(netip.AddrPort) ([]string, error)) *Server {
+// start at as many addresses as ports, and returns the arguments of /usr/bin/env.
+func StartServer(
+	t testing.TB, name string, ports int, command func([]netip.AddrPort) ([]string, error),
+) *Server {
 	t.Helper()
 	s := &Server{t: t, name: name, command: command}
-	addr, err := s.start()
-	if err != nil {
+	for range ports {
+		s.Links = append(s.Links, tcpproxy.Start(t, ""))
+	}
+	s.Link = s.Links[0]
+	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
-	s.Link = tcpproxy.Start(t, addr)
 	return s
 }
 
@@ -44,41 +49,58 @@ func (s *Server) Addr() string { return s.Link.Addr() }
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
-	addr, err := s.start()
-	if err != nil {
+	if err := s.start(); err != nil {
 		s.t.Error(err)
-		return
 	}
-	s.Link.Forward(addr)
 }
 
-// start starts the program at a free address.
-func (s *Server) start() (addr string, err error) {
+// start starts the program at free addresses.
+func (s *Server) start() error {
 	for range 3 {
-		free := daemon.FreeAddr(s.t)
-		args, err := s.command(free)
+		addrs := make([]netip.AddrPort, len(s.Links))
+		for i := range addrs {
+			addrs[i] = daemon.FreeAddr(s.t)
+		}
+		args, err := s.command(addrs)
 		if err != nil {
-			return "", err
+			return err
 		}
 		d, err := daemon.Start("/usr/bin/env", args...)
 		if err != nil {
-			return "", err
+			return err
 		}
 		s.t.Cleanup(func() { s.end(d) })
-		addr = free.String()
-		if err = d.WaitReady(e2etest.Patience, func() error { return dial(addr) }); err == nil {
+		if err = d.WaitReady(e2etest.Patience, func() error { return ready(d, addrs) }); err == nil {
 			s.Daemon = d
-			return addr, nil
+			for i, addr := range addrs {
+				s.Links[i].Forward(addr.String())
+			}
+			return nil
 		}
 		d.Kill()
-		if !strings.Contains(err.Error(), "address already in use") {
-			return "", err
+		if !portTaken(d) {
+			return err
 		}
 	}
-	return "", fmt.Errorf("%s: found no free port", s.name)
+	return fmt.Errorf("%s: found no free ports", s.name)
 }
 
-// end kills a process: OCM's server waits for its streams when it ends.
+// ready returns nil when all addresses accept connections.
+func ready(d *daemon.Daemon, addrs []netip.AddrPort) error {
+	if portTaken(d) {
+		d.Kill() // Maestro would continue without the port
+	}
+	for _, addr := range addrs {
+		if err := dial(addr.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func portTaken(d *daemon.Daemon) bool { return strings.Contains(d.Log(), "address already in use") }
+
+// end kills a process: the servers of OCM and Maestro wait for their streams when they end.
 func (s *Server) end(d *daemon.Daemon) {
 	d.Kill()
 	if strings.Contains(d.Log(), "WARNING: DATA RACE") {
