@@ -119,7 +119,8 @@ func TestDeliveredEventsAreCanonical(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := stream.SendMsg(&grpcwire.ClientFrame{Subscribe: &grpcwire.Subscribe{Filters: []string{other}}}); err != nil {
+		open := &grpcwire.ClientFrame{Subscribe: &grpcwire.Subscribe{Filters: []string{other}}}
+		if err := stream.SendMsg(open); err != nil {
 			t.Fatal(err)
 		}
 		var granted, delivered grpcwire.ServerFrame
