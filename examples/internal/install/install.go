@@ -164,6 +164,9 @@ func (p Program) parse(args []string) (Options, Workload, error) {
 	if err != nil {
 		return o, Workload{}, fmt.Errorf("after --: %w", err)
 	}
+	if o.Monitoring && w.HTTPS {
+		return o, Workload{}, fmt.Errorf("--monitoring: the metrics of %s need a login: remove the flag", p.Name)
+	}
 	return o, w, nil
 }
 

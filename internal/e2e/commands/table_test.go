@@ -120,10 +120,12 @@ var table = map[string]row{
 		"internal/e2e/apiserver starts the program with these flags"),
 	"kubectl -n work-apiserver create secret generic work-apiserver-broker --from-file " +
 		"ca.crt=broker-ca.crt --from-file tls.crt=source.crt --from-file tls.key=source.key": installation,
-	"kubectl -n work-apiserver create secret tls work-apiserver-serving --cert tls.crt --key tls.key": installation,
-	"kubectl apply -f apiservice.yaml": moveFromCRD,
-	"kubectl apply -f examples/work-apiserver/deploy/rbac.yaml -f examples/work-apiserver/deploy/users.yaml": installation,
-	"kubectl apply -f examples/work-apiserver/deploy/server.yaml":                                            installation,
+	"kubectl -n work-apiserver create secret tls work-apiserver --cert tls.crt --key tls.key": installation,
+	"kubectl create namespace work-apiserver":                                                 installation,
+	"go run ./examples/work-apiserver install --apply --namespace work-apiserver " +
+		"--image registry.example.com/work-apiserver:v1 -- --broker mqtts://broker.example.com:8883 " +
+		"--broker-ca /broker/ca.crt --broker-cert /broker/tls.crt --broker-key /broker/tls.key": installation,
+	"kubectl apply -f apiservice.yaml":                                                                       moveFromCRD,
 	"kubectl auth can-i create manifestworks -n cluster1 --as alice":                                         installation,
 	"kubectl create -f works.yaml":                                                                           moveFromCRD,
 	"kubectl create rolebinding alice --clusterrole edit --user alice -n cluster1":                           installation,
@@ -141,7 +143,7 @@ var table = map[string]row{
 		"-out tls.crt": installation,
 	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 " +
 		"-subj /CN=work-apiserver-ca -keyout ca.key -out ca.crt": installation,
-	`sed "s/CA_BUNDLE/$(base64 -w0 ca.crt)/" examples/work-apiserver/deploy/apiservice.yaml >apiservice.yaml`: installation,
+	`sed "s/CA_BUNDLE/$(base64 -w0 ca.crt)/" examples/work-apiserver/apiservice.yaml >apiservice.yaml`: installation,
 	"while read -r namespace name; do": moveFromCRD,
 
 	"go run ./examples/policy-watcher":                                 in("a policy"),

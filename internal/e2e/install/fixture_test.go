@@ -38,7 +38,8 @@ type site struct {
 	audit   string                // the log of all requests
 }
 
-func newSite(t *testing.T) *site {
+// newSite starts a cluster with feature gates of the API server.
+func newSite(t *testing.T, gates ...string) *site {
 	t.Helper()
 	folder := t.TempDir()
 	policy := filepath.Join(folder, "policy.yaml")
@@ -51,7 +52,7 @@ func newSite(t *testing.T) *site {
 		CRDs: []string{"testdata/monitoring.yaml"},
 		APIServerFlags: map[string][]string{
 			"audit-policy-file": {policy}, "audit-log-path": {s.audit}, "audit-log-mode": {"blocking"},
-			"enable-admission-plugins": {"OwnerReferencesPermissionEnforcement"},
+			"enable-admission-plugins": {"OwnerReferencesPermissionEnforcement"}, "feature-gates": gates,
 		},
 	})
 	s.core = kubernetes.NewForConfigOrDie(s.cluster.Config())

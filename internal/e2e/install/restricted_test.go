@@ -37,6 +37,8 @@ func TestInstall(t *testing.T) {
 			[]string{"CustomResourceDefinition", "Role", "RoleBinding", "PersistentVolumeClaim", "ServiceMonitor"}},
 		{"agent with a role", "agent", []string{"--role", "edit"}, agent, []string{"CustomResourceDefinition",
 			"ClusterRole", "ClusterRoleBinding", "PersistentVolumeClaim"}},
+		{"work-apiserver with a volume", "work-apiserver", nil, []string{"--broker", "mqtts://broker.example.com"},
+			[]string{"ClusterRole", "ClusterRoleBinding", "RoleBinding", "PersistentVolumeClaim"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := *s
