@@ -18,6 +18,7 @@ import (
 	"strings"
 	"testing"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
@@ -101,6 +102,39 @@ func TestAlerts(t *testing.T) {
 			if section, _, _ = strings.Cut(section, "\n#"); len(strings.Fields(section)) < 15 {
 				t.Errorf("OPERATIONS.md has no section %q, or a short one", a.Alert)
 			}
+		}
+	}
+}
+
+// TestKindsOfOperator checks the objects for the Prometheus Operator with the types of its API.
+func TestKindsOfOperator(t *testing.T) {
+	t.Parallel()
+	for program, flags := range map[string][]string{
+		"hub":   {"--monitoring", "--", "--broker", "mqtts://broker.example.com"},
+		"agent": {"--monitoring", "--role", "edit", "--", "--cluster", "c", "--source", "hub", "--hub", "h:8443"},
+	} {
+		out, err := command(t, program, append([]string{"install", "--image", "i"}, flags...)...)
+		if err != nil {
+			t.Fatal(err, out)
+		}
+		var monitor monitoringv1.ServiceMonitor
+		var rule monitoringv1.PrometheusRule
+		for kind, into := range map[string]any{"ServiceMonitor": &monitor, "PrometheusRule": &rule} {
+			_, text, _ := strings.Cut(out, "\nkind: "+kind+"\n")
+			text, _, _ = strings.Cut(text, "\n---\n")
+			if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+				t.Errorf("%s: %v\n%s", kind, err, text)
+			}
+		}
+		if len(monitor.Spec.Endpoints) != 1 || monitor.Spec.Endpoints[0].Port != "http" {
+			t.Errorf("the endpoints are %+v", monitor.Spec.Endpoints)
+		}
+		n := 0
+		for _, group := range rule.Spec.Groups {
+			n += len(group.Rules)
+		}
+		if want := len(alerts(t, program)); n != want {
+			t.Errorf("the rule has %d alerts, want %d", n, want)
 		}
 	}
 }

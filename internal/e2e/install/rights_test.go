@@ -29,6 +29,8 @@ import (
 )
 
 const (
+	watches = `{"apiGroups":["*"],"resources":["*"],"verbs":["list","watch"]}`
+
 	deployer    = `{"subject":{"type":"ServiceAccount","serviceAccount":{"namespace":"shop","name":"deployer"}}}`
 	enforcement = `{"apiGroups":["multicluster.x-k8s.io"],"resources":["appliedworks/finalizers"],"verbs":["update"]}`
 )
@@ -260,6 +262,15 @@ func TestRightsOfRole(t *testing.T) {
 	if got := a.value("c"); got != "" {
 		t.Errorf("the object has the value %s, want it deleted", got)
 	}
+	a.withoutRight(watches) // to keep Secrets from the agent
+	a.agent.Stop()
+	a.start()
+	a.create("polled", spec(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","namespace":"shop"},
+		"data":{"value":"ours"}}`))
+	a.until("polled", workv1.WorkApplied, metav1.ConditionTrue)
+	a.until("polled", "ObjectsWatched", metav1.ConditionFalse)
+	a.drift()
+	a.remove("polled")
 	a.withoutRight(enforcement)
 	a.create("again", spec(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"d","namespace":"shop"}}`))
 	w = a.until("again", workv1.WorkApplied, metav1.ConditionFalse)
