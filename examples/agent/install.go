@@ -64,8 +64,8 @@ func workload(i install.Options, role string, args []string) (install.Workload, 
 	}
 	own := i.Namespace + "-agent"
 	return install.Workload{
-		Args: args, Ports: []install.Port{{Name: "http", Number: 8080}}, Live: "/healthz", Grace: 30, Memory: "512Mi",
-		Volume: o.Store != "", API: true,
+		Args: args, Ports: []install.Port{{Name: "http", Flag: "listen", Address: o.Listen}},
+		Live: "/healthz", Grace: 30, Memory: "512Mi", Volume: o.Store != "", API: true,
 		Values: struct {
 			CRD, Role, Bound string
 			Executors        []impersonation

@@ -6,8 +6,7 @@ package main
 import (
 	"embed"
 	"errors"
-	"net"
-	"strconv"
+	"fmt"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/internal/install"
@@ -21,29 +20,23 @@ var installation = install.Program{Name: "hub", Manifests: manifests, Workload: 
 
 // workload returns the Pods of a hub with flags.
 func workload(i install.Options, args []string) (install.Workload, error) {
-	defaults := []string{"--listen=:8080", "--allowed-host=hub." + i.Namespace + ".svc", "--store=/data"}
-	args = install.Defaults(args, defaults...)
+	args = install.Defaults(args, "--listen=:8080", "--allowed-host=hub."+i.Namespace+".svc", "--store=/data")
 	o, err := parse(args)
-	if err != nil {
+	switch {
+	case err != nil:
 		return install.Workload{}, err
-	}
-	if o.shared() {
-		args = install.Defaults(args, "--advertise=http://$(POD_IP):8080") // Kubernetes expands it
-	}
-	if o.Kubeconfig != "" && o.Kubeconfig != objects.Auto {
+	case o.Kubeconfig != "" && o.Kubeconfig != objects.Auto:
 		return install.Workload{}, errors.New("--kubeconfig must be auto: the hub's own cluster is that of its Pod")
+	case o.shared():
+		args = install.Defaults(args, "--advertise=http://$(POD_IP)"+o.Listen) // Kubernetes expands it
 	}
 	w := install.Workload{
-		Args: args, Ports: []install.Port{{Name: "http", Number: 8080}}, Live: "/healthz", Grace: 30, Memory: "512Mi",
-		Database: o.shared(), Volume: !o.shared(), API: o.Kubeconfig != "",
+		Args: args, Ports: []install.Port{{Name: "http", Flag: "listen", Address: o.Listen}},
+		Live: "/healthz", Grace: 30, Database: o.shared(), Volume: !o.shared(), API: o.Kubeconfig != "",
+		Memory: fmt.Sprint(2*(memoryLimit+2*o.MaxMemory), "Mi"), // twice the soft limit
 	}
 	if o.GRPC != "" {
-		_, text, _ := net.SplitHostPort(o.GRPC) // parse has checked it
-		number, err := strconv.Atoi(text)
-		if err != nil {
-			return install.Workload{}, errors.New("--grpc must end with the number of a port")
-		}
-		w.Ports = append(w.Ports, install.Port{Name: "grpc", Number: number, Open: true})
+		w.Ports = append(w.Ports, install.Port{Name: "grpc", Flag: "grpc", Address: o.GRPC, Open: true})
 	}
 	return w, nil
 }

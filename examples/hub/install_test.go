@@ -37,8 +37,9 @@ func TestInstallRefuses(t *testing.T) {
 		"install --image i hub":                                 `unknown argument "hub": put the flags of hub after --`,
 		"install --image i --namespace A -- x":                  `--namespace: "A": a lowercase RFC 1123 label`,
 		"install --image i -- " + grpcFlags + " x":              `after --: unknown argument "x"`,
+		"install --image i -- --grpc 127.0.0.1:1":               `--grpc: "127.0.0.1:1": must be :NUMBER`,
 		"install --image i -- --broker mqtt://b --kubeconfig k": "--kubeconfig must be auto",
-		"install --image i -- " + strings.Replace(grpcFlags, ":8443", ":https", 1): "--grpc must end with the number",
+		"install --image i -- " + strings.Replace(grpcFlags, ":8443", ":https", 1): `--grpc: ":https": must be :NUMBER`,
 	} {
 		var stdout, stderr strings.Builder
 		status := run(t.Context(), strings.Split(line, " "), &stdout, &stderr)

@@ -5,6 +5,7 @@ package main
 
 import (
 	"embed"
+	"fmt"
 
 	"github.com/spokewire/sdk-go/examples/internal/install"
 )
@@ -24,11 +25,12 @@ var installation = install.Program{
 		if err != nil {
 			return install.Workload{}, err
 		}
+		address := fmt.Sprint(":", o.server.Recommended.SecureServing.BindPort)
 		return install.Workload{
 			Args: args, Database: o.shared(), Volume: !o.shared(), API: true, Broker: true,
 			// The API server of the cluster connects from outside of the network of Pods.
 			Ports: []install.Port{
-				{Name: "https", Number: o.server.Recommended.SecureServing.BindPort, Service: 443, Open: true},
+				{Name: "https", Flag: "secure-port", Address: address, Service: 443, Open: true},
 			},
 			HTTPS: true, Live: "/livez", Grace: 90, // more than --request-timeout, 60 s
 			Memory: "1Gi",

@@ -20,7 +20,9 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 
@@ -39,8 +41,10 @@ const separator = "---\n"
 
 // Port is a port of a program.
 type Port struct {
-	Name   string
-	Number int
+	Name string
+	// Address is the address at which the program listens, :NUMBER, and the value of its flag Flag.
+	Address, Flag string
+	Number        int // of Address; install sets it
 	// Service is the port of the Service. Zero means Number.
 	Service int
 	// Open lets all clients connect. Otherwise only Prometheus and Pods of the same program can.
@@ -164,10 +168,27 @@ func (p Program) parse(args []string) (Options, Workload, error) {
 	if err != nil {
 		return o, Workload{}, fmt.Errorf("after --: %w", err)
 	}
+	for i := range w.Ports {
+		if err := w.Ports[i].check(); err != nil {
+			return o, Workload{}, fmt.Errorf("after --: %w", err)
+		}
+	}
 	if o.Monitoring && w.HTTPS {
 		return o, Workload{}, fmt.Errorf("--monitoring: the metrics of %s need a login: remove the flag", p.Name)
 	}
 	return o, w, nil
+}
+
+// check sets the number of the port.
+func (p *Port) check() error {
+	host, number, err := net.SplitHostPort(p.Address)
+	if err == nil {
+		p.Number, err = strconv.Atoi(number)
+	}
+	if err != nil || host != "" || p.Number < 1 || p.Number > 65535 {
+		return fmt.Errorf("--%s: %q: must be :NUMBER, which the kubelet and other Pods can reach", p.Flag, p.Address)
+	}
+	return nil
 }
 
 // Value returns the value of the last --NAME=VALUE or --NAME VALUE of the arguments.

@@ -30,7 +30,7 @@ func program() install.Program {
 		Flags: func(f command.Flags) { f.StringVar(&extra, "extra", "", "") },
 		Usage: "  --extra TEXT         a name\n",
 		Workload: func(_ install.Options, args []string) (install.Workload, error) {
-			return install.Workload{Args: args, Ports: []install.Port{{Name: "http", Number: 80}}, Live: "/livez", Grace: 1,
+			return install.Workload{Args: args, Ports: []install.Port{{Name: "http", Address: ":80"}}, Live: "/livez", Grace: 1,
 				Memory: "1Gi", Values: extra}, nil
 		},
 	}

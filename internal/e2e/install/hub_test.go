@@ -51,7 +51,7 @@ func TestRightsOfHub(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "WatchList=false") // as on older servers: with it, the hub sends no list
 	s.cluster.CreateNamespaces("settings")
-	s.install("hub", "--", "--grpc", "127.0.0.1:8443", "--kubeconfig", "auto")
+	s.install("hub", "--", "--broker", "mqtts://broker.example.com", "--kubeconfig", "auto")
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name, Namespace: "settings"} }
 	_, err := s.core.CoreV1().ConfigMaps("settings").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: meta("c"),
 		Data: map[string]string{"value": "plain"}}, metav1.CreateOptions{})
