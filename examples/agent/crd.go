@@ -9,6 +9,7 @@ import (
 	"io"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
@@ -28,6 +29,8 @@ func installCRD(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) e
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case apierrors.IsForbidden(err):
+			return fmt.Errorf("%w: apply the manifests of agent install, which have the CRD and the rights of the agent", err)
 		case err == nil || !spoke.Away(err):
 			return err
 		case attempt == 0:
