@@ -38,6 +38,9 @@ func main() { command.Main(run) }
 
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "install" {
+		return runInstall(ctx, args[1:], stdout, stderr)
+	}
 	p := command.Program[options]{Name: "agent", Usage: usage, Parse: parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
@@ -84,7 +87,7 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 	}
 	var installed atomic.Bool
 	parts := []part{func(ctx context.Context) error {
-		if err := install(ctx, cluster, stdout); err != nil || ctx.Err() != nil {
+		if err := installCRD(ctx, cluster, stdout); err != nil || ctx.Err() != nil {
 			return err
 		}
 		installed.Store(true)

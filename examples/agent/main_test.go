@@ -76,7 +76,7 @@ func TestWaitsForCluster(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(established)
 		}, 0, "serving c at http://127.0.0.1:"},
 		{"it forbids", func(w http.ResponseWriter) { http.Error(w, "not you", http.StatusForbidden) }, command.Failed,
-			"agent: install the CRD of AppliedWork on http://127.0.0.1:"},
+			": apply the manifests of agent install, which have the CRD and the rights of the agent\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			proxy := tcpproxy.Start(t, "127.0.0.1:1")

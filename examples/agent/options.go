@@ -26,7 +26,8 @@ import (
 const usage = `Usage: go run ./examples/agent --cluster NAME [flags]
 
 Applies the ManifestWorks of a hub to a cluster and reports their status, until Ctrl-C. The
-objects of works belong to AppliedWorks on the cluster. The agent installs their CRD.
+objects of works belong to AppliedWorks on the cluster. The agent installs their CRD. To run it in
+the cluster, see install --help.
 
   --cluster NAME          the name of this cluster on the hub: the namespace of its works
   --kubeconfig FILE       the kubeconfig of the cluster (default: as for kubectl, or the pod's own)

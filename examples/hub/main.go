@@ -39,6 +39,9 @@ const memoryLimit = 96
 
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "install" {
+		return installation.Run(ctx, args[1:], stdout, stderr)
+	}
 	p := command.Program[options]{
 		Name: "hub", Usage: usage, Parse: parse, Check: check,
 	}

@@ -26,7 +26,8 @@ const usage = `Usage: go run ./examples/hub --broker URL|--grpc ADDR [flags]
 
 Runs applications on clusters. Reads documents that place applications on clusters, sends the
 applications as ManifestWorks to the clusters' agents, rolls updates out in order and back
-again, and shows the state on a web page. One of --broker and --grpc is required.
+again, and shows the state on a web page. One of --broker and --grpc is required. To run it in a
+cluster, see install --help.
 
   --grpc ADDR          serve the agents over gRPC at this address, for example :8443, without a
                        broker. A certificate is required unless it is a loopback address; without a

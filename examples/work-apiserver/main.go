@@ -34,6 +34,9 @@ func main() { command.Main(run) }
 
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "install" {
+		return installation.Run(ctx, args[1:], stdout, stderr)
+	}
 	p := command.Program[*options]{Name: "work-apiserver", Usage: help(), Parse: parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o *options) error { return serve(ctx, o) })
 }

@@ -72,6 +72,25 @@ var table = map[string]row{
 	"kubectl --kubeconfig hub.kubeconfig delete -f examples/agent/works": in(
 		"an agent of an API hub"),
 
+	"docker build -f examples/Dockerfile --build-arg PROGRAM=hub -t registry.example.com/hub:v1 .":     never(noRegistry),
+	"docker build -f examples/Dockerfile --build-arg PROGRAM=agent -t registry.example.com/agent:v1 .": never(noRegistry),
+	"kubectl create namespace spokewire": operations,
+	"kubectl create secret generic hub -n spokewire --from-file ca.crt --from-file tls.crt=hub.crt " +
+		"--from-file tls.key=hub.key": operations,
+	"go run ./examples/hub install --apply --image registry.example.com/hub:v1 -- --grpc :8443 " +
+		"--grpc-cert /credentials/tls.crt --grpc-key /credentials/tls.key --grpc-client-ca /credentials/ca.crt": operations,
+	"go run ./examples/hub install --image registry.example.com/hub:v1 --monitoring -- " +
+		"--broker mqtts://broker.example.com --broker-ca /credentials/ca.crt --store " +
+		"'postgres://hub@db.example.com/hub?sslmode=verify-full&sslrootcert=/credentials/db.crt' >hub.yaml": operations,
+	"kubectl get deployment,service,persistentvolumeclaim -n spokewire": operations,
+	"kubectl port-forward -n spokewire deployment/hub 8080":             never("the API server of the tests has no nodes"),
+	"kubectl create secret generic agent -n spokewire --from-file ca.crt --from-file tls.crt=cluster1.crt " +
+		"--from-file tls.key=cluster1.key": operations,
+	"go run ./examples/agent install --apply --image registry.example.com/agent:v1 --role cluster-admin -- " +
+		"--cluster cluster1 --source hub --hub hub.example.com:8443 --hub-ca /credentials/ca.crt " +
+		"--hub-cert /credentials/tls.crt --hub-key /credentials/tls.key": operations,
+	"kubectl get deployment,persistentvolumeclaim -n spokewire": operations,
+
 	"go run -C internal/e2e ./fleet-bench": shorter("--agents 2 --works 20 --duration 100ms", "round trips"),
 	"go run -C internal/e2e ./fleet-bench --agents 10000 --works 20000 --rate 500 --duration 5s": shorter(
 		"--agents 50 --works 100 --rate 500 --duration 200ms", "round trips"),
@@ -113,10 +132,12 @@ var table = map[string]row{
 		"internal/e2e/apiserver starts the program with these flags"),
 	"kubectl -n work-apiserver create secret generic work-apiserver-broker --from-file " +
 		"ca.crt=broker-ca.crt --from-file tls.crt=source.crt --from-file tls.key=source.key": installation,
-	"kubectl -n work-apiserver create secret tls work-apiserver-serving --cert tls.crt --key tls.key": installation,
-	"kubectl apply -f apiservice.yaml": moveFromCRD,
-	"kubectl apply -f examples/work-apiserver/deploy/rbac.yaml -f examples/work-apiserver/deploy/users.yaml": installation,
-	"kubectl apply -f examples/work-apiserver/deploy/server.yaml":                                            installation,
+	"kubectl -n work-apiserver create secret tls work-apiserver --cert tls.crt --key tls.key": installation,
+	"kubectl create namespace work-apiserver":                                                 installation,
+	"go run ./examples/work-apiserver install --apply --namespace work-apiserver " +
+		"--image registry.example.com/work-apiserver:v1 -- --broker mqtts://broker.example.com:8883 " +
+		"--broker-ca /broker/ca.crt --broker-cert /broker/tls.crt --broker-key /broker/tls.key": installation,
+	"kubectl apply -f apiservice.yaml":                                                                       moveFromCRD,
 	"kubectl auth can-i create manifestworks -n cluster1 --as alice":                                         installation,
 	"kubectl create -f works.yaml":                                                                           moveFromCRD,
 	"kubectl create rolebinding alice --clusterrole edit --user alice -n cluster1":                           installation,
@@ -134,7 +155,7 @@ var table = map[string]row{
 		"-out tls.crt": installation,
 	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 " +
 		"-subj /CN=work-apiserver-ca -keyout ca.key -out ca.crt": installation,
-	`sed "s/CA_BUNDLE/$(base64 -w0 ca.crt)/" examples/work-apiserver/deploy/apiservice.yaml >apiservice.yaml`: installation,
+	`sed "s/CA_BUNDLE/$(base64 -w0 ca.crt)/" examples/work-apiserver/apiservice.yaml >apiservice.yaml`: installation,
 	"while read -r namespace name; do": moveFromCRD,
 
 	"go run ./examples/policy-watcher":                                 in("a policy"),
@@ -298,8 +319,8 @@ var table = map[string]row{
 	"make tidy":                  verb("./...", nil, "== internal/tools/lint", "go mod tidy -diff"),
 	"make vuln":                  vuln,
 
-	"apt-get install mosquitto":                                        ci,
-	"apt-get install mosquitto postgresql pgbouncer git chromium curl": ci,
+	"apt-get install mosquitto": ci,
+	"apt-get install mosquitto postgresql pgbouncer git chromium curl prometheus": ci,
 	"go mod tidy":        tidyModule,
 	"etcdctl check perf": never("it writes to an etcd of yours for a minute, and is a program of etcd"),
 
@@ -308,5 +329,7 @@ var table = map[string]row{
 	"etcdctl user grant-role hub works": never(documentedRole),
 	"etcdctl role grant-permission works readwrite --prefix=true /hub/works/": never(documentedRole),
 }
+
+const noRegistry = "the tests have no registry of images"
 
 const documentedRole = "a test of internal/e2e/etcdstore sends the same requests to etcd"

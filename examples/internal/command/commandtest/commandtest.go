@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
@@ -96,4 +98,23 @@ func Kubeconfig(t *testing.T, server string) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+var update = flag.Bool("update", false, "write golden files")
+
+// Golden checks that text is the content of a file, which -update writes.
+func Golden(t *testing.T, file, text string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(text, "\n")); diff != "" {
+		t.Errorf("%s differs (-want +got), -update writes it:\n%s", file, diff)
+	}
 }
