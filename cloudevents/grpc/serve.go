@@ -67,7 +67,9 @@ func (s *Server) Register(r grpc.ServiceRegistrar) (drain func()) {
 // returns an error if the certificate cannot be read, or if the listener fails. It may be called for
 // several listeners, and again; in-process transports are not affected by its end.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	fail := func(err error) error { return fmt.Errorf("serve at %s: %w", listener.Addr(), err) }
+	fail := func(err error) error {
+		return tlsfiles.OptionNames(s.options.OptionNames).Error(fmt.Errorf("serve at %s: %w", listener.Addr(), err))
+	}
 	proof, err := s.credentials()
 	if err != nil {
 		_ = listener.Close()

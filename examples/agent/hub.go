@@ -69,12 +69,12 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 func transportOf(o options) (transport cloudevents.Transport, address string, err error) {
 	if o.Hub.Address != "" {
 		if transport, err = grpc.New(o.Hub); err != nil {
-			return nil, "", fmt.Errorf("--hub: %w", err)
+			return nil, "", err
 		}
 		return transport, addressOf("grpc://" + o.Hub.Address), nil
 	}
 	if transport, err = mqtt.New(o.Broker); err != nil {
-		return nil, "", fmt.Errorf("--broker: %w", err)
+		return nil, "", err
 	}
 	return transport, addressOf(o.Broker.BrokerURL), nil
 }

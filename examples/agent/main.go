@@ -46,14 +46,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	})
 }
 
+// check checks the files of the options.
 func check(o options) error {
+	if o.Kubeconfig != "" {
+		if _, err := command.LoadKubeconfig("--kubeconfig", o.Kubeconfig); err != nil {
+			return err
+		}
+	}
 	switch {
 	case o.Hub.Address != "":
 		return command.CheckHub(o.Hub)
 	case o.Broker.BrokerURL != "":
 		return command.CheckBroker(o.Broker)
 	}
-	return nil
+	_, err := command.LoadKubeconfig("--hub-kubeconfig", o.HubKubeconfig)
+	return err
 }
 
 // agent runs until ctx or one of its parts ends.

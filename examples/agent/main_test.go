@@ -164,11 +164,11 @@ func TestRefusesBroker(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--broker", "tcp://b"}, `--broker: MQTT options: BrokerURL "tcp://b"`},
+		{[]string{"--broker", "tcp://b"}, `--broker "tcp://b" has the scheme "tcp"`},
 		{[]string{"--broker", "mqtts://b", "--broker-ca", "main.go"},
-			"--broker-ca: main.go: the file has no certificate in PEM"},
+			"--broker-ca main.go contains no certificate in PEM"},
 		{[]string{"--broker", "mqtts://b", "--broker-cert", "main.go"},
-			"--broker-cert and --broker-key must be given together"},
+			"only one of --broker-cert and --broker-key is set"},
 		{[]string{"--broker", "mqtt://b", "--password-file", "missing"}, "--password-file: open missing"},
 		{[]string{"--broker", "mqtt://b", "--cluster", "A B"}, `--cluster: "A B": `},
 	} {
@@ -178,6 +178,24 @@ func TestRefusesBroker(t *testing.T) {
 			t.Errorf("%q: %d, %q, want %q", tt.args, status, stderr.String(), tt.want)
 		}
 	}
+}
+
+// TestMisuse checks the answers to wrong files and addresses.
+func TestMisuse(t *testing.T) {
+	const agent = "--cluster c --source hub "
+	commandtest.Misuse(t, "agent", run, map[string]string{
+		agent + "--broker here":                                      `--broker "here" has no scheme`,
+		agent + "--broker mqtt://b --kubeconfig /nope":               "--kubeconfig: open /nope: no such file",
+		agent + "--broker mqtt://b --kubeconfig text":                "--kubeconfig text: not a kubeconfig",
+		agent + "--broker mqtt://b --broker-ca text":                 `--broker-ca is set, but --broker "mqtt://b:1883" is`,
+		agent + "--hub b":                                            `invalid --hub: "b": write host:port`,
+		agent + "--hub b:1 --hub-ca text --hub-insecure":             "--hub-ca is set with --hub-insecure",
+		agent + "--hub b:1 --hub-ca text":                            "--hub-ca text contains no certificate in PEM",
+		agent + "--hub b:1 --hub-cert text":                          "only one of --hub-cert and --hub-key is set",
+		agent + "--hub b:1 --hub-token-file /nope":                   "--hub-token-file: open /nope: no such file",
+		"--cluster c --hub-kubeconfig /nope":                         "--hub-kubeconfig: open /nope: no such file",
+		agent + "--broker mqtts://b --broker-cert /a --broker-key b": "--broker-cert /a, --broker-key b: open /a",
+	})
 }
 
 func TestLine(t *testing.T) {

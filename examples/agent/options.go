@@ -113,15 +113,13 @@ func parse(args []string) (options, error) {
 	flags := command.NewFlags("agent")
 	for name, value := range map[string]*string{
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,
-		"broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,
-		"username": &o.Broker.Username, "password-file": &o.Broker.PasswordFile, "hub-kubeconfig": &o.HubKubeconfig,
-		"hub": &o.Hub.Address, "hub-ca": &o.Hub.CAFile, "hub-cert": &o.Hub.CertFile, "hub-key": &o.Hub.KeyFile,
-		"hub-token-file": &o.Hub.TokenFile, "listen": &o.Listen,
+		"hub-kubeconfig": &o.HubKubeconfig, "listen": &o.Listen,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
+	command.BrokerFlags(flags.StringVar, &o.Broker)
+	command.HubFlags(flags, &o.Hub)
 	flags.StringVar(&o.Spoke.Hub, "hub-name", "hub", "")
-	flags.BoolVar(&o.Hub.Insecure, "hub-insecure", false, "")
 	flags.DurationVar(&o.Spoke.EvictionGrace, "eviction-grace", 0, "")
 	flags.DurationVar(&o.Works.PollInterval, "poll", time.Minute, "")
 	flags.DurationVar(&o.Works.DegradedAfter, "degraded-after", 5*time.Minute, "")

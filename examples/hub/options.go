@@ -10,14 +10,15 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
@@ -133,15 +134,10 @@ type options struct {
 func parse(args []string) (options, error) {
 	o := options{Services: []string{}} // nil would allow all
 	flags := command.NewFlags("hub")
-	for name, value := range map[string]*string{
-		"broker": &o.Broker.BrokerURL, "broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile,
-		"broker-key": &o.Broker.KeyFile,
-		"username":   &o.Broker.Username, "password-file": &o.Broker.PasswordFile,
-		"grpc": &o.GRPC, "grpc-cert": &o.Server.CertFile, "grpc-key": &o.Server.KeyFile,
-		"grpc-client-ca": &o.Server.ClientCAFile,
-	} {
-		flags.StringVar(value, name, "", "")
-	}
+	flags.StringVar(&o.Broker.BrokerURL, "broker", "", "")
+	command.BrokerFlags(flags.StringVar, &o.Broker)
+	flags.StringVar(&o.GRPC, "grpc", "", "")
+	command.ServerFlags(flags, &o.Server)
 	flags.StringVar(&o.Source, "source", "hub", "")
 	flags.StringVar(&o.Dir, "dir", "", "")
 	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
@@ -167,11 +163,15 @@ func parse(args []string) (options, error) {
 
 // check checks the files of the options.
 func check(o options) error {
-	if o.Dir != "" {
-		if info, err := os.Stat(o.Dir); err != nil {
-			return fmt.Errorf("--dir: %w", err)
-		} else if !info.IsDir() {
-			return fmt.Errorf("--dir: %s: not a folder", o.Dir)
+	if err := command.CheckFolder("--dir", o.Dir); err != nil {
+		return err
+	}
+	if _, err := customizations.Open(o.Customizations...); err != nil {
+		return err
+	}
+	if o.Kubeconfig != "" && o.Kubeconfig != objects.Auto {
+		if _, err := command.LoadKubeconfig("--kubeconfig", o.Kubeconfig); err != nil {
+			return err
 		}
 	}
 	if o.GRPC != "" {

@@ -45,7 +45,7 @@ func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[*options]{Name: "rsync", Usage: usage(), Parse: parse}
+	p := command.Program[*options]{Name: "rsync", Usage: usage(), Parse: parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o *options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.verbose)
 		defer restore()

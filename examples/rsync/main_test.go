@@ -234,8 +234,7 @@ func TestFailures(t *testing.T) {
 			command.Failed, `--store: open the store "default": PostgreSQL at ` + closed},
 		{"a watch without a server", []string{"status", "--server", closed, "--watch", "x"}, command.Failed,
 			"the rsync server does not answer"},
-		{"no folder", []string{"create", "--cluster", "a+b", "x", "/nowhere"}, command.Failed, "/nowhere: "},
-		{"no CA", []string{"list", "--ca", "/nowhere", "--cert", cert, "--key-file", key}, command.Failed, "no such file"},
+		{"no CA", []string{"list", "--ca", "/nowhere", "--cert", cert, "--key-file", key}, command.Misuse, "no such file"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -249,8 +248,25 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestMisuse checks the answers to wrong files and addresses.
+func TestMisuse(t *testing.T) {
+	commandtest.Misuse(t, "rsync", run, map[string]string{
+		"serve --broker here":                          `--broker "here" has no scheme`,
+		"serve --broker mqtt://me:s3cr3t@here":         "--broker contains user or password: use --username and --password-file",
+		"serve --broker mqtts://b --broker-ca text":    "--broker-ca text contains no certificate in PEM",
+		"serve --broker-ca text":                       "--broker is empty",
+		"serve --kubeconfig-dir /nope":                 "--kubeconfig-dir: open /nope: no such file",
+		"serve --git ftp://host/fleet.git":             "--git: ",
+		"serve --client-ca text --cert x --key-file y": "--client-ca text contains no certificate in PEM",
+		"list --ca /nope --cert x --key-file y":        "--ca: open /nope: no such file",
+		"create --cluster a+b shop /nope":              "DIR: open /nope: no such file",
+		"create --cluster a+b shop text":               "DIR: open text: not a directory",
+	})
+}
+
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, usage(), "listen", "store", "fake", "kubeconfig-dir", "git", "broker", "client-ca", "server",
+	commandtest.Usage(t, usage(), "listen", "store", "fake", "kubeconfig-dir", "git", "broker", "broker-ca", "broker-cert",
+		"broker-key", "username", "password-file", "client-ca", "server",
 		"ca", "cluster", "watch", "terminate", "cert", "key-file", "verbose")
 	commandtest.Refuses(t, parse, map[string]string{
 		"":                         "unknown command",

@@ -81,13 +81,8 @@ func help() string {
 // parse reads arguments, without the program's name. It returns [flag.ErrHelp] for --help.
 func parse(args []string) (*options, error) {
 	flags, o := newFlags()
-	for name, value := range map[string]*string{
-		"broker": &o.broker.BrokerURL, "broker-ca": &o.broker.CAFile, "broker-cert": &o.broker.CertFile,
-		"broker-key": &o.broker.KeyFile,
-		"username":   &o.broker.Username, "password-file": &o.broker.PasswordFile,
-	} {
-		flags.StringVar(value, name, "", "")
-	}
+	flags.StringVar(&o.broker.BrokerURL, "broker", "", "")
+	command.BrokerFlags(flags.StringVar, &o.broker)
 	flags.StringVar(&o.source, "source", "hub", "")
 	flags.StringVar(&o.store, "store", "work-data", "")
 	flags.BoolVar(&o.complete, "inventory-complete", false, "")
@@ -136,4 +131,19 @@ func checkDatabase(store string) error {
 }
 
 // check checks the files of the options.
-func check(o *options) error { return command.CheckBroker(o.broker) }
+func check(o *options) error {
+	r := o.server.Recommended
+	for flag, file := range map[string]string{
+		"--kubeconfig":                r.CoreAPI.CoreAPIKubeconfigPath,
+		"--authentication-kubeconfig": r.Authentication.RemoteKubeConfigFile,
+		"--authorization-kubeconfig":  r.Authorization.RemoteKubeConfigFile,
+	} {
+		if file == "" {
+			continue
+		}
+		if _, err := command.LoadKubeconfig(flag, file); err != nil {
+			return err
+		}
+	}
+	return command.CheckBroker(o.broker)
+}
