@@ -19,7 +19,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 // hub is the connection to a hub. All have the same clientset, and the rest of the agent does
@@ -60,7 +59,7 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 	}
 	return &hub{
 		works: agent.Clientset(), address: address, close: closeStore,
-		start: func(ctx context.Context) error { return agent.Start(logging.Notices(ctx)) },
+		start: agent.Start,
 		ready: func() error { return agent.Readyz(nil) },
 	}, nil
 }

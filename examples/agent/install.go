@@ -5,10 +5,9 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
@@ -22,7 +21,7 @@ const (
 
 // install installs the CRD on the cluster. While the API server is unreachable it retries, until
 // ctx ends.
-func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) error {
+func install(ctx context.Context, cluster *spoke.Cluster) error {
 	for attempt := 0; ; attempt++ {
 		err := cluster.Install(ctx)
 		switch {
@@ -31,7 +30,7 @@ func install(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) erro
 		case err == nil || !spoke.Away(err):
 			return err
 		case attempt == 0:
-			fmt.Fprintf(stdout, "not yet   %v; the agent retries until the API server answers\n", err)
+			klog.FromContext(ctx).Error(err, "Failed to reach the API server, retrying until it answers")
 		}
 		if wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(installAgain, installAtMost, attempt)) != nil {
 			return nil

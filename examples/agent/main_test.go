@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
-	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
@@ -74,7 +73,7 @@ func TestWaitsForCluster(t *testing.T) {
 		{"it comes", func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(established)
-		}, 0, "serving c at http://127.0.0.1:"},
+		}, 0, `"Started serving works" cluster=c apiServer=http://127.0.0.1:`},
 		{"it forbids", func(w http.ResponseWriter) { http.Error(w, "not you", http.StatusForbidden) }, command.Failed,
 			"agent: install the CRD of AppliedWork on http://127.0.0.1:"},
 	} {
@@ -88,8 +87,9 @@ func TestWaitsForCluster(t *testing.T) {
 			ended := make(chan int, 1)
 			go func() { ended <- run(ctx, args, &stdout, &stderr) }()
 			eventually(t, func() string { return stdout.String() + stderr.String() },
-				"the agent retries until the API server answers\n")
-			ready, _, _ := strings.Cut(strings.TrimPrefix(stdout.String(), "listening on "), "\n")
+				`"Failed to reach the API server, retrying until it answers"`)
+			_, ready, _ := strings.Cut(stderr.String(), `"Started listening" cluster=c address=`)
+			ready, _, _ = strings.Cut(ready, "\n")
 			eventually(t, func() string { return get(t, "http://"+ready+"/readyz") },
 				"503 the API server of the cluster has not answered yet")
 
@@ -118,8 +118,8 @@ func TestWaitsForCluster(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatalf("it does not end: %s%s", stdout.String(), stderr.String())
 			}
-			if n := strings.Count(stdout.String(), "the agent retries"); n != 1 {
-				t.Errorf("it says so %d times: %s", n, stdout.String())
+			if n := strings.Count(stderr.String(), "Failed to reach the API server"); n != 1 {
+				t.Errorf("it is logged %d times: %s", n, stderr.String())
 			}
 		})
 	}
@@ -196,27 +196,6 @@ func TestMisuse(t *testing.T) {
 		"--cluster c --hub-kubeconfig /nope":                         "--hub-kubeconfig: open /nope: no such file",
 		agent + "--broker mqtts://b --broker-cert /a --broker-key b": "--broker-cert /a, --broker-key b: open /a",
 	})
-}
-
-func TestLine(t *testing.T) {
-	for _, tt := range []struct {
-		event controller.Event
-		want  string
-	}{
-		{controller.Event{Work: "w", Generation: 2, Changed: true}, "applied   w generation 2"},
-		{controller.Event{Work: "w", Generation: 2}, ""},
-		{controller.Event{Work: "w", Generation: 2, Err: errors.New("refused")}, "not yet   w generation 2: refused"},
-		{controller.Event{Work: "w", Generation: 2, Deleted: true, Changed: true},
-			"removed   w generation 2: its objects are deleted or orphaned"},
-		{controller.Event{Work: "w", Err: errors.New("of another hub")},
-			"not yet   w, which the hub does not have: of another hub"},
-	} {
-		var out strings.Builder
-		printTo(&out)(tt.event)
-		if got := strings.TrimSuffix(out.String(), "\n"); got != tt.want {
-			t.Errorf("%q, want %q", got, tt.want)
-		}
-	}
 }
 
 // TestPartsEndTogether checks that the end of one part ends the other parts, and that the error is

@@ -19,6 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
@@ -96,7 +97,8 @@ again, and shows the state on a web page. One of --broker and --grpc is required
   --patience D         when a newer update has waited for this time, stop the current update if it
                        waits for offline clusters, or for hooks and parts that do not become ready
                        (default 30s)
-  --verbose            log the activity of the SDK to standard error
+  --log-format FORMAT  the form of the log on standard error, text or json (default text)
+  -v N                 log details up to level N, from 0 to 10: 2 has each connection (default 0)
   --help               show this help
 
 examples/hub/internal/document describes documents, and examples/hub/samples has some. An
@@ -119,7 +121,7 @@ type options struct {
 	Revisions         int
 	MaxMemory         int // MiB
 	Patience          time.Duration
-	Verbose           bool
+	Log               logging.Options
 	// Customizations are the values of --customizations: files and folders.
 	Customizations []string
 	// AllowedHosts are the values of --allowed-host.
@@ -154,7 +156,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.Revisions, "revisions", 10, "")
 	flags.IntVar(&o.MaxMemory, "max-memory", 64, "")
 	flags.DurationVar(&o.Patience, "patience", 30*time.Second, "")
-	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	o.Log.AddFlags(flags.FlagSet)
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}

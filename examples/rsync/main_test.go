@@ -61,15 +61,16 @@ type server struct {
 func startServer(t *testing.T, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, cmd: program(context.Background(), t, append([]string{"serve"}, args...)...)}
-	s.cmd.Stderr = &s.stderr
-	stdout, err := s.cmd.StdoutPipe()
+	log, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	copied := make(chan struct{})
 	s.end = sync.OnceFunc(func() {
+		<-copied
 		if err := s.cmd.Wait(); err != nil && s.cmd.ProcessState.ExitCode() >= 0 {
 			t.Errorf("serve: %v\n%s", err, s.stderr.String())
 		}
@@ -78,12 +79,17 @@ func startServer(t *testing.T, args ...string) *server {
 		_ = s.cmd.Process.Kill()
 		s.end()
 	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the server said %q: %v", line, err)
+	buffered := bufio.NewReader(log)
+	line, err := buffered.ReadString('\n')
+	_, after, found := strings.Cut(line, `"Started serving an rsync engine" address=`)
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(&s.stderr, buffered)
+	}()
+	if err != nil || !found {
+		t.Fatalf("the server logged %q: %v", line, err)
 	}
-	go func() { _, _ = io.Copy(io.Discard, stdout) }()
-	s.addr = strings.TrimSpace(strings.TrimPrefix(line, "serving at "))
+	s.addr, _, _ = strings.Cut(after, " ")
 	return s
 }
 
@@ -267,11 +273,11 @@ func TestMisuse(t *testing.T) {
 func TestUsage(t *testing.T) {
 	commandtest.Usage(t, usage(), "listen", "store", "fake", "kubeconfig-dir", "git", "broker", "broker-ca", "broker-cert",
 		"broker-key", "username", "password-file", "client-ca", "server",
-		"ca", "cluster", "watch", "terminate", "cert", "key-file", "verbose")
+		"ca", "cluster", "watch", "terminate", "cert", "key-file", "log-format")
 	commandtest.Refuses(t, parse, map[string]string{
 		"":                         "unknown command",
 		"go":                       `unknown command "go"`,
-		"--verbose list":           "--verbose",
+		"--log-format list":        "--log-format",
 		"list a":                   `list needs no arguments, and has ["a"]`,
 		"update a":                 `update needs FROM TO, and has ["a"]`,
 		"status a --watch":         "flags come before arguments",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/tlsfiles"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
@@ -37,14 +38,15 @@ var commands = map[string]struct{ args, flags, help string }{
 
 // options are the name of a command, its arguments and its flags.
 type options struct {
-	name                                string
-	args                                []string
-	addr, ca, cert, key                 string // of the server and for TLS
-	store, kubeconfigDir, git           string
-	broker                              mqtt.Options
-	fake                                int
-	clusters                            []appcontext.ClusterID
-	insecure, terminate, watch, verbose bool
+	name                       string
+	args                       []string
+	addr, ca, cert, key        string // of the server and for TLS
+	store, kubeconfigDir, git  string
+	broker                     mqtt.Options
+	fake                       int
+	clusters                   []appcontext.ClusterID
+	insecure, terminate, watch bool
+	log                        logging.Options
 }
 
 // flags returns the flags of all commands.
@@ -73,7 +75,7 @@ func (o *options) flags() command.Flags {
 	})
 	f.BoolVar(&o.terminate, "terminate", false, "diff: show what terminate would change")
 	f.BoolVar(&o.watch, "watch", false, "status: continue with all changes, until the context is deleted")
-	f.BoolVar(&o.verbose, "verbose", false, "log the activity of the SDK to standard error")
+	o.log.AddFlags(f.FlagSet)
 	return f
 }
 
@@ -87,7 +89,7 @@ func usage() string {
 	b.WriteString("\nFlags:\n")
 	new(options).flags().VisitAll(func(f *flag.Flag) {
 		value, help := flag.UnquoteUsage(f)
-		fmt.Fprintf(&b, "  --%-18s %s\n", f.Name+" "+value, help)
+		fmt.Fprintf(&b, "  %-20s %s\n", command.Dashed(f.Name)+" "+value, help)
 	})
 	b.WriteString("  --help               show this help\n\n")
 	b.WriteString("Exit status: 0 after success, 1 after a failure, 2 for a wrong command line.\n")
@@ -105,7 +107,7 @@ func parse(args []string) (*options, error) {
 		return nil, cmp.Or(flags.ParseFlags(args[:1]), fmt.Errorf("unknown command %q", o.name))
 	}
 	all := o.flags()
-	for _, name := range strings.Fields(own.flags + " cert key-file verbose") {
+	for _, name := range strings.Fields(own.flags + " cert key-file log-format v") {
 		flags.Var(all.Lookup(name).Value, name, "")
 	}
 	if err := flags.ParseFlags(args[1:]); err != nil {

@@ -37,7 +37,7 @@ import (
 )
 
 // serve runs the engine and its service until ctx ends.
-func serve(ctx context.Context, o *options, stdout io.Writer) error {
+func serve(ctx context.Context, o *options) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(192 << 20) // otherwise calls with large app contexts double the heap
 	}
@@ -70,11 +70,6 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 		defer stopEngine()
 		return server.Start(ctx)
 	})
-	select {
-	case <-server.Ready():
-		fmt.Fprintf(stdout, "serving at %s\n", server.Addr())
-	case <-ctx.Done():
-	}
 	return group.Wait()
 }
 

@@ -88,7 +88,7 @@ func aTutorial(x *terminal) {
 
 	x.own = programs[len(programs)-2]
 	sent := x.start("Starting workers", "go run .")
-	x.start("serving edge1", "go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter")
+	x.start("Started serving works", "go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter")
 	sent.says(`"Applied" work="edge1/greeting"`)
 	x.run("hello", "kubectl get configmap greeting -n default -o jsonpath='{.data.text}'")
 	x.run("No resources found", "kubectl get manifestworks -n edge1")

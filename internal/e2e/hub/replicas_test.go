@@ -95,7 +95,7 @@ func newReplicas(t *testing.T, works int) *replicas {
 func (h *replica) start() {
 	h.t.Helper()
 	h.process.start()
-	h.awaitLog(0, "serving at ")
+	h.awaitLog(0, `"Started serving" url=`)
 }
 
 func (h *replica) signal(s syscall.Signal) {

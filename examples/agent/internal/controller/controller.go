@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -86,12 +87,19 @@ type Options struct {
 	Observe func(Event)
 }
 
+// LabelApplication is the label of the objects of an application of the hub.
+const LabelApplication = "hub.spokewire.io/application"
+
 // Event is the result of serving a work.
 type Event struct {
 	// Work is the name of the work. Generation is the served generation; 0 if the hub does not have
 	// the work.
 	Work       string
 	Generation int64
+	// Application is the name in the label [LabelApplication] of a manifest, and Record the UID of
+	// the AppliedWork. Both may be empty.
+	Application string
+	Record      types.UID
 	// Deleted is whether the objects of the work are removed. Otherwise they are applied, or Err is
 	// the reason why not.
 	Deleted bool

@@ -80,7 +80,10 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	defer func() { c.spent(w, rules.Spent(), time.Now()) }()
 	_, failed := result.Failed()
 	err := errors.Join(failed, result.PruneErr)
-	c.observe(Event{Work: w.Name, Generation: w.Generation, Changed: result.Changed, Err: err})
+	c.observe(Event{
+		Work: w.Name, Generation: w.Generation, Application: application(&result), Record: result.Record,
+		Changed: result.Changed, Err: err,
+	})
 
 	next, after := c.builder.Next(ctx, w, &result, time.Now())
 	if reported := c.reportOrSay(ctx, w, next); reported != nil {
@@ -97,6 +100,16 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 		after = sooner(after, leavingAgain)
 	}
 	return after, err
+}
+
+// application returns the application of the first labelled manifest, or "".
+func application(r *spoke.Result) string {
+	for i := range r.Outcomes {
+		if o := r.Outcomes[i].Object; o != nil && o.GetLabels()[LabelApplication] != "" {
+			return o.GetLabels()[LabelApplication]
+		}
+	}
+	return ""
 }
 
 // polls reports whether the work has polled objects, or an object that its executor may not read,

@@ -198,7 +198,7 @@ func (r *renderer) part(
 			err := templates[j].Execute(&text, variables)
 			before := len(cluster.Resources)
 			if err == nil {
-				cluster.Resources, err = objectsIn(cluster.Resources, text.Bytes(), appcontext.Hook(m.Hook))
+				cluster.Resources, err = objectsIn(cluster.Resources, text.Bytes(), application, appcontext.Hook(m.Hook))
 			}
 			if err == nil {
 				err = r.spend(cluster.Resources[before:], len(clusters))
@@ -285,7 +285,9 @@ var yamlLine = regexp.MustCompile(`line \d+`)
 
 // objectsIn adds the objects of a text to resources. Errors contain nothing of the text, which may
 // contain secrets.
-func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hook) ([]appcontext.Resource, error) {
+func objectsIn(
+	resources []appcontext.Resource, text []byte, application string, hook appcontext.Hook,
+) ([]appcontext.Resource, error) {
 	for part, err := range yamldoc.Split(text) {
 		if err != nil {
 			return nil, err
@@ -308,9 +310,45 @@ func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hoo
 		if err != nil {
 			return nil, err
 		}
+		if manifest, err = labelled(manifest, application); err != nil {
+			return nil, err
+		}
 		resources = append(resources, appcontext.Resource{Object: object, Hook: hook, Manifest: manifest})
 	}
 	return resources, nil
+}
+
+// LabelApplication is the label of all objects of an application on clusters, with its name.
+const LabelApplication = document.Group + "/application"
+
+// labelled returns a manifest with the label of its application. Other parts are unchanged.
+func labelled(manifest []byte, application string) ([]byte, error) {
+	var object, metadata, labels map[string]json.RawMessage
+	if err := json.Unmarshal(manifest, &object); err != nil {
+		return nil, errors.New("an object is not a mapping")
+	}
+	if err := json.Unmarshal(object["metadata"], &metadata); err != nil {
+		return nil, errors.New("metadata of an object is not a mapping")
+	}
+	if old := metadata["labels"]; old != nil {
+		if err := json.Unmarshal(old, &labels); err != nil {
+			return nil, errors.New("metadata.labels of an object is not a mapping")
+		}
+	}
+	if labels == nil {
+		labels = map[string]json.RawMessage{}
+	}
+	var err error
+	for _, step := range []struct {
+		in    map[string]json.RawMessage
+		key   string
+		value any
+	}{{labels, LabelApplication, application}, {metadata, "labels", labels}, {object, "metadata", metadata}} {
+		if step.in[step.key], err = json.Marshal(step.value); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(object)
 }
 
 // limited is a buffer with a maximum size.
