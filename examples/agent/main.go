@@ -17,6 +17,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -48,19 +49,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // check checks the files of the options.
 func check(o options) error {
-	if o.Kubeconfig != "" {
-		if _, err := command.LoadKubeconfig("--kubeconfig", o.Kubeconfig); err != nil {
-			return err
-		}
-	}
+	err := command.CheckKubeconfig("--kubeconfig", o.Kubeconfig)
 	switch {
 	case o.Hub.Address != "":
-		return command.CheckHub(o.Hub)
+		return cmp.Or(err, command.CheckHub(o.Hub))
 	case o.Broker.BrokerURL != "":
-		return command.CheckBroker(o.Broker)
+		return cmp.Or(err, command.CheckBroker(o.Broker))
 	}
-	_, err := command.LoadKubeconfig("--hub-kubeconfig", o.HubKubeconfig)
-	return err
+	return cmp.Or(err, command.CheckKubeconfig("--hub-kubeconfig", o.HubKubeconfig))
 }
 
 // agent runs until ctx or one of its parts ends.
@@ -131,7 +127,7 @@ func agent(ctx context.Context, o options) (err error) {
 }
 
 // pingInterval is the time between two checks of the API server.
-const pingInterval = 10 * time.Second
+const pingInterval = 5 * time.Second
 
 // part is a component that runs until ctx ends.
 type part func(context.Context) error

@@ -108,6 +108,11 @@ func TestWaitsForCluster(t *testing.T) {
 				if got := get(t, "http://"+ready+"/readyz"); strings.Contains(got, "API server") {
 					t.Errorf("it still waits: %s", got)
 				}
+				proxy.Block()
+				proxy.Cut()
+				eventually(t, stderr.String, `level=ERROR msg="Lost the API server of the cluster" cluster=c apiServer=http://`)
+				proxy.Unblock()
+				eventually(t, stderr.String, `level=INFO msg="Reached the API server of the cluster again" cluster=c`)
 				cancel()
 			}
 			select {

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -165,21 +166,15 @@ func parse(args []string) (options, error) {
 
 // check checks the files of the options.
 func check(o options) error {
-	if err := command.CheckFolder("--dir", o.Dir); err != nil {
-		return err
-	}
-	if _, err := customizations.Open(o.Customizations...); err != nil {
-		return err
-	}
-	if o.Kubeconfig != "" && o.Kubeconfig != objects.Auto {
-		if _, err := command.LoadKubeconfig("--kubeconfig", o.Kubeconfig); err != nil {
-			return err
-		}
+	_, err := customizations.Open(o.Customizations...)
+	err = cmp.Or(command.CheckFolder("--dir", o.Dir), err)
+	if o.Kubeconfig != objects.Auto {
+		err = cmp.Or(err, command.CheckKubeconfig("--kubeconfig", o.Kubeconfig))
 	}
 	if o.GRPC != "" {
-		return command.CheckServer(o.server())
+		return cmp.Or(err, command.CheckServer(o.server()))
 	}
-	return command.CheckBroker(o.Broker)
+	return cmp.Or(err, command.CheckBroker(o.Broker))
 }
 
 // server returns the options of the server at --grpc.

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,12 +12,12 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work/apiserver"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 // usage is the first part of the output of --help.
@@ -59,6 +60,7 @@ type options struct {
 	complete      bool
 	forget        []string
 	server        *apiserver.Options
+	log           logging.Options
 }
 
 // newFlags returns the flags of the API server, and the options that all flags set.
@@ -66,9 +68,9 @@ func newFlags() (*pflag.FlagSet, *options) {
 	o, flags := &options{server: apiserver.NewOptions()}, pflag.NewFlagSet("work-apiserver", pflag.ContinueOnError)
 	flags.Usage = func() {}
 	o.server.AddFlags(flags)
-	verbosity := flag.NewFlagSet("", flag.ContinueOnError)
-	klog.InitFlags(verbosity)
-	flags.AddGoFlag(verbosity.Lookup("v"))
+	var log flag.FlagSet
+	o.log.AddFlags(&log)
+	flags.AddGoFlagSet(&log)
 	return flags, o
 }
 
@@ -133,17 +135,10 @@ func checkDatabase(store string) error {
 // check checks the files of the options.
 func check(o *options) error {
 	r := o.server.Recommended
-	for flag, file := range map[string]string{
-		"--kubeconfig":                r.CoreAPI.CoreAPIKubeconfigPath,
-		"--authentication-kubeconfig": r.Authentication.RemoteKubeConfigFile,
-		"--authorization-kubeconfig":  r.Authorization.RemoteKubeConfigFile,
-	} {
-		if file == "" {
-			continue
-		}
-		if _, err := command.LoadKubeconfig(flag, file); err != nil {
-			return err
-		}
-	}
-	return command.CheckBroker(o.broker)
+	return cmp.Or(
+		command.CheckKubeconfig("--kubeconfig", r.CoreAPI.CoreAPIKubeconfigPath),
+		command.CheckKubeconfig("--authentication-kubeconfig", r.Authentication.RemoteKubeConfigFile),
+		command.CheckKubeconfig("--authorization-kubeconfig", r.Authorization.RemoteKubeConfigFile),
+		command.CheckBroker(o.broker),
+	)
 }

@@ -87,16 +87,13 @@ type Options struct {
 	Observe func(Event)
 }
 
-// LabelApplication is the label of the objects of an application of the hub.
-const LabelApplication = "hub.spokewire.io/application"
-
 // Event is the result of serving a work.
 type Event struct {
 	// Work is the name of the work. Generation is the served generation; 0 if the hub does not have
 	// the work.
 	Work       string
 	Generation int64
-	// Application is the name in the label [LabelApplication] of a manifest, and Record the UID of
+	// Application is the name in the label of a manifest, and Record the UID of
 	// the AppliedWork. Both may be empty.
 	Application string
 	Record      types.UID

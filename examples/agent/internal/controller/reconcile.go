@@ -23,6 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/label"
 )
 
 // reconcile serves one work. After is the time after which the work must be served again without a
@@ -105,8 +106,8 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 // application returns the application of the first labelled manifest, or "".
 func application(r *spoke.Result) string {
 	for i := range r.Outcomes {
-		if o := r.Outcomes[i].Object; o != nil && o.GetLabels()[LabelApplication] != "" {
-			return o.GetLabels()[LabelApplication]
+		if o := r.Outcomes[i].Object; o != nil && o.GetLabels()[label.Application] != "" {
+			return o.GetLabels()[label.Application]
 		}
 	}
 	return ""

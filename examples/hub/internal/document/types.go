@@ -36,11 +36,8 @@ const (
 	ExploringKind    Kind = "ResourceExploringWebhookConfiguration"
 )
 
-// Group is the API group of the hub's documents, labels and annotations.
-const Group = "hub.spokewire.io"
-
 // APIVersion is the API version of the first three kinds.
-const APIVersion = Group + "/v1alpha1"
+const APIVersion = "hub.spokewire.io/v1alpha1"
 
 // object is the content of a document.
 type object interface{ GetName() string }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -111,6 +112,7 @@ type fixture struct {
 	clusters map[string]*agenttest.Cluster
 	objects  *objects
 	beat     time.Duration
+	records  records
 	memory   int                  // the limit, or 0 for a high one
 	check    func(cluster string) // called with each check, or nil
 	standby  func()               // called before the hub starts, or nil
@@ -196,7 +198,7 @@ func (f *fixture) start() {
 		ProbeInterval: 10 * time.Millisecond,
 	})
 	must(err)
-	log := logging.New(f.t.Output(), logging.Options{})
+	log := logging.New(io.MultiWriter(f.t.Output(), &f.records), logging.Options{})
 	f.rollouts = rollout.New(engine, f.store.Store, rollout.Options{Log: log})
 	settled := make(chan struct{})
 	f.settled = settled

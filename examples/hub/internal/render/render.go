@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/internal/label"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
@@ -310,45 +311,12 @@ func objectsIn(
 		if err != nil {
 			return nil, err
 		}
-		if manifest, err = labelled(manifest, application); err != nil {
+		if manifest, err = label.Add(manifest, application); err != nil {
 			return nil, err
 		}
 		resources = append(resources, appcontext.Resource{Object: object, Hook: hook, Manifest: manifest})
 	}
 	return resources, nil
-}
-
-// LabelApplication is the label of all objects of an application on clusters, with its name.
-const LabelApplication = document.Group + "/application"
-
-// labelled returns a manifest with the label of its application. Other parts are unchanged.
-func labelled(manifest []byte, application string) ([]byte, error) {
-	var object, metadata, labels map[string]json.RawMessage
-	if err := json.Unmarshal(manifest, &object); err != nil {
-		return nil, errors.New("an object is not a mapping")
-	}
-	if err := json.Unmarshal(object["metadata"], &metadata); err != nil {
-		return nil, errors.New("metadata of an object is not a mapping")
-	}
-	if old := metadata["labels"]; old != nil {
-		if err := json.Unmarshal(old, &labels); err != nil {
-			return nil, errors.New("metadata.labels of an object is not a mapping")
-		}
-	}
-	if labels == nil {
-		labels = map[string]json.RawMessage{}
-	}
-	var err error
-	for _, step := range []struct {
-		in    map[string]json.RawMessage
-		key   string
-		value any
-	}{{labels, LabelApplication, application}, {metadata, "labels", labels}, {object, "metadata", metadata}} {
-		if step.in[step.key], err = json.Marshal(step.value); err != nil {
-			return nil, err
-		}
-	}
-	return json.Marshal(object)
 }
 
 // limited is a buffer with a maximum size.
