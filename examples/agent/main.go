@@ -100,11 +100,7 @@ func agent(ctx context.Context, o options) (err error) {
 		}
 		installed.Store(true)
 		log.Info("Started serving works", "apiServer", cluster.Host(), "hub", h.address)
-		return together(ctx, h.start, works.Start, events.Start, logging.Watch{
-			Lost: "Lost the API server of the cluster", Back: "Reached the API server of the cluster again",
-			KeysAndValues: []any{"cluster", o.Cluster, "apiServer", cluster.Host()},
-			Check:         cluster.Ping, Interval: pingInterval,
-		}.Start)
+		return together(ctx, h.start, works.Start, events.Start, watchServer(cluster, o.Cluster))
 	}}
 	if o.Listen != "" {
 		address, serve, err := listen(o.Listen, metrics, func() error {
@@ -124,6 +120,15 @@ func agent(ctx context.Context, o options) (err error) {
 		log.Info("Started listening", "address", address)
 	}
 	return together(ctx, parts...)
+}
+
+// watchServer logs when the API server is lost, and reached again.
+func watchServer(cluster *spoke.Cluster, name string) part {
+	return logging.Watch{
+		Lost: "Lost the API server of the cluster", Back: "Reached the API server of the cluster again",
+		KeysAndValues: []any{"cluster", name, "apiServer", cluster.Host()},
+		Check:         cluster.Ping, Interval: pingInterval,
+	}.Start
 }
 
 // pingInterval is the time between two checks of the API server.

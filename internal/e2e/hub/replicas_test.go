@@ -266,7 +266,7 @@ func troubles() []trouble {
 		{"frozen", func(h *replica) { h.signal(syscall.SIGSTOP) }, func(h *replica) { h.signal(syscall.SIGCONT) }, true,
 			6 * time.Second, nil},
 		{"without database", func(h *replica) { cut(h.database, true) }, func(h *replica) { cut(h.database, false) }, true,
-			6 * time.Second, []string{"Lost the store", "Started again as a follower", "Detected the leader"}},
+			6 * time.Second, []string{"Started again as a follower", "Detected the leader"}},
 		{"without broker", func(h *replica) { cut(h.broker, true) }, func(h *replica) { cut(h.broker, false) }, false,
 			takeoverGoal, []string{"Lost the connection to the broker", "Connected to the broker again"}},
 		{"stopped", func(h *replica) { h.end() }, func(h *replica) { h.start() }, true, takeoverGoal, nil},
