@@ -78,7 +78,9 @@ func (s *Server) Register(r grpc.ServiceRegistrar) (drain func()) {
 // for several listeners, and again after it has returned. In-process transports keep working after
 // it returns.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	fail := func(err error) error { return fmt.Errorf("serve at %s: %w", listener.Addr(), err) }
+	fail := func(err error) error {
+		return tlsfiles.OptionNames(s.options.OptionNames).Error(fmt.Errorf("serve at %s: %w", listener.Addr(), err))
+	}
 	logger := klog.FromContext(ctx)
 	proof, err := s.credentials(logger)
 	if err != nil {

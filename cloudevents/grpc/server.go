@@ -6,7 +6,6 @@ package grpc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -18,6 +17,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/ocm"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/quietlog"
+	"github.com/spokewire/sdk-go/internal/tlsfiles"
 	"github.com/spokewire/sdk-go/internal/topicfilter"
 	"github.com/spokewire/sdk-go/internal/unfinished"
 )
@@ -35,7 +35,7 @@ type Server struct {
 // client connects. Errors contain the field and a solution.
 func NewServer(o ServerOptions) (*Server, error) {
 	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("gRPC server options: %w", err)
+		return nil, tlsfiles.OptionNames(o.OptionNames).Invalid("gRPC server options", err)
 	}
 	o = o.withDefaults()
 	// A connection may have two of the largest messages, in frames of HTTP/2.
@@ -46,6 +46,16 @@ func NewServer(o ServerOptions) (*Server, error) {
 		refusals:   quietlog.New("Refused a client", "client", clock.RealClock{}),
 		files:      quietlog.New("Failed to read certificates, using the previous ones", "", clock.RealClock{}),
 	}, nil
+}
+
+// CheckFiles reads the files of the options once. A program that calls it at its start reports wrong
+// files before it serves. Each TLS handshake reads them again.
+func (s *Server) CheckFiles() error {
+	if s.options.CertFile == "" {
+		return nil
+	}
+	_, err := s.options.tlsConfig()
+	return tlsfiles.OptionNames(s.options.OptionNames).Error(err)
 }
 
 // publish checks the access of a client and routes a message. The event must have a buffer of its

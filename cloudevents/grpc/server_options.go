@@ -62,6 +62,10 @@ type ServerOptions struct {
 	// DrainTimeout limits the time that Serve waits for clients after the end of its context.
 	// Defaults to 5 s; a negative value means not to wait.
 	DrainTimeout time.Duration
+
+	// OptionNames are the names of options in the program, by field, for example "--ca" for CAFile.
+	// Errors of NewServer and of the server contain them instead of the fields. Defaults to none.
+	OptionNames map[string]string `json:"-" yaml:"-"`
 }
 
 func (o ServerOptions) validate() error {

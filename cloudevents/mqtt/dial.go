@@ -155,7 +155,7 @@ func plainError(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the broker closed the connection")
 	}
-	return errors.New("the response is not HTTP: check port and scheme")
+	return errors.New("the response is not HTTP: check port and scheme in BrokerURL")
 }
 
 // webSocket carries MQTT in binary messages. Their boundaries have no meaning (MQTT v5, section 6).

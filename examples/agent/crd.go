@@ -6,10 +6,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
@@ -23,7 +23,7 @@ const (
 
 // installCRD installs the CRD of AppliedWork on the cluster, unless the cluster has it. While the API
 // server is unreachable it retries, until ctx ends.
-func installCRD(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) error {
+func installCRD(ctx context.Context, cluster *spoke.Cluster) error {
 	for attempt := 0; ; attempt++ {
 		err := cluster.Install(ctx)
 		switch {
@@ -34,7 +34,7 @@ func installCRD(ctx context.Context, cluster *spoke.Cluster, stdout io.Writer) e
 		case err == nil || !spoke.Away(err):
 			return err
 		case attempt == 0:
-			fmt.Fprintf(stdout, "not yet   %v; the agent retries until the API server answers\n", err)
+			klog.FromContext(ctx).Error(err, "Failed to reach the API server, retrying until it answers")
 		}
 		if wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(installAgain, installAtMost, attempt)) != nil {
 			return nil

@@ -20,7 +20,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 // hub is the connection to a hub. All have the same clientset, and the rest of the agent does
@@ -64,7 +63,7 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 	}
 	return &hub{
 		works: agent.Clientset(), address: address, close: closeStore,
-		start: func(ctx context.Context) error { return agent.Start(logging.Notices(ctx)) },
+		start: agent.Start,
 		ready: func() error { return agent.Readyz(nil) },
 	}, nil
 }
@@ -73,12 +72,12 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 func transportOf(o options) (transport cloudevents.Transport, address string, err error) {
 	if o.Hub.Address != "" {
 		if transport, err = grpc.New(o.Hub); err != nil {
-			return nil, "", fmt.Errorf("--hub: %w", err)
+			return nil, "", err
 		}
 		return transport, addressOf("grpc://" + o.Hub.Address), nil
 	}
 	if transport, err = mqtt.New(o.Broker); err != nil {
-		return nil, "", fmt.Errorf("--broker: %w", err)
+		return nil, "", err
 	}
 	return transport, addressOf(o.Broker.BrokerURL), nil
 }

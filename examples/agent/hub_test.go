@@ -54,7 +54,7 @@ func TestConnectRefuses(t *testing.T) {
 		broker options
 		want   string
 	}{
-		{"no URL", options{Cluster: "c", Broker: mqtt.Options{BrokerURL: "tcp://b"}}, "--broker: "},
+		{"no URL", options{Cluster: "c", Broker: mqtt.Options{BrokerURL: "tcp://b"}}, `BrokerURL "tcp://b"`},
 		{"no cluster", options{Broker: good}, "ClusterName"},
 		{"a source that is no level of a topic", options{Broker: good, Cluster: "c", Sources: []string{"a/b"}},
 			"Sources[0]"},

@@ -20,6 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 // usage is the output of --help.
@@ -81,7 +82,8 @@ The rights of works:
 
   --listen ADDR           serve /metrics, /healthz and /readyz at this address, for example :8080
                           (default: none), without authentication
-  --verbose               log the activity of the SDK to standard error
+  --log-format FORMAT     the form of the log on standard error, text or json (default text)
+  -v N                    log details up to level N, from 0 to 10: 2 has each connection (default 0)
   --help                  show this help
 
 Exit status: 0 after Ctrl-C, 1 after a failure, 2 for a wrong command line.
@@ -101,8 +103,8 @@ type options struct {
 	Bundles       bool // the profile is ManifestBundle
 	Store         string
 
-	Listen  string
-	Verbose bool
+	Listen string
+	Log    logging.Options
 }
 
 var adoptions = map[string]appliedwork.Adoption{
@@ -117,21 +119,19 @@ func parse(args []string) (options, error) {
 	flags := command.NewFlags("agent")
 	for name, value := range map[string]*string{
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,
-		"broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,
-		"username": &o.Broker.Username, "password-file": &o.Broker.PasswordFile, "hub-kubeconfig": &o.HubKubeconfig,
-		"hub": &o.Hub.Address, "hub-ca": &o.Hub.CAFile, "hub-cert": &o.Hub.CertFile, "hub-key": &o.Hub.KeyFile,
-		"hub-token-file": &o.Hub.TokenFile, "listen": &o.Listen,
+		"hub-kubeconfig": &o.HubKubeconfig, "listen": &o.Listen,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
+	command.BrokerFlags(flags.StringVar, &o.Broker)
+	command.HubFlags(flags, &o.Hub)
 	flags.StringVar(&o.Spoke.Hub, "hub-name", "hub", "")
-	flags.BoolVar(&o.Hub.Insecure, "hub-insecure", false, "")
 	flags.BoolVar(&o.Bundles, "manifest-bundles", false, "")
 	flags.DurationVar(&o.Spoke.EvictionGrace, "eviction-grace", 0, "")
 	flags.DurationVar(&o.Works.PollInterval, "poll", time.Minute, "")
 	flags.DurationVar(&o.Works.DegradedAfter, "degraded-after", 5*time.Minute, "")
 	flags.IntVar(&o.Works.MaxWatches, "max-watches", 5000, "")
-	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	o.Log.AddFlags(flags.FlagSet)
 	flags.BoolVar(&o.Spoke.SecretFeedback, "secret-feedback", false, "")
 	required := flags.Bool("require-executor", false, "")
 	flags.Func("executor", "", func(pattern string) error {

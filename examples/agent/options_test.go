@@ -16,6 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 func TestUsage(t *testing.T) {
@@ -23,7 +24,7 @@ func TestUsage(t *testing.T) {
 		"hub-token-file", "hub-insecure", "hub-was", "broker", "source", "manifest-bundles", "store",
 		"broker-ca", "broker-cert", "broker-key",
 		"username", "password-file", "hub-kubeconfig", "require-executor", "executor", "secret-feedback", "adopt",
-		"eviction-grace", "poll", "degraded-after", "max-watches", "listen", "verbose")
+		"eviction-grace", "poll", "degraded-after", "max-watches", "listen", "log-format")
 }
 
 func TestParse(t *testing.T) {
@@ -39,14 +40,14 @@ func TestParse(t *testing.T) {
 		{"--cluster c --kubeconfig k --hub-name h --broker mqtts://b --source a --source b --store s --broker-ca ca " +
 			"--broker-cert cert --broker-key key --username u --password-file p " +
 			"--require-executor --executor shop/deployer --executor team-*/* --secret-feedback --adopt unowned " +
-			"--eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 --verbose", options{
+			"--eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 -v 2 --log-format json", options{
 			Cluster: "c", Kubeconfig: "k", Sources: []string{"a", "b"}, Store: "s",
 			Broker: mqtt.Options{BrokerURL: "mqtts://b", CAFile: "ca", CertFile: "cert", KeyFile: "key", Username: "u",
 				PasswordFile: "p"},
 			Spoke: spoke.Options{Hub: "h", Executors: []string{"shop/deployer", "team-*/*"}, SecretFeedback: true,
 				Adoption: appliedwork.AdoptionIfUnowned, EvictionGrace: time.Hour},
 			Works:  controller.Options{PollInterval: 5 * time.Second, DegradedAfter: time.Second},
-			Listen: ":0", Verbose: true,
+			Listen: ":0", Log: logging.Options{JSON: true, Verbosity: 2},
 		}},
 		{"--cluster c --hub h:8443 --source a --hub-ca ca --hub-cert cert --hub-key key --hub-token-file t " +
 			"--manifest-bundles", options{
@@ -67,6 +68,7 @@ func TestParse(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", tt.line, err)
 		}
+		got.Hub.OptionNames, got.Broker.OptionNames = nil, nil // errors have them, see TestMisuse
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", tt.line, diff)
 		}

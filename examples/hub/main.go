@@ -15,15 +15,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
-	"strconv"
-	"strings"
-	"sync"
-	"time"
-	"unicode"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
@@ -46,36 +40,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		Name: "hub", Usage: usage, Parse: parse, Check: check,
 	}
 	return p.Run(args, stdout, stderr, func(o options) error {
-		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+		ctx, restore := logging.Start(ctx, stderr, o.Log)
 		defer restore()
 		if os.Getenv("GOMEMLIMIT") == "" {
 			debug.SetMemoryLimit(int64(memoryLimit+2*o.MaxMemory) << 20)
 		}
 		broker := func() (cloudevents.Transport, error) { return mqtt.New(o.Broker) }
-		return start(ctx, o, broker, logTo(stdout))
+		return start(ctx, o, broker)
 	})
-}
-
-// logTo returns a function that writes lines with the time. It may be called concurrently. Line
-// breaks and control characters are escaped as in Go strings, because names of files, templates and
-// servers are untrusted.
-func logTo(w io.Writer) func(format string, args ...any) {
-	var mu sync.Mutex
-	return func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format("15:04:05.000"), printable(fmt.Sprintf(format, args...)))
-	}
-}
-
-func printable(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) {
-			out.WriteRune(r)
-		} else {
-			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return out.String()
 }

@@ -4,20 +4,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/customizations"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
@@ -96,7 +99,8 @@ cluster, see install --help.
   --patience D         when a newer update has waited for this time, stop the current update if it
                        waits for offline clusters, or for hooks and parts that do not become ready
                        (default 30s)
-  --verbose            log the activity of the SDK to standard error
+  --log-format FORMAT  the form of the log on standard error, text or json (default text)
+  -v N                 log details up to level N, from 0 to 10: 2 has each connection (default 0)
   --help               show this help
 
 examples/hub/internal/document describes documents, and examples/hub/samples has some. An
@@ -119,7 +123,7 @@ type options struct {
 	Revisions         int
 	MaxMemory         int // MiB
 	Patience          time.Duration
-	Verbose           bool
+	Log               logging.Options
 	// Customizations are the values of --customizations: files and folders.
 	Customizations []string
 	// AllowedHosts are the values of --allowed-host.
@@ -134,15 +138,10 @@ type options struct {
 func parse(args []string) (options, error) {
 	o := options{Services: []string{}} // nil would allow all
 	flags := command.NewFlags("hub")
-	for name, value := range map[string]*string{
-		"broker": &o.Broker.BrokerURL, "broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile,
-		"broker-key": &o.Broker.KeyFile,
-		"username":   &o.Broker.Username, "password-file": &o.Broker.PasswordFile,
-		"grpc": &o.GRPC, "grpc-cert": &o.Server.CertFile, "grpc-key": &o.Server.KeyFile,
-		"grpc-client-ca": &o.Server.ClientCAFile,
-	} {
-		flags.StringVar(value, name, "", "")
-	}
+	flags.StringVar(&o.Broker.BrokerURL, "broker", "", "")
+	command.BrokerFlags(flags.StringVar, &o.Broker)
+	flags.StringVar(&o.GRPC, "grpc", "", "")
+	command.ServerFlags(flags, &o.Server)
 	flags.StringVar(&o.Source, "source", "hub", "")
 	flags.StringVar(&o.Dir, "dir", "", "")
 	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
@@ -159,7 +158,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.Revisions, "revisions", 10, "")
 	flags.IntVar(&o.MaxMemory, "max-memory", 64, "")
 	flags.DurationVar(&o.Patience, "patience", 30*time.Second, "")
-	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	o.Log.AddFlags(flags.FlagSet)
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
@@ -168,17 +167,15 @@ func parse(args []string) (options, error) {
 
 // check checks the files of the options.
 func check(o options) error {
-	if o.Dir != "" {
-		if info, err := os.Stat(o.Dir); err != nil {
-			return fmt.Errorf("--dir: %w", err)
-		} else if !info.IsDir() {
-			return fmt.Errorf("--dir: %s: not a folder", o.Dir)
-		}
+	_, err := customizations.Open(o.Customizations...)
+	err = cmp.Or(command.CheckFolder("--dir", o.Dir), err)
+	if o.Kubeconfig != objects.Auto {
+		err = cmp.Or(err, command.CheckKubeconfig("--kubeconfig", o.Kubeconfig))
 	}
 	if o.GRPC != "" {
-		return command.CheckServer(o.server())
+		return cmp.Or(err, command.CheckServer(o.server()))
 	}
-	return command.CheckBroker(o.Broker)
+	return cmp.Or(err, command.CheckBroker(o.Broker))
 }
 
 // server returns the options of the server at --grpc.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	workstore "github.com/spokewire/sdk-go/cloudevents/work/pgstore"
@@ -31,11 +32,12 @@ const (
 // replicate runs the hub as a replica until ctx ends. When it loses the leadership, it starts all
 // parts again, as a follower.
 func replicate(
-	ctx context.Context, o options, listener net.Listener, broker connector, log func(string, ...any),
+	ctx context.Context, o options, listener net.Listener, broker connector,
 ) error {
 	if o.Advertise == "" {
 		o.Advertise = advertised(listener.Addr())
 	}
+	log := klog.FromContext(ctx)
 	var current atomic.Pointer[http.Handler]
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -50,19 +52,22 @@ func replicate(
 	group.Go(func() error {
 		logged := ""
 		for first := true; ctx.Err() == nil; first = false {
-			p, err := open(ctx, o, broker, log)
+			p, err := open(ctx, o, broker)
 			switch {
 			case err != nil && first:
 				return err
 			case err != nil:
 				if err.Error() != logged {
 					logged = err.Error()
-					log("failed to start again, retrying: %s", logged)
+					log.Error(err, "Failed to start again, retrying")
 				}
 				_ = wait.Sleep(ctx, clock.RealClock{}, reopenAfter)
 				continue
 			case first:
-				log("serving at http://%s", reachable(listener.Addr()))
+				log.Info("Started serving", "url", reachable(listener.Addr()))
+			case logged != "":
+				logged = ""
+				log.Info("Started again")
 			}
 			handler := p.handler(o, listener.Addr())
 			current.Store(&handler)
@@ -72,7 +77,7 @@ func replicate(
 				return err
 			}
 			if ctx.Err() == nil {
-				log("starting again as a follower: %v", err)
+				log.Info("Started again as a follower", "reason", err)
 			}
 		}
 		return nil
@@ -91,7 +96,7 @@ func advertised(addr net.Addr) string {
 }
 
 // openDatabase opens the stores that the replicas share, and joins the election.
-func (p *parts) openDatabase(ctx context.Context, o options, log func(string, ...any)) error {
+func (p *parts) openDatabase(ctx context.Context, o options) error {
 	state, err := statestore.Open(ctx, statestore.Options{ConnString: o.Store, Name: o.Source})
 	if err != nil {
 		return err
@@ -103,7 +108,9 @@ func (p *parts) openDatabase(ctx context.Context, o options, log func(string, ..
 	}
 	p.works, p.close = works, append(p.close, works.Close)
 	p.healthy = state.Healthy
-	p.election = election.New(election.Options{Store: state, Key: leaderKey, Address: o.Advertise, Log: log})
+	p.election = election.New(election.Options{
+		Store: state, Key: leaderKey, Address: o.Advertise, Log: klog.FromContext(ctx),
+	})
 	p.state, p.group = p.election.Store(), o.Source
 	return nil
 }

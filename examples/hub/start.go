@@ -13,11 +13,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
@@ -39,6 +41,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
+
+// storeInterval is the time between two checks of the store.
+const storeInterval = 2 * time.Second
 
 // parts are the parts of the hub. They call each other after changes, but not before they are
 // started.
@@ -67,19 +72,19 @@ type parts struct {
 type connector func() (cloudevents.Transport, error)
 
 // start runs the hub until ctx ends.
-func start(ctx context.Context, o options, broker connector, log func(string, ...any)) error {
+func start(ctx context.Context, o options, broker connector) error {
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer func() { _ = listener.Close() }() // usually closed by the server
 	if o.shared() {
-		return replicate(ctx, o, listener, broker, log)
+		return replicate(ctx, o, listener, broker)
 	}
 	if err := os.MkdirAll(o.Store, 0o700); err != nil {
 		return fmt.Errorf("--store: %w", err)
 	}
-	p, err := open(ctx, o, broker, log)
+	p, err := open(ctx, o, broker)
 	if err != nil {
 		return err
 	}
@@ -89,22 +94,22 @@ func start(ctx context.Context, o options, broker connector, log func(string, ..
 		if !p.loaded(ctx) {
 			return nil
 		}
-		log("serving at http://%s", reachable(listener.Addr()))
+		klog.FromContext(ctx).Info("Started serving", "url", reachable(listener.Addr()))
 		return serve(ctx, listener, p.handler(o, listener.Addr()))
 	})
 	return group.Wait()
 }
 
 // open connects the parts of the hub.
-func open(ctx context.Context, o options, broker connector, log func(string, ...any)) (*parts, error) {
+func open(ctx context.Context, o options, broker connector) (*parts, error) {
 	p := &parts{registry: prometheus.NewRegistry()}
 	p.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	openStores := p.openFolder
+	log, openStores := klog.FromContext(ctx), p.openFolder
 	if o.shared() {
 		openStores = p.openDatabase
 	}
-	err := openStores(ctx, o, log)
+	err := openStores(ctx, o)
 	if err != nil {
 		err = fmt.Errorf("--store: %w", err)
 	} else if err = p.openClusters(o, broker, log); err == nil {
@@ -117,7 +122,7 @@ func open(ctx context.Context, o options, broker connector, log func(string, ...
 }
 
 // openFolder opens the stores of a hub without replicas.
-func (p *parts) openFolder(ctx context.Context, o options, _ func(string, ...any)) error {
+func (p *parts) openFolder(ctx context.Context, o options) error {
 	state, err := filestore.Open(ctx, filepath.Join(o.Store, "state.db"))
 	if err != nil {
 		return err
@@ -140,7 +145,7 @@ func (p *parts) closeAll() (err error) {
 }
 
 // openClusters opens the connection to the clusters, and their interpreters.
-func (p *parts) openClusters(o options, broker connector, log func(string, ...any)) (err error) {
+func (p *parts) openClusters(o options, broker connector, log klog.Logger) (err error) {
 	changed := func(ctx context.Context, application, cause string) error {
 		return p.hub.Changed(ctx, application, cause)
 	}
@@ -160,7 +165,7 @@ func (p *parts) openClusters(o options, broker connector, log func(string, ...an
 	if err != nil {
 		return err
 	}
-	transport, err := p.openTransport(o, broker, log)
+	transport, err := p.openTransport(o, broker)
 	if err != nil {
 		return err
 	}
@@ -174,9 +179,7 @@ func (p *parts) openClusters(o options, broker connector, log func(string, ...an
 
 // openTransport returns the transport of the source. With --grpc, it is that of a server in this
 // process.
-func (p *parts) openTransport(
-	o options, broker connector, log func(string, ...any),
-) (cloudevents.Transport, error) {
+func (p *parts) openTransport(o options, broker connector) (cloudevents.Transport, error) {
 	p.agents = func(context.Context) error { return nil }
 	if o.GRPC == "" {
 		return broker()
@@ -190,14 +193,13 @@ func (p *parts) openTransport(
 		if err != nil {
 			return fmt.Errorf("--grpc: %w", err)
 		}
-		log("serving agents at %s", listener.Addr())
 		return server.Serve(ctx, listener)
 	}
 	return server.Transport(), nil
 }
 
 // openHub opens the engine, the hub and its page.
-func (p *parts) openHub(o options, log func(string, ...any)) (err error) {
+func (p *parts) openHub(o options, log klog.Logger) (err error) {
 	p.engine, err = rsync.New(p.state, p.clusters, rsync.Options{
 		Transitions: rollout.Transitions(), Comparer: rollout.Everything, MetricsRegisterer: p.registry,
 		LeaseTTL: election.DefaultTTL,
@@ -230,8 +232,10 @@ func (p *parts) run(ctx context.Context) error {
 	if p.election != nil {
 		lead = p.follow
 	}
-	err := together(ctx, func(ctx context.Context) error { return p.clusters.Start(logging.Notices(ctx)) },
-		p.objects.Start, p.webhooks.Start, p.clusters.Health.Start, lead,
+	store := logging.Watch{
+		Lost: "Lost the store", Back: "Reached the store again", Check: p.healthy, Interval: storeInterval,
+	}
+	err := together(ctx, p.clusters.Start, store.Start, p.objects.Start, p.webhooks.Start, p.clusters.Health.Start, lead,
 		func(ctx context.Context) error {
 			<-ctx.Done()
 			p.page.Close()
@@ -280,12 +284,12 @@ func (p *parts) loaded(ctx context.Context) bool {
 	return p.clusters.Health.Synced(ctx)
 }
 
-// reachable returns an address that a browser on this machine can open.
+// reachable returns a URL that a browser on this machine can open.
 func reachable(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return fmt.Sprintf("localhost:%d", tcp.Port)
+		return fmt.Sprintf("http://localhost:%d", tcp.Port)
 	}
-	return addr.String()
+	return "http://" + addr.String()
 }
 
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {

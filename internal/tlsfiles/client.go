@@ -17,6 +17,21 @@ type Client struct {
 	CAFile, CertFile, KeyFile string
 }
 
+// Option returns the name of an option that is set, or "".
+func (c Client) Option() string {
+	switch {
+	case c.CAFile != "":
+		return "CAFile"
+	case c.CertFile != "":
+		return "CertFile"
+	case c.KeyFile != "":
+		return "KeyFile"
+	case c.Base != nil:
+		return "TLS"
+	}
+	return ""
+}
+
 // Config reads the CA file and returns the configuration for one connection to host.
 func (c Client) Config(host string) (*tls.Config, error) {
 	config := &tls.Config{}
@@ -93,7 +108,7 @@ func (a Advice) verification(err error) string {
 	case errors.As(err, &host) && len(host.Certificate.DNSNames)+len(host.Certificate.IPAddresses) == 0:
 		return "issue it with a subjectAltName for the host in " + a.Address
 	case errors.As(err, &host):
-		return "check the host in " + a.Address + ", or set TLS.ServerName to a name that the certificate has"
+		return "check the host in " + a.Address + ": it must be a name of the certificate"
 	case errors.As(err, &authority):
 		return "check CAFile, it must contain the CA that signed the certificate"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:

@@ -69,9 +69,9 @@ func hubAndAgent(x *terminal) {
 	x.take("examples/hub/samples")
 	port := fmt.Sprint(daemon.FreeAddr(x.t).Port())
 	x.swap = append(x.swap, ":8080", ":"+port)
-	hub := x.start("serving at", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples",
+	hub := x.start("Started serving", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples",
 		"--listen", "127.0.0.1:"+port, "--patience", "1s")
-	agent := x.start("serving cluster1",
+	agent := x.start("Started serving works",
 		"go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 
@@ -84,7 +84,7 @@ func hubAndAgent(x *terminal) {
 	x.value("shop", "web", "greeting", "Hello to the shop on cluster1")
 
 	agent.stop()
-	x.start("serving cluster1",
+	x.start("Started serving works",
 		"go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db")
 	x.run("", "curl -X POST http://localhost:8080/api/v1/applications/shop/rollback", "--fail-with-body")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
@@ -94,7 +94,7 @@ func hubAndAgent(x *terminal) {
 
 	hub.stop()
 	url := strings.NewReplacer(x.swap...).Replace("mqtt://localhost:1883")
-	x.begin("these applications stay unchanged", build(x.t, "./examples/hub"), "--broker", url, "--leave-dir", "--listen",
+	x.begin("Kept applications unchanged", build(x.t, "./examples/hub"), "--broker", url, "--leave-dir", "--listen",
 		"127.0.0.1:"+port, "--patience", "1s")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 	put, err := http.NewRequest(http.MethodPut, "http://127.0.0.1:"+port+"/api/v1/clusters/cluster1",
@@ -144,14 +144,14 @@ func twoReplicas(x *terminal) {
 	x.swap = append(x.swap,
 		":8080", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()), ":8081", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()))
 	const replica = "go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub "
-	first := x.start("this replica leads", replica+"--listen 127.0.0.1:8080")
-	second := x.start("the leader is the replica at", replica+"--listen 127.0.0.1:8081")
+	first := x.start("Became the leader", replica+"--listen 127.0.0.1:8080")
+	second := x.start("Detected the leader", replica+"--listen 127.0.0.1:8081")
 	e2etest.Eventually(x.t, "the follower answers", func() error {
 		_, err := x.try("", "curl http://localhost:8081/api/v1/status", "--fail-with-body")
 		return err
 	})
 	first.stop()
-	second.says("this replica leads")
+	second.says("Became the leader")
 	e2etest.Eventually(x.t, "the new leader answers", func() error {
 		_, err := x.try("", "curl http://localhost:8081/api/v1/status", "--fail-with-body")
 		return err
@@ -166,9 +166,9 @@ func hubWithoutBroker(x *terminal) {
 	page, agents := fmt.Sprint(daemon.FreeAddr(x.t).Port()), fmt.Sprint(daemon.FreeAddr(x.t).Port())
 	x.swap = append(x.swap, "hub.example.com", "localhost", ":8080", ":"+page, ":8443", ":"+agents)
 
-	hub := x.start("serving at", "go run ./examples/hub --grpc localhost:8443 --dir examples/hub/samples",
+	hub := x.start("Started serving", "go run ./examples/hub --grpc localhost:8443 --dir examples/hub/samples",
 		"--listen", "127.0.0.1:"+page, "--patience", "1s")
-	agent := x.start("serving cluster1", "go run ./examples/agent --hub localhost:8443 --hub-insecure --cluster cluster1 "+
+	agent := x.start("Started serving works", "go run ./examples/agent --hub localhost:8443 --hub-insecure --cluster cluster1 "+
 		"--source hub --store cluster1.db")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 	agent.stop()
@@ -180,9 +180,9 @@ func hubWithoutBroker(x *terminal) {
 		"extendedKeyUsage=serverAuth -addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout hub.key -out hub.crt")
 	x.run("", certificate+"365 -subj /CN=cluster1 -addext extendedKeyUsage=clientAuth -addext "+
 		"basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout cluster1.key -out cluster1.crt")
-	x.start("serving at", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca "+
+	x.start("Started serving", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca "+
 		"ca.crt --dir examples/hub/samples", "--listen", "127.0.0.1:"+page, "--patience", "1s")
-	x.start("serving cluster1", "go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert "+
+	x.start("Started serving works", "go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert "+
 		"cluster1.crt --hub-key cluster1.key --cluster cluster1 --source hub --store cluster1.db")
 	sample := "examples/hub/samples/shop.yaml"
 	text, err := os.ReadFile(filepath.Join(x.tree, sample))
@@ -203,7 +203,7 @@ func agentOfAnAPIServer(x *terminal) {
 	}
 	x.file("hub.kubeconfig", string(config))
 	x.take("examples/agent/works")
-	x.start("serving cluster1",
+	x.start("Started serving works",
 		"go run ./examples/agent --cluster cluster1 --hub-kubeconfig hub.kubeconfig")
 	x.run("created", "kubectl --kubeconfig hub.kubeconfig create namespace cluster1")
 	x.run("created", "kubectl --kubeconfig hub.kubeconfig apply -f examples/agent/works")

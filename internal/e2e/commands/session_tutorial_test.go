@@ -91,7 +91,7 @@ func aTutorial(x *terminal) {
 
 	x.own = programs[len(programs)-3]
 	sent := x.start("Starting workers", "go run .")
-	agent := x.start("serving edge1",
+	agent := x.start("Started serving works",
 		"go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter")
 	sent.says(`"Applied" work="edge1/greeting"`)
 	x.run("hello", "kubectl get configmap greeting -n default -o jsonpath='{.data.text}'")
@@ -137,7 +137,7 @@ func (x *terminal) controllerWithoutBroker(program string) {
 	ca.Issue(x.t, "edge1").Write(x.t, x.dir, "edge1")
 	x.own = program
 	x.start("Starting workers", "go run .")
-	x.start("serving edge1", "go run ./examples/agent --hub localhost:8443 --hub-ca ca.crt --hub-cert edge1.crt "+
+	x.start("Started serving works", "go run ./examples/agent --hub localhost:8443 --hub-ca ca.crt --hub-cert edge1.crt "+
 		"--hub-key edge1.key --hub-was mqtt://localhost:1883 --cluster edge1 --source greeter")
 	x.run("patched", `kubectl patch configmap greeting -n edge1 --type=merge -p '{"data": {"text": "hello again"}}'`)
 	x.greeting("hello again")

@@ -52,6 +52,24 @@ func Refuses[O any](t *testing.T, parse func([]string) (O, error), lines map[str
 	}
 }
 
+// Misuse checks that each command line, with words separated by one space, ends with exit status 2,
+// the mapped text after the name of the program, and no new file in the current folder. The folder
+// is empty but for the file "text".
+func Misuse(t *testing.T, program string, run runner, lines map[string]string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("text", []byte("no PEM\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range lines {
+		fails(t, program, run, strings.Split(line, " "), command.Misuse, program+": "+want)
+		files, err := os.ReadDir(".")
+		if err != nil || len(files) != 1 {
+			t.Errorf("%q left %v in the folder, %v", line, files, err)
+		}
+	}
+}
+
 // runner is the function that runs a program, and returns its exit status.
 type runner = func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
