@@ -26,7 +26,7 @@ func TestErrorsHaveOptionNames(t *testing.T) {
 		{grpc.Options{Address: s.addr, TokenFile: missing}, "--hub-token-file: open " + missing},
 		{grpc.Options{Address: s.addr, CertFile: missing, KeyFile: missing}, "--hub-cert " + missing},
 		{grpc.Options{Address: s.addr, CAFile: certtest.New(t).Write(t, s.folder, "other")}, "check --hub-ca, it must"},
-		{grpc.Options{Address: s.addr, Insecure: true}, "If this port uses TLS, remove --hub-insecure"},
+		{grpc.Options{Address: s.addr, Insecure: true}, "if it uses TLS, remove --hub-insecure"},
 	} {
 		test.options.OptionNames = map[string]string{
 			"Address": "--hub", "CAFile": "--hub-ca", "CertFile": "--hub-cert", "KeyFile": "--hub-key",

@@ -301,7 +301,7 @@ func TestWrongPort(t *testing.T) {
 		o          grpc.Options
 	}{
 		{"server without TLS", "set Insecure", grpc.Options{Address: plain, CAFile: s.caFile}},
-		{"server with TLS", "whether the server requires TLS", grpc.Options{Address: s.addr, Insecure: true}},
+		{"server with TLS", "if it uses TLS, remove Insecure", grpc.Options{Address: s.addr, Insecure: true}},
 		{"no server", "connection refused", grpc.Options{Address: "127.0.0.1:1", Insecure: true}},
 	} {
 		if err := connectWith(t, row.o); err == nil || !strings.Contains(err.Error(), row.want) {
