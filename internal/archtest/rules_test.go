@@ -58,6 +58,7 @@ var rules = []rule{
 		"cloudevents/grpc", apimachinery, "google.golang.org/grpc/codes", "google.golang.org/grpc/status",
 		"k8s.io/api/authentication/v1", "k8s.io/api/authorization/v1", clientGo + "rest",
 	}},
+	{packages: "cloudevents/join"},
 	{packages: "cloudevents/transporttest", may: []string{
 		"cloudevents", "codec", ceEvent, uuid,
 		"github.com/google/go-cmp/cmp", "go.uber.org/goleak",
@@ -255,6 +256,7 @@ var budgets = map[string]int{
 	"cloudevents/memory":       71,
 	"cloudevents/mqtt":         82,
 	"cloudevents/grpc":         182, // gRPC with its health and reflection services
+	"cloudevents/join":         53,
 	"cloudevents/work":         288, // 5 of them are the API server's schema validator
 	"cloudevents/work/pgstore": 314, // 26 more than package work: pgx with its pool
 
