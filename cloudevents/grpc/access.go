@@ -5,6 +5,7 @@ package grpc
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"slices"
 	"strings"
@@ -16,6 +17,8 @@ type Identity struct {
 	User string
 	// Groups are the organizations of the certificate, or the groups of the token.
 	Groups []string
+	// Certificate is the verified certificate that identifies the client. It is nil for a token.
+	Certificate *x509.Certificate
 }
 
 // TokenAuthenticator authenticates clients with bearer tokens. Its method may be called from any

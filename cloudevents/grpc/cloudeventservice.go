@@ -88,6 +88,7 @@ func (s *service) subscribeOCM(stream grpc.ServerStream) error {
 	}
 	defer s.streams.Done()
 	ctx := stream.Context()
+	recheck := s.server.nextRecheck()
 	var request grpcwire.SubscriptionRequest
 	who, err := s.open(stream, &request)
 	if err != nil {
@@ -107,7 +108,7 @@ func (s *service) subscribeOCM(stream grpc.ServerStream) error {
 	}
 	ended := make(chan error, 1)
 	s.streams.Go(func() { ended <- sendOCM(stream, sub) })
-	return s.server.logStall(ctx, who, sub, s.await(sub, ended))
+	return s.server.logStall(ctx, who, sub, s.await(&clientCheck{s, ctx, who, filters}, recheck, sub, ended))
 }
 
 func filtersOCM(r grpcwire.SubscriptionRequest) ([]string, error) {

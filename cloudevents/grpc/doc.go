@@ -59,6 +59,11 @@
 // no restart. An open connection does not end when they change. Tokens and keys appear in no error,
 // no log line, and no printed Options.
 //
+// A connection ends with the certificate of its client. Each 5 min, and after [Server.Recheck], the
+// server checks tokens and subscriptions of connected clients again, and ends connections that it
+// would not accept. Each publication is checked. Package cloudevents/join issues certificates to
+// agents, and revokes them.
+//
 // # OCM
 //
 // The server also accepts agents and sources of Open Cluster Management (OCM) with its gRPC driver,

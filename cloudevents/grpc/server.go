@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -18,6 +19,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/quietlog"
 	"github.com/spokewire/sdk-go/internal/topicfilter"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Server is a broker. Its methods may be called from any goroutine.
@@ -25,6 +27,9 @@ type Server struct {
 	options  ServerOptions
 	broker   *broker.Broker
 	refusals *quietlog.Log
+
+	mu       sync.Mutex // guards rechecks
+	rechecks wait.Broadcast
 }
 
 // NewServer returns a server. It validates the options and starts nothing; files are read when a

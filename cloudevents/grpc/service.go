@@ -148,7 +148,7 @@ func (s *service) identify(ctx context.Context) (Identity, error) {
 		return Identity{}, nil
 	}
 	s.server.refusals.Error(klog.FromContext(ctx), failure, reasonUnauthenticated, connlimit.Address(p.Addr.String()))
-	return Identity{}, status.Error(codes.Unauthenticated, "no valid bearer token, and no verified client certificate")
+	return Identity{}, status.Error(codes.Unauthenticated, "no valid bearer token, and no valid client certificate")
 }
 
 // certified returns the identity of a verified client certificate.
@@ -157,6 +157,9 @@ func certified(info credentials.AuthInfo) (Identity, bool) {
 	if !ok || len(secure.State.VerifiedChains) == 0 {
 		return Identity{}, false
 	}
-	subject := secure.State.VerifiedChains[0][0].Subject
-	return Identity{User: subject.CommonName, Groups: subject.Organization}, true
+	cert := secure.State.VerifiedChains[0][0]
+	if time.Now().After(cert.NotAfter) { // since the handshake
+		return Identity{}, false
+	}
+	return Identity{User: cert.Subject.CommonName, Groups: cert.Subject.Organization, Certificate: cert}, true
 }

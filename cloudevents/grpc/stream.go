@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -48,6 +50,7 @@ func (s *service) connect(stream grpc.ServerStream) error {
 	}
 	defer s.streams.Done()
 	ctx := stream.Context()
+	recheck := s.server.nextRecheck() // before the first check, so that none is missed
 	var first grpcwire.ClientFrame
 	who, err := s.open(stream, &first)
 	if err != nil {
@@ -66,22 +69,39 @@ func (s *service) connect(stream grpc.ServerStream) error {
 	if err := stream.SendMsg(&grpcwire.ServerFrame{Granted: granted}); err != nil {
 		return err
 	}
+	filters := slices.Concat(wanted.Filters, slices.DeleteFunc(wanted.Optional, func(filter string) bool {
+		return slices.ContainsFunc(denied, func(d grpcwire.Denial) bool { return d.Filter == filter })
+	}))
 	c := &serverConn{service: s, stream: stream, who: who, sub: sub}
 	first.Subscribe = nil
 	ended := make(chan error, 2)
 	s.streams.Go(func() { ended <- c.receive(&first) })
 	s.streams.Go(func() { ended <- c.send() })
-	return s.server.logStall(ctx, who, sub, s.await(sub, ended))
+	return s.server.logStall(ctx, who, sub, s.await(&clientCheck{s, ctx, who, filters}, recheck, sub, ended))
 }
 
 // await returns the status of a stream. After it, gRPC ends the goroutines of the stream, even if
 // they wait for the client.
-func (s *service) await(sub *broker.Subscription, ended <-chan error) error {
+func (s *service) await(
+	admitted *clientCheck, recheck <-chan struct{}, sub *broker.Subscription, ended <-chan error,
+) error {
 	draining := s.draining
+	due := time.NewTimer(admitted.due())
+	defer due.Stop()
 	for {
 		select {
 		case err := <-ended:
 			return err
+		case <-recheck:
+			recheck = s.server.nextRecheck()
+			if err := admitted.check(); err != nil {
+				return err
+			}
+		case <-due.C:
+			if err := admitted.check(); err != nil {
+				return err
+			}
+			due.Reset(admitted.due())
 		case <-sub.Ended():
 			return subscriptionStatus(sub)
 		case <-draining:
