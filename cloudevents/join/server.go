@@ -41,6 +41,10 @@ var ErrRevoked = errors.New("the certificate of the cluster was revoked: join ag
 // ErrNotFound is returned for a token that does not exist.
 var ErrNotFound = errors.New("there is no such token")
 
+// ErrNotApplied is returned by [Server.Revoke] when the revocation is in effect at the server and
+// stored, but Apply has failed. Start retries it.
+var ErrNotApplied = errors.New("the revocation is stored, but the broker has not confirmed it, and is asked again")
+
 // ErrInvalid is the class of errors of invalid arguments, for errors.Is.
 var ErrInvalid = errors.New("invalid argument")
 
@@ -260,8 +264,8 @@ func (s *Server) apply(ctx context.Context) error {
 	return nil
 }
 
-// Revoke refuses all certificates of a cluster that exist, and deletes its tokens. It is idempotent. An
-// error of Apply is returned after the revocation was stored, and Apply is called again.
+// Revoke refuses all certificates of a cluster that exist, and deletes its tokens. It is idempotent. It
+// returns an ErrInvalid for an invalid name, and an ErrNotApplied if Apply has failed.
 func (s *Server) Revoke(ctx context.Context, cluster string) error {
 	if err := s.checkName(cluster); err != nil {
 		return err
@@ -288,7 +292,10 @@ func (s *Server) Revoke(ctx context.Context, cluster string) error {
 	if s.options.Revoked != nil {
 		s.options.Revoked()
 	}
-	return s.apply(ctx)
+	if err := s.apply(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+	}
+	return nil
 }
 
 // record changes the record of a cluster in the store, and then in memory.

@@ -79,6 +79,16 @@ func (a *Authority) IssueFor(t testing.TB, name string, groups ...string) *Ident
 	return a.issue(t, pkix.Name{CommonName: name, Organization: groups}, time.Now().Add(time.Hour), nil)
 }
 
+// IssueUnit makes a certificate like Issue, with an organizational unit unless it is empty.
+func (a *Authority) IssueUnit(t testing.TB, name, unit string) *Identity {
+	t.Helper()
+	subject := pkix.Name{CommonName: name}
+	if unit != "" {
+		subject.OrganizationalUnit = []string{unit}
+	}
+	return a.issue(t, subject, time.Now().Add(time.Hour), nil)
+}
+
 func (a *Authority) issue(t testing.TB, subject pkix.Name, end time.Time, hosts []string) *Identity {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
