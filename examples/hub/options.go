@@ -23,6 +23,7 @@ import (
 
 // usage is the output of --help.
 const usage = `Usage: go run ./examples/hub --broker URL|--grpc ADDR [flags]
+       go run ./examples/hub certs|token|revoke --help
 
 Runs applications on clusters. Reads documents that place applications on clusters, sends the
 applications as ManifestWorks to the clusters' agents, rolls updates out in order and back
@@ -42,6 +43,14 @@ again, and shows the state on a web page. One of --broker and --grpc is required
   --broker-key FILE    the key of the certificate
   --username NAME      the user at the broker
   --password-file FILE a file with the user's password
+  --certs DIR          the certificates of hub certs, for the flags above that are missing, and for
+                       --join-listen
+  --join-listen ADDR   let agents join over HTTPS at this address, for example :8444: see hub token
+                       --help. Needs --certs. A broker must be Mosquitto with its dynamic security
+  --join-url URL       the URL of --join-listen for agents, in the output of hub token create
+                       (default: the address of --join-listen, with the name of this machine if it
+                       is an address for all interfaces)
+  --cert-lifetime D    the lifetime of agents' certificates, which agents renew (default 720h)
   --source ID          the source ID of the hub (default hub). It must stay the same, and differ
                        between hubs of one broker: two hubs with the same ID delete each other's
                        works, and report this
@@ -110,6 +119,10 @@ type options struct {
 	Broker            mqtt.Options
 	GRPC              string // the address of Server
 	Server            grpc.ServerOptions
+	Certs             certificates
+	JoinListen        string
+	JoinURL           string
+	CertLifetime      time.Duration
 	Source            string
 	Dir, Listen       string
 	Advertise         string
@@ -139,9 +152,11 @@ func parse(args []string) (options, error) {
 		"username":   &o.Broker.Username, "password-file": &o.Broker.PasswordFile,
 		"grpc": &o.GRPC, "grpc-cert": &o.Server.CertFile, "grpc-key": &o.Server.KeyFile,
 		"grpc-client-ca": &o.Server.ClientCAFile,
+		"certs":          (*string)(&o.Certs), "join-listen": &o.JoinListen, "join-url": &o.JoinURL,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
+	flags.DurationVar(&o.CertLifetime, "cert-lifetime", 30*24*time.Hour, "")
 	flags.StringVar(&o.Source, "source", "hub", "")
 	flags.StringVar(&o.Dir, "dir", "", "")
 	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
@@ -162,6 +177,7 @@ func parse(args []string) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
+	o.useCerts(flags)
 	return o, o.validate(flags)
 }
 
@@ -175,9 +191,9 @@ func check(o options) error {
 		}
 	}
 	if o.GRPC != "" {
-		return command.CheckServer(o.server())
+		return errors.Join(command.CheckServer(o.server()), o.checkJoin())
 	}
-	return command.CheckBroker(o.Broker)
+	return errors.Join(command.CheckBroker(o.Broker), o.checkJoin())
 }
 
 // server returns the options of the server at --grpc.
@@ -213,7 +229,7 @@ func (o *options) allowWebhook(target string) error {
 
 func (o options) validate(flags command.Flags) error {
 	if err := flags.NotEmpty("broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
-		"grpc", "grpc-cert", "grpc-key", "grpc-client-ca", "dir", "listen", "advertise", "kubeconfig", "store"); err != nil {
+		"grpc", "grpc-cert", "grpc-key", "grpc-client-ca", "certs", "join-listen", "join-url", "dir", "listen", "advertise", "kubeconfig", "store"); err != nil {
 		return err
 	}
 	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
@@ -232,12 +248,14 @@ func (o options) validate(flags command.Flags) error {
 			o.Listen)
 	case o.Advertise != "" && !o.shared():
 		return errors.New("--advertise needs a --store that replicas can share: postgres://…")
+	case o.CertLifetime < time.Second:
+		return fmt.Errorf("--cert-lifetime must be 1s or more, not %s", o.CertLifetime)
 	case o.LeaveDir && o.Dir != "":
 		return errors.New("--leave-dir needs a hub without --dir")
 	case o.Patience <= 0:
 		return errors.New("--patience must be more than 0")
 	}
-	return errors.Join(o.validateAgents(flags), codec.ValidateName("--source", o.Source), o.validateURLs())
+	return errors.Join(o.validateAgents(flags), o.validateJoin(flags), codec.ValidateName("--source", o.Source), o.validateURLs())
 }
 
 // validateAgents checks the flags of the connection to the agents.
