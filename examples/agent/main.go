@@ -38,6 +38,9 @@ func main() { command.Main(run) }
 
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "join" {
+		return joinHub(ctx, args[1:], stdout, stderr)
+	}
 	p := command.Program[options]{Name: "agent", Usage: usage, Parse: parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o options) error {
 		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
@@ -108,7 +111,11 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 		parts = append(parts, serve)
 		fmt.Fprintf(stdout, "listening on %s\n", address)
 	}
-	return together(ctx, parts...)
+	renewer, err := o.renewer()
+	if err != nil {
+		return err
+	}
+	return together(ctx, append(parts, renewer...)...)
 }
 
 // part is a component that runs until ctx ends.

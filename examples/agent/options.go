@@ -24,6 +24,7 @@ import (
 
 // usage is the output of --help.
 const usage = `Usage: go run ./examples/agent --cluster NAME [flags]
+       go run ./examples/agent join --help
 
 Applies the ManifestWorks of a hub to a cluster and reports their status, until Ctrl-C. The
 objects of works belong to AppliedWorks on the cluster. The agent installs their CRD.
@@ -45,6 +46,8 @@ The source of works is one of these:
                           --broker: each source acts on the cluster with the rights below
   --store FILE            with --hub or --broker: stores the works, so an agent that restarts while
                           the hub is unreachable still has them
+  --join DIR              the folder of agent join: the certificate for --hub or --broker, which the
+                          agent renews, and the default of --cluster
   --hub-ca FILE           the CAs of the hub's certificate (default: the system's)
   --hub-cert FILE         the agent's certificate for the hub, with --hub-key
   --hub-key FILE          the key of the certificate
@@ -96,6 +99,7 @@ type options struct {
 	HubKubeconfig string
 	Sources       []string
 	Store         string
+	Join          string
 
 	Listen  string
 	Verbose bool
@@ -116,7 +120,7 @@ func parse(args []string) (options, error) {
 		"broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,
 		"username": &o.Broker.Username, "password-file": &o.Broker.PasswordFile, "hub-kubeconfig": &o.HubKubeconfig,
 		"hub": &o.Hub.Address, "hub-ca": &o.Hub.CAFile, "hub-cert": &o.Hub.CertFile, "hub-key": &o.Hub.KeyFile,
-		"hub-token-file": &o.Hub.TokenFile, "listen": &o.Listen,
+		"hub-token-file": &o.Hub.TokenFile, "join": &o.Join, "listen": &o.Listen,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
@@ -160,6 +164,9 @@ func parse(args []string) (options, error) {
 	if o.HubKubeconfig != "" && !flags.Given("eviction-grace") {
 		o.Spoke.EvictionGrace = time.Hour
 	}
+	if err := errors.Join(flags.NotEmpty("join"), o.useJoin(flags)); err != nil {
+		return options{}, err
+	}
 	err := o.check(flags)
 	return o, err
 }
@@ -169,8 +176,8 @@ var hubs = []struct {
 	flag  string
 	needy []string
 }{
-	{"hub", []string{"source", "store", "hub-ca", "hub-cert", "hub-key", "hub-token-file", "hub-insecure"}},
-	{"broker", []string{"source", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file"}},
+	{"hub", []string{"source", "store", "join", "hub-ca", "hub-cert", "hub-key", "hub-token-file", "hub-insecure"}},
+	{"broker", []string{"source", "store", "join", "broker-ca", "broker-cert", "broker-key", "username", "password-file"}},
 	{"hub-kubeconfig", nil},
 }
 

@@ -131,6 +131,18 @@ func (a *Authority) Write(t testing.TB, folder, name string) (file string) {
 	return file
 }
 
+// WriteKey writes the key of the authority to the file name.key in a folder, and returns its path.
+func (a *Authority) WriteKey(t testing.TB, folder, name string) (file string) {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(folder, name+".key")
+	replace(t, file, encode("PRIVATE KEY", der))
+	return file
+}
+
 // Revoke writes a certificate revocation list to the file name.crl in a folder. The list has
 // exactly the revoked identities.
 func (a *Authority) Revoke(t testing.TB, folder, name string, revoked ...*Identity) {
