@@ -24,10 +24,10 @@ import (
 
 // usage is the output of --help.
 const usage = `Usage: go run ./examples/agent --cluster NAME [flags]
-       go run ./examples/agent join --help
 
 Applies the ManifestWorks of a hub to a cluster and reports their status, until Ctrl-C. The
-objects of works belong to AppliedWorks on the cluster. The agent installs their CRD.
+objects of works belong to AppliedWorks on the cluster. The agent installs their CRD. The command
+join, as first argument, gets a certificate from a hub: it has its own --help.
 
   --cluster NAME          the name of this cluster on the hub: the namespace of its works
   --kubeconfig FILE       the kubeconfig of the cluster (default: as for kubectl, or the pod's own)
