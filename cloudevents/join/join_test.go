@@ -321,3 +321,27 @@ func TestServerOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestManyTokens checks that used and expired tokens make room, but not valid ones.
+func TestManyTokens(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	s := newSite(t, func(o *join.ServerOptions) { o.Clock = clock })
+	used := s.token(join.TokenOptions{Cluster: "c0", Lifetime: 2 * time.Hour})
+	if _, err := join.Join(t.Context(), join.Options{URL: s.url, Token: used, Dir: t.TempDir()}); err != nil {
+		t.Fatal(err)
+	}
+	for range 999 {
+		s.token(join.TokenOptions{Cluster: "c1"})
+	}
+	s.token(join.TokenOptions{Cluster: "c1"}) // in place of the used one
+	if _, err := s.CreateToken(t.Context(), join.TokenOptions{Cluster: "c1"}); !errors.Is(err, join.ErrInvalid) ||
+		!strings.Contains(err.Error(), "there are 1000 valid tokens: delete some") {
+		t.Errorf("with 1,000 valid tokens: %v", err)
+	}
+	clock.SetTime(clock.Now().Add(2 * time.Hour))
+	s.token(join.TokenOptions{Cluster: "c1"})
+	all, err := s.Tokens(t.Context())
+	if err != nil || len(all) != 1000 {
+		t.Errorf("%d tokens, %v", len(all), err)
+	}
+}

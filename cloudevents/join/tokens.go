@@ -56,12 +56,8 @@ func (s *Server) CreateToken(ctx context.Context, o TokenOptions) (Token, error)
 	case uses < 1 || uses > mostUses:
 		return Token{}, &invalidError{fmt.Sprintf("invalid Uses: %d: must be from 1 to %d", uses, mostUses)}
 	}
-	all, err := s.Tokens(ctx)
-	if err != nil {
+	if err := s.makeRoom(ctx); err != nil {
 		return Token{}, err
-	}
-	if len(all) >= mostTokens {
-		return Token{}, &invalidError{fmt.Sprintf("there are %d tokens: delete some", mostTokens)}
 	}
 	authority, err := LoadAuthority(s.options.CACertFile, s.options.CAKeyFile)
 	if err != nil {
@@ -76,6 +72,24 @@ func (s *Server) CreateToken(ctx context.Context, o TokenOptions) (Token, error)
 	}
 	klog.FromContext(ctx).Info("Created a token", "token", t.id, "cluster", o.Cluster, "lifetime", life, "uses", uses)
 	return t, nil
+}
+
+// makeRoom deletes a token that is used or expired if there are as many tokens as possible.
+func (s *Server) makeRoom(ctx context.Context) error {
+	all, err := s.Tokens(ctx)
+	if err != nil || len(all) < mostTokens {
+		return err
+	}
+	for _, t := range all {
+		if t.Uses > 0 && s.options.Clock.Now().Before(t.Expires) {
+			continue
+		}
+		if err := s.DeleteToken(ctx, t.ID); err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		return nil
+	}
+	return &invalidError{fmt.Sprintf("there are %d valid tokens: delete some", mostTokens)}
 }
 
 // Tokens returns all tokens, also those that expired less than a day ago, in the order of their ends.

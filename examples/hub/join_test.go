@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -264,4 +265,85 @@ func TestRecords(t *testing.T) {
 	if all, err = r.List(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("%+v, %v", all, err)
 	}
+}
+
+// TestReplicasShareJoins checks that a follower forwards the commands, and that the next leader has the
+// tokens and the revocations.
+func TestReplicasShareJoins(t *testing.T) {
+	one, certs := newSite(t), newCerts(t)
+	o, err := parse([]string{"--grpc", "127.0.0.1:0", "--certs", certs, "--join-listen", "127.0.0.1:0",
+		"--listen", "127.0.0.1:0", "--store", database(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.options = o
+	two := &site{t: t, options: o}
+	one.start()
+	joins := one.said.find(t, "serving joins at ")
+	two.start()
+	eventually(t, "the second replica follows", func() bool {
+		code, _ := two.call("GET", "/readyz", "")
+		return code == http.StatusOK
+	})
+	command := func(args ...string) string {
+		t.Helper()
+		status, out, problem := hubCommand(t, append(args, "--api", two.url)...)
+		if status != 0 {
+			t.Fatalf("%v: %s", args, problem)
+		}
+		line, _, _ := strings.Cut(out, "\n")
+		return line
+	}
+	parsed := func(text string) join.Token {
+		t.Helper()
+		token, err := join.ParseToken(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token
+	}
+	joinTo := func(url string, token join.Token) (join.Files, error) {
+		dir := t.TempDir()
+		_, err := join.Join(t.Context(), join.Options{URL: url, Token: token, Dir: dir})
+		return join.FilesIn(dir), err
+	}
+	revoked, err := joinTo(joins, parsed(command("token", "create", "--cluster", "c1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	command("revoke", "c1")
+	used, later := parsed(command("token", "create", "--cluster", "c2")), parsed(command("token", "create",
+		"--cluster", "c3"))
+	if _, err := joinTo(joins, used); err != nil {
+		t.Fatal(err)
+	}
+	one.stop()
+
+	joins = two.said.find(t, "serving joins at ")
+	if _, err := joinTo(joins, used); err == nil || !strings.Contains(err.Error(), "already used") {
+		t.Errorf("a token that the earlier leader has accepted: %v", err)
+	}
+	admitted, err := joinTo(joins, later)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cluster, files := range map[string]join.Files{"c1": revoked, "c3": admitted} {
+		transport, err := grpc.New(grpc.Options{
+			Address: two.said.find(t, "serving agents at "), CAFile: files.CA, CertFile: files.Cert, KeyFile: files.Key,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := transport.Connect(t.Context(), cloudevents.ConnectOptions{
+			Filters: []string{"/sources/+/clusters/" + cluster + "/manifests"},
+			Receive: func(cloudevents.Message) {}, Refuse: func(string, error) {},
+		})
+		if err == nil {
+			_ = conn.Close()
+		}
+		if (err != nil) != (cluster == "c1") {
+			t.Errorf("%s at the next leader: %v", cluster, err)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }

@@ -229,7 +229,8 @@ func (o *options) allowWebhook(target string) error {
 
 func (o options) validate(flags command.Flags) error {
 	if err := flags.NotEmpty("broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
-		"grpc", "grpc-cert", "grpc-key", "grpc-client-ca", "certs", "join-listen", "join-url", "dir", "listen", "advertise", "kubeconfig", "store"); err != nil {
+		"grpc", "grpc-cert", "grpc-key", "grpc-client-ca", "certs", "join-listen", "join-url", "dir", "listen", "advertise",
+		"kubeconfig", "store"); err != nil {
 		return err
 	}
 	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
@@ -255,7 +256,8 @@ func (o options) validate(flags command.Flags) error {
 	case o.Patience <= 0:
 		return errors.New("--patience must be more than 0")
 	}
-	return errors.Join(o.validateAgents(flags), o.validateJoin(flags), codec.ValidateName("--source", o.Source), o.validateURLs())
+	return errors.Join(o.validateAgents(flags), o.validateJoin(flags), codec.ValidateName("--source", o.Source),
+		o.validateURLs())
 }
 
 // validateAgents checks the flags of the connection to the agents.
