@@ -80,6 +80,6 @@
 // # Limits
 //
 // A request has at most 16 KiB. There are at most 1,000 tokens and 100,000 clusters. A server
-// deletes a token one day after its end, or earlier to make room for another one. Clocks may differ by five minutes, or by a tenth of the
-// lifetime of certificates if that is less.
+// deletes a token one day after its end, or earlier to make room for another one. Clocks may differ
+// by five minutes, or by a tenth of the lifetime of certificates if that is less.
 package join

@@ -48,7 +48,7 @@ var rules = []rule{
 		"cloudevents", "codec", ceEvent, "github.com/eclipse/paho.golang/...", "github.com/gorilla/websocket",
 	}},
 	{packages: "cloudevents/mqtt/dynsec", leaf: true, may: []string{
-		"cloudevents/join", "cloudevents/mqtt", "github.com/eclipse/paho.golang/paho",
+		"cloudevents/join", "cloudevents/mqtt", "github.com/eclipse/paho.golang/...",
 	}},
 	{packages: "cloudevents/grpc", may: []string{ // only kubeaccess imports it
 		"cloudevents", "cloudevents/grpc/internal/broker", "cloudevents/grpc/internal/ocm", "codec", ceEvent,
@@ -259,7 +259,7 @@ var budgets = map[string]int{
 	"cloudevents/memory":       71,
 	"cloudevents/mqtt":         82,
 	"cloudevents/grpc":         182, // gRPC with its health and reflection services
-	"cloudevents/join":         53,
+	"cloudevents/join":         9,
 	"cloudevents/mqtt/dynsec":  82,  // as package mqtt
 	"cloudevents/work":         288, // 5 of them are the API server's schema validator
 	"cloudevents/work/pgstore": 314, // 26 more than package work: pgx with its pool

@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 
 	"github.com/spokewire/sdk-go/cloudevents/join"
@@ -116,9 +117,10 @@ func (c *Client) connect(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{timeout: c.timeout(), answers: make(chan []byte, 1)}
+	s := &session{timeout: c.timeout(), answers: make(chan []byte, 16)}
 	s.client = paho.NewClient(paho.ClientConfig{
-		Conn: conn, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+		Conn: packets.NewThreadSafeConn(conn), // paho pings while it writes other packets
+		OnPublishReceived: []func(paho.PublishReceived) (bool, error){
 			func(p paho.PublishReceived) (bool, error) {
 				select {
 				case s.answers <- p.Packet.Payload:
