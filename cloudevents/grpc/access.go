@@ -5,6 +5,7 @@ package grpc
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +18,8 @@ type Identity struct {
 	User string
 	// Groups are the organizations of the certificate, or the groups of the token.
 	Groups []string
+	// Certificate is the verified certificate that identifies the client. It is nil for a token.
+	Certificate *x509.Certificate
 }
 
 // TokenAuthenticator authenticates clients with bearer tokens. Its method may be called from any

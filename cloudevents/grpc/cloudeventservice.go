@@ -39,7 +39,7 @@ func (s *service) registerOCM(r grpc.ServiceRegistrar) {
 }
 
 // publishOCM routes an event by its attributes.
-func (s *service) publishOCM(stream grpc.ServerStream, who Identity, r *grpcwire.PublishRequest) error {
+func (s *service) publishOCM(stream grpc.ServerStream, client *clientCheck, r *grpcwire.PublishRequest) error {
 	if r.Event == nil {
 		return status.Error(codes.InvalidArgument, "the request has no event")
 	}
@@ -54,7 +54,7 @@ func (s *service) publishOCM(stream grpc.ServerStream, who Identity, r *grpcwire
 	case err != nil:
 		return invalid(err)
 	}
-	err = s.server.publish(stream.Context(), who, grpcwire.Message{Topic: topic, Event: r.Event})
+	err = s.server.publish(client.ctx, client.who, grpcwire.Message{Topic: topic, Event: r.Event})
 	if status.Code(err) == codes.OutOfRange {
 		limit := s.server.options.MaxMessageSize
 		return status.Error(codes.ResourceExhausted, ocm.TooLarge(len(r.Event), limit))
@@ -75,13 +75,12 @@ func invalid(err error) error {
 
 // subscribeOCM serves one subscription. Unlike OCM's server, it confirms the subscription after it has
 // added the subscriber.
-func (s *service) subscribeOCM(stream grpc.ServerStream, who Identity, r *grpcwire.SubscriptionRequest) error {
-	filters, err := filtersOCM(*r)
-	if err != nil {
+func (s *service) subscribeOCM(stream grpc.ServerStream, client *clientCheck, r *grpcwire.SubscriptionRequest) error {
+	var err error
+	if client.filters, err = filtersOCM(*r); err != nil {
 		return err
 	}
-	ctx := stream.Context()
-	sub, _, err := s.server.subscribe(ctx, who, filters, nil, 0)
+	sub, _, err := s.server.subscribe(client.ctx, client.who, client.filters, nil, 0)
 	if err != nil {
 		return err
 	}
@@ -89,7 +88,7 @@ func (s *service) subscribeOCM(stream grpc.ServerStream, who Identity, r *grpcwi
 	if err := stream.SendHeader(metadata.Pairs(ocm.HeaderID, rand.Text())); err != nil {
 		return err
 	}
-	return s.follow(ctx, who, sub, func() error { return sendOCM(stream, sub) })
+	return s.follow(client, sub, func() error { return sendOCM(stream, sub) })
 }
 
 func filtersOCM(r grpcwire.SubscriptionRequest) ([]string, error) {

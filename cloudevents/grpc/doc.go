@@ -77,6 +77,11 @@
 // combination has at most one line a minute, which counts the lines left out. At level 1, it logs
 // connections that it closed for MaxConnections or for a late handshake.
 //
+// A connection ends with the certificate of its client. Each 5 min, and after [Server.Recheck], the
+// server checks tokens and subscriptions of connected clients again, and ends connections that it
+// would not accept. Each publication is checked. Package cloudevents/join issues certificates to
+// agents, and revokes them.
+//
 // # OCM
 //
 // The server also accepts agents and sources of Open Cluster Management (OCM) with its gRPC driver,

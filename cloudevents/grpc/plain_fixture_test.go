@@ -63,7 +63,12 @@ func (c numberedConn) RemoteAddr() net.Addr { return c.addr }
 func withServer(t *testing.T, o grpc.ServerOptions, test func(*testing.T, *plainServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		o.Tokens, o.Authorizer = names{}, grpc.AuthorizeNames("hub")
+		if o.Tokens == nil {
+			o.Tokens = names{}
+		}
+		if o.Authorizer == nil {
+			o.Authorizer = grpc.AuthorizeNames("hub")
+		}
 		server, err := grpc.NewServer(o)
 		if err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -20,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/tlsfiles"
 	"github.com/spokewire/sdk-go/internal/topicfilter"
 	"github.com/spokewire/sdk-go/internal/unfinished"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // Server is a broker. Its methods may be called from any goroutine.
@@ -29,6 +31,9 @@ type Server struct {
 	refusals   *quietlog.Log
 	files      *quietlog.Log     // of certificates
 	unfinished *unfinished.Limit // of messages from all clients
+
+	mu       sync.Mutex // guards rechecks
+	rechecks wait.Broadcast
 }
 
 // NewServer returns a server. It validates the options and starts nothing; files are read when a

@@ -19,6 +19,7 @@ const (
 	defaultTotalBytes     = 1 << 30
 	defaultConnections    = 20_000
 	defaultDrainTimeout   = 5 * time.Second
+	defaultRecheck        = 5 * time.Minute
 	stallTimeout          = 30 * time.Second
 )
 
@@ -44,6 +45,11 @@ type ServerOptions struct {
 	// Authorizer decides about publications and subscriptions of clients. Defaults to
 	// AuthorizeNames(), which allows only agents.
 	Authorizer Authorizer
+
+	// RecheckInterval is the most time until the server checks a connected client again: its token,
+	// and its rights to its subscriptions. The connection ends if they are not valid any more. See
+	// also [Server.Recheck]. The end of a certificate needs no check. Defaults to 5 min.
+	RecheckInterval time.Duration
 
 	// MaxMessageSize limits a message, in bytes of its topic, attributes and data. Defaults to 16
 	// MiB, which is also the maximum.
@@ -89,6 +95,8 @@ func (o ServerOptions) validate() error {
 		return fmt.Errorf("invalid MaxQueueBytes: %d: must not be negative", o.MaxQueueBytes)
 	case o.MaxTotalQueueBytes < 0:
 		return fmt.Errorf("invalid MaxTotalQueueBytes: %d: must not be negative", o.MaxTotalQueueBytes)
+	case o.RecheckInterval < 0:
+		return fmt.Errorf("invalid RecheckInterval: %s: must not be negative", o.RecheckInterval)
 	case o.MaxConnections < 0:
 		return fmt.Errorf("invalid MaxConnections: %d: must not be negative", o.MaxConnections)
 	}
@@ -103,6 +111,7 @@ func (o ServerOptions) withDefaults() ServerOptions {
 	o.MaxQueueBytes = cmp.Or(o.MaxQueueBytes, defaultQueueBytes)
 	o.MaxTotalQueueBytes = cmp.Or(o.MaxTotalQueueBytes, defaultTotalBytes)
 	o.MaxConnections = cmp.Or(o.MaxConnections, defaultConnections)
+	o.RecheckInterval = cmp.Or(o.RecheckInterval, defaultRecheck)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, defaultDrainTimeout)
 	return o
 }

@@ -105,21 +105,22 @@ func (s *service) register(r grpc.ServiceRegistrar) {
 
 // handler returns the handler of a stream. It authenticates the client and reads the first message
 // before it calls serve.
-func handler[M any](s *service, serve func(grpc.ServerStream, Identity, *M) error) grpc.StreamHandler {
+func handler[M any](s *service, serve func(grpc.ServerStream, *clientCheck, *M) error) grpc.StreamHandler {
 	return func(_ any, stream grpc.ServerStream) error {
 		if err := s.enter(); err != nil {
 			return err
 		}
 		defer s.streams.Done()
-		who, err := s.identify(stream.Context())
-		if err != nil {
+		client := &clientCheck{service: s, ctx: stream.Context(), recheck: s.server.nextRecheck()}
+		var err error
+		if client.who, err = s.identify(client.ctx); err != nil {
 			return err
 		}
 		first := new(M)
 		if err := s.readFirst(stream, first); err != nil {
 			return err
 		}
-		return serve(stream, who, first)
+		return serve(stream, client, first)
 	}
 }
 
@@ -146,18 +147,30 @@ func (s *service) readFirst(stream grpc.ServerStream, first any) error {
 // follow runs the parts of a subscriber's stream until one of them, the subscription or the service
 // ends, and returns the status of the stream. After it, gRPC ends the parts, even if they wait for the
 // client.
-func (s *service) follow(ctx context.Context, who Identity, sub *broker.Subscription, parts ...func() error) error {
+func (s *service) follow(client *clientCheck, sub *broker.Subscription, parts ...func() error) error {
 	ended := make(chan error, len(parts))
 	for _, part := range parts {
 		s.streams.Go(func() { ended <- part() })
 	}
 	draining := s.draining
+	due := time.NewTimer(client.due())
+	defer due.Stop()
 	for {
 		select {
 		case err := <-ended:
-			return s.server.logStall(ctx, who, sub, err)
+			return s.server.logStall(client.ctx, client.who, sub, err)
 		case <-sub.Ended():
-			return s.server.logStall(ctx, who, sub, subscriptionStatus(sub))
+			return s.server.logStall(client.ctx, client.who, sub, subscriptionStatus(sub))
+		case <-client.recheck:
+			client.recheck = s.server.nextRecheck()
+			if err := client.check(); err != nil {
+				return err
+			}
+		case <-due.C:
+			if err := client.check(); err != nil {
+				return err
+			}
+			due.Reset(client.due())
 		case <-draining:
 			sub.Finish()
 			draining = nil
@@ -204,7 +217,7 @@ func (s *service) identify(ctx context.Context) (Identity, error) {
 		return Identity{}, nil
 	}
 	s.server.refusals.Error(klog.FromContext(ctx), failure, reasonUnauthenticated, connlimit.Address(p.Addr.String()))
-	return Identity{}, status.Error(codes.Unauthenticated, "no valid bearer token, and no verified client certificate")
+	return Identity{}, status.Error(codes.Unauthenticated, "no valid bearer token, and no valid client certificate")
 }
 
 // certified returns the identity of a verified client certificate.
@@ -213,6 +226,9 @@ func certified(info credentials.AuthInfo) (Identity, bool) {
 	if !ok || len(secure.State.VerifiedChains) == 0 {
 		return Identity{}, false
 	}
-	subject := secure.State.VerifiedChains[0][0].Subject
-	return Identity{User: subject.CommonName, Groups: subject.Organization}, true
+	cert := secure.State.VerifiedChains[0][0]
+	if time.Now().After(cert.NotAfter) { // since the handshake
+		return Identity{}, false
+	}
+	return Identity{User: cert.Subject.CommonName, Groups: cert.Subject.Organization, Certificate: cert}, true
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -24,7 +25,6 @@ const (
 	frameBytes    = 64 << 10 // unless one message is larger
 	frameMessages = 1024
 	mostRefusals  = 1024
-	mostReason    = 512 // bytes of the reason of a refusal
 )
 
 // serverConn is the server's side of a connection.
@@ -44,7 +44,7 @@ type serverConn struct {
 }
 
 // connect serves one connection.
-func (s *service) connect(stream grpc.ServerStream, who Identity, first *grpcwire.ClientFrame) error {
+func (s *service) connect(stream grpc.ServerStream, client *clientCheck, first *grpcwire.ClientFrame) error {
 	wanted := first.Subscribe
 	if first.Malformed != nil {
 		return invalid(first.Malformed)
@@ -52,8 +52,7 @@ func (s *service) connect(stream grpc.ServerStream, who Identity, first *grpcwir
 	if wanted == nil {
 		return status.Error(codes.InvalidArgument, "the first frame has no field subscribe")
 	}
-	ctx := stream.Context()
-	sub, denied, err := s.server.subscribe(ctx, who, wanted.Filters, wanted.Optional, wanted.Window)
+	sub, denied, err := s.server.subscribe(client.ctx, client.who, wanted.Filters, wanted.Optional, wanted.Window)
 	if err != nil {
 		return err
 	}
@@ -62,9 +61,12 @@ func (s *service) connect(stream grpc.ServerStream, who Identity, first *grpcwir
 	if err := stream.SendMsg(&grpcwire.ServerFrame{Granted: granted}); err != nil {
 		return err
 	}
-	c := &serverConn{service: s, stream: stream, who: who, sub: sub}
+	client.filters = slices.Concat(wanted.Filters, slices.DeleteFunc(wanted.Optional, func(filter string) bool {
+		return slices.ContainsFunc(denied, func(d grpcwire.Denial) bool { return d.Filter == filter })
+	}))
+	c := &serverConn{service: s, stream: stream, who: client.who, sub: sub}
 	first.Subscribe = nil
-	return s.follow(ctx, who, sub, func() error { return c.receive(first) }, c.send)
+	return s.follow(client, sub, func() error { return c.receive(first) }, c.send)
 }
 
 // receive handles the frames of the client, beginning with the first one.
@@ -137,7 +139,7 @@ func (c *serverConn) answer(ctx context.Context, err error) error {
 }
 
 // reasonOf returns the text of a refusal. Texts of authorizers have any length.
-func reasonOf(err error) string { return cut.Text(status.Convert(err).Message(), mostReason) }
+func reasonOf(err error) string { return cut.Text(status.Convert(err).Message(), longestReason) }
 
 // send sends deliveries and answers.
 func (c *serverConn) send() error {

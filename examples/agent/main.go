@@ -39,8 +39,13 @@ func main() { command.Main(run) }
 
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "install" {
-		return runInstall(ctx, args[1:], stdout, stderr)
+	if len(args) > 0 {
+		switch args[0] {
+		case "install":
+			return runInstall(ctx, args[1:], stdout, stderr)
+		case "join":
+			return joinHub(ctx, args[1:], stdout, stderr)
+		}
 	}
 	p := command.Program[options]{Name: "agent", Usage: usage, Parse: parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o options) error {
@@ -122,7 +127,11 @@ func agent(ctx context.Context, o options) (err error) {
 		parts = append(parts, serve)
 		log.Info("Started listening", "address", address)
 	}
-	return together(ctx, parts...)
+	renewer, err := o.renewer()
+	if err != nil {
+		return err
+	}
+	return together(ctx, append(parts, renewer...)...)
 }
 
 // watchServer logs when the API server is lost, and reached again.

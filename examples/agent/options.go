@@ -27,8 +27,9 @@ import (
 const usage = `Usage: go run ./examples/agent --cluster NAME [flags]
 
 Applies the ManifestWorks of a hub to a cluster and reports their status, until Ctrl-C. The
-objects of works belong to AppliedWorks on the cluster. The agent installs their CRD. To run it in
-the cluster, see install --help.
+objects of works belong to AppliedWorks on the cluster. The agent installs their CRD. The commands
+join and install, as first argument, get a certificate from a hub, and run the agent in the
+cluster: each has its own --help.
 
   --cluster NAME          the name of this cluster on the hub: the namespace of its works
   --kubeconfig FILE       the kubeconfig of the cluster (default: as for kubectl, or the pod's own)
@@ -49,6 +50,8 @@ The source of works is one of these:
                           hubs over gRPC, with --source kube, and of Maestro
   --store FILE            with --hub or --broker: stores the works, so an agent that restarts while
                           the hub is unreachable still has them
+  --join DIR              the folder of agent join: the certificate for --hub or --broker, which the
+                          agent renews, and the default of --cluster
   --hub-ca FILE           the CAs of the hub's certificate (default: the system's)
   --hub-cert FILE         the agent's certificate for the hub, with --hub-key
   --hub-key FILE          the key of the certificate
@@ -102,6 +105,7 @@ type options struct {
 	Sources       []string
 	Bundles       bool // the profile is ManifestBundle
 	Store         string
+	Join          string
 
 	Listen string
 	Log    logging.Options
@@ -119,7 +123,7 @@ func parse(args []string) (options, error) {
 	flags := command.NewFlags("agent")
 	for name, value := range map[string]*string{
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,
-		"hub-kubeconfig": &o.HubKubeconfig, "listen": &o.Listen,
+		"hub-kubeconfig": &o.HubKubeconfig, "join": &o.Join, "listen": &o.Listen,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
@@ -165,6 +169,9 @@ func parse(args []string) (options, error) {
 	if o.HubKubeconfig != "" && !flags.Given("eviction-grace") {
 		o.Spoke.EvictionGrace = time.Hour
 	}
+	if err := errors.Join(flags.NotEmpty("join"), o.useJoin(flags)); err != nil {
+		return options{}, err
+	}
 	err := o.check(flags)
 	return o, err
 }
@@ -175,10 +182,10 @@ var hubs = []struct {
 	needy []string
 }{
 	{"hub", []string{
-		"source", "manifest-bundles", "store", "hub-ca", "hub-cert", "hub-key", "hub-token-file", "hub-insecure",
+		"source", "manifest-bundles", "store", "join", "hub-ca", "hub-cert", "hub-key", "hub-token-file", "hub-insecure",
 	}},
 	{"broker", []string{
-		"source", "manifest-bundles", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file",
+		"source", "manifest-bundles", "store", "join", "broker-ca", "broker-cert", "broker-key", "username", "password-file",
 	}},
 	{"hub-kubeconfig", nil},
 }

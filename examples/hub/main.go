@@ -31,10 +31,15 @@ func main() { command.Main(run) }
 // Without the limit the heap may double before it is collected.
 const memoryLimit = 96
 
+// commands are the first arguments that are not flags.
+var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
+	"certs": certs, "install": installation.Run, "token": token, "revoke": revoke,
+}
+
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "install" {
-		return installation.Run(ctx, args[1:], stdout, stderr)
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](ctx, args[1:], stdout, stderr)
 	}
 	p := command.Program[options]{
 		Name: "hub", Usage: usage, Parse: parse, Check: check,

@@ -29,8 +29,9 @@ const usage = `Usage: go run ./examples/hub --broker URL|--grpc ADDR [flags]
 
 Runs applications on clusters. Reads documents that place applications on clusters, sends the
 applications as ManifestWorks to the clusters' agents, rolls updates out in order and back
-again, and shows the state on a web page. One of --broker and --grpc is required. To run it in a
-cluster, see install --help.
+again, and shows the state on a web page. One of --broker and --grpc is required. The commands
+certs, token and revoke, as first argument, let agents join, and install runs the hub in a cluster:
+each has its own --help.
 
   --grpc ADDR          serve the agents over gRPC at this address, for example :8443, without a
                        broker. A certificate is required unless it is a loopback address; without a
@@ -46,6 +47,14 @@ cluster, see install --help.
   --broker-key FILE    the key of the certificate
   --username NAME      the user at the broker
   --password-file FILE a file with the user's password
+  --certs DIR          the certificates of hub certs, for the flags above that are missing, and for
+                       --join-listen
+  --join-listen ADDR   let agents join over HTTPS at this address, for example :8444: see hub token
+                       --help. Needs --certs. A broker must be Mosquitto with its dynamic security
+  --join-url URL       the URL of --join-listen for agents, in the output of hub token create
+                       (default: the address of --join-listen, with the name of this machine if it
+                       is an address for all interfaces)
+  --cert-lifetime D    the lifetime of agents' certificates, which agents renew (default 720h)
   --source ID          the source ID of the hub (default hub). It must stay the same, and differ
                        between hubs of one broker: two hubs with the same ID delete each other's
                        works, and report this
@@ -115,6 +124,10 @@ type options struct {
 	Broker            mqtt.Options
 	GRPC              string // the address of Server
 	Server            grpc.ServerOptions
+	Certs             certificates
+	JoinListen        string
+	JoinURL           string
+	CertLifetime      time.Duration
 	Source            string
 	Dir, Listen       string
 	Advertise         string
@@ -142,6 +155,10 @@ func parse(args []string) (options, error) {
 	command.BrokerFlags(flags.StringVar, &o.Broker)
 	flags.StringVar(&o.GRPC, "grpc", "", "")
 	command.ServerFlags(flags, &o.Server)
+	flags.StringVar((*string)(&o.Certs), "certs", "", "")
+	flags.StringVar(&o.JoinListen, "join-listen", "", "")
+	flags.StringVar(&o.JoinURL, "join-url", "", "")
+	flags.DurationVar(&o.CertLifetime, "cert-lifetime", 30*24*time.Hour, "")
 	flags.StringVar(&o.Source, "source", "hub", "")
 	flags.StringVar(&o.Dir, "dir", "", "")
 	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
@@ -162,6 +179,7 @@ func parse(args []string) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
+	o.useCerts(flags)
 	return o, o.validate(flags)
 }
 
@@ -173,9 +191,9 @@ func check(o options) error {
 		err = cmp.Or(err, command.CheckKubeconfig("--kubeconfig", o.Kubeconfig))
 	}
 	if o.GRPC != "" {
-		return cmp.Or(err, command.CheckServer(o.server()))
+		return cmp.Or(err, o.checkJoin(), command.CheckServer(o.server()))
 	}
-	return cmp.Or(err, command.CheckBroker(o.Broker))
+	return cmp.Or(err, o.checkJoin(), command.CheckBroker(o.Broker))
 }
 
 // server returns the options of the server at --grpc.
@@ -211,7 +229,8 @@ func (o *options) allowWebhook(target string) error {
 
 func (o options) validate(flags command.Flags) error {
 	if err := flags.NotEmpty("broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
-		"grpc", "grpc-cert", "grpc-key", "grpc-client-ca", "dir", "listen", "advertise", "kubeconfig", "store"); err != nil {
+		"grpc", "grpc-cert", "grpc-key", "grpc-client-ca", "certs", "join-listen", "join-url", "dir", "listen", "advertise",
+		"kubeconfig", "store"); err != nil {
 		return err
 	}
 	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
@@ -230,12 +249,15 @@ func (o options) validate(flags command.Flags) error {
 			o.Listen)
 	case o.Advertise != "" && !o.shared():
 		return errors.New("--advertise needs a --store that replicas can share: postgres://…")
+	case o.CertLifetime < time.Second:
+		return fmt.Errorf("--cert-lifetime must be 1s or more, not %s", o.CertLifetime)
 	case o.LeaveDir && o.Dir != "":
 		return errors.New("--leave-dir needs a hub without --dir")
 	case o.Patience <= 0:
 		return errors.New("--patience must be more than 0")
 	}
-	return errors.Join(o.validateAgents(flags), codec.ValidateName("--source", o.Source), o.validateURLs())
+	return errors.Join(o.validateAgents(flags), o.validateJoin(flags), codec.ValidateName("--source", o.Source),
+		o.validateURLs())
 }
 
 // validateAgents checks the flags of the connection to the agents.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
+	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
@@ -65,6 +66,9 @@ type parts struct {
 	rollouts *rollout.Manager
 	hub      *hub.Hub
 	page     *page.Page
+	// join issues certificates to agents, and recheck checks connected agents again. They may be nil.
+	join     *join.Server
+	recheck  func()
 	registry *prometheus.Registry
 }
 
@@ -112,7 +116,11 @@ func open(ctx context.Context, o options, broker connector) (*parts, error) {
 	err := openStores(ctx, o)
 	if err != nil {
 		err = fmt.Errorf("--store: %w", err)
-	} else if err = p.openClusters(o, broker, log); err == nil {
+	} else if err = p.openJoin(o); err == nil {
+		err = p.openClusters(o, broker, log)
+	}
+	if err == nil {
+		p.agents = p.withJoins(o, p.agents)
 		err = p.openHub(o, log)
 	}
 	if err != nil {
@@ -184,10 +192,15 @@ func (p *parts) openTransport(o options, broker connector) (cloudevents.Transpor
 	if o.GRPC == "" {
 		return broker()
 	}
-	server, err := grpc.NewServer(o.server())
+	options := o.server()
+	if options.Authorizer == nil {
+		options.Authorizer = p.authorizer()
+	}
+	server, err := grpc.NewServer(options)
 	if err != nil {
 		return nil, err
 	}
+	p.recheck = server.Recheck
 	p.agents = func(ctx context.Context) error {
 		listener, err := net.Listen("tcp", o.GRPC)
 		if err != nil {
@@ -301,7 +314,9 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 	var own http.Handler = http.NewServeMux()
 	own.(*http.ServeMux).Handle("/", p.page)
 	own.(*http.ServeMux).Handle("/api/",
-		httpapi.New(httpapi.Options{Hub: p.hub, Rollouts: p.rollouts, ReadOnly: o.Dir != ""}))
+		httpapi.New(httpapi.Options{
+			Hub: p.hub, Rollouts: p.rollouts, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "",
+		}))
 	mux := http.NewServeMux()
 	if p.election != nil {
 		own = p.orForward(own)

@@ -47,6 +47,9 @@ var rules = []rule{
 	{packages: "cloudevents/mqtt", may: []string{
 		"cloudevents", "codec", ceEvent, "github.com/eclipse/paho.golang/...", "github.com/gorilla/websocket",
 	}},
+	{packages: "cloudevents/mqtt/dynsec", leaf: true, may: []string{
+		"cloudevents/join", "cloudevents/mqtt", "github.com/eclipse/paho.golang/...",
+	}},
 	{packages: "cloudevents/grpc", may: []string{ // only kubeaccess imports it
 		"cloudevents", "cloudevents/grpc/internal/broker", "cloudevents/grpc/internal/ocm", "codec", ceEvent,
 		"google.golang.org/grpc/...", "google.golang.org/protobuf/reflect/...",
@@ -58,6 +61,7 @@ var rules = []rule{
 		"cloudevents/grpc", apimachinery, "google.golang.org/grpc/codes", "google.golang.org/grpc/status",
 		"k8s.io/api/authentication/v1", "k8s.io/api/authorization/v1", clientGo + "rest",
 	}},
+	{packages: "cloudevents/join"},
 	{packages: "cloudevents/transporttest", may: []string{
 		"cloudevents", "codec", ceEvent, uuid,
 		"github.com/google/go-cmp/cmp", "go.uber.org/goleak",
@@ -256,6 +260,8 @@ var budgets = map[string]int{
 	"cloudevents/memory":       71,
 	"cloudevents/mqtt":         82,
 	"cloudevents/grpc":         182, // gRPC with its health and reflection services
+	"cloudevents/join":         9,
+	"cloudevents/mqtt/dynsec":  82,  // as package mqtt
 	"cloudevents/work":         288, // 5 of them are the API server's schema validator
 	"cloudevents/work/pgstore": 314, // 26 more than package work: pgx with its pool
 

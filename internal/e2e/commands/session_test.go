@@ -24,6 +24,7 @@ var sessions = map[string]func(x *terminal){
 	"a hub and an agent":      hubAndAgent,
 	"a hub without a broker":  hubWithoutBroker,
 	"an agent of an API hub":  agentOfAnAPIServer,
+	"a join":                  aJoin,
 	"a policy":                aPolicy,
 	"a tutorial":              aTutorial,
 	"a work of a folder":      aWorkOfAFolder,
@@ -191,6 +192,40 @@ func hubWithoutBroker(x *terminal) {
 	}
 	x.file(sample, strings.Replace(string(text), "Welcome", "Hello", 1))
 	x.value("shop", "web", "greeting", "Hello to the shop on cluster1")
+}
+
+// aJoin follows the part of examples/hub/README.md about joins over gRPC.
+func aJoin(x *terminal) {
+	x.clear()
+	x.take("examples/hub/samples")
+	var ports [3]string
+	for i := range ports {
+		ports[i] = fmt.Sprint(daemon.FreeAddr(x.t).Port())
+	}
+	api := []string{"--api", "http://127.0.0.1:" + ports[0]}
+	x.swap = append(x.swap, "hub.example.com", "localhost", ":8443", ":"+ports[1], ":8444", ":"+ports[2])
+	x.run("created  hub-certs/ca.crt", "go run ./examples/hub certs --name hub.example.com --dir hub-certs")
+	x.start("Started serving", "go run ./examples/hub --grpc :8443 --certs hub-certs --join-listen :8444 "+
+		"--join-url https://hub.example.com:8444 --dir examples/hub/samples", "--listen", "127.0.0.1:"+ports[0],
+		"--patience", "1s")
+	out, err := x.try("", "go run ./examples/hub token create --cluster cluster1", api...)
+	token, rest, _ := strings.Cut(out, "\n")
+	if err != nil || !strings.Contains(rest, "agent join --hub https://localhost:"+ports[2]+" --token "+token) {
+		x.t.Fatalf("%v: %s", err, out)
+	}
+	x.swap = append(x.swap, "TOKEN", token)
+	x.run("joined    as cluster1", "go run ./examples/agent join --hub https://hub.example.com:8444 --token TOKEN "+
+		"--dir cluster1-certs")
+	agent := x.start("Started serving works", "go run ./examples/agent --hub hub.example.com:8443 --join cluster1-certs "+
+		"--source hub --store cluster1.db")
+	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
+	x.run("revoked  cluster1", "go run ./examples/hub revoke cluster1", api...)
+	e2etest.Eventually(x.t, "the agent reports the revocation", func() error {
+		if log := agent.log.Last(16 << 10); !strings.Contains(log, "revoked: join again with a new token") {
+			return errors.New(log)
+		}
+		return nil
+	})
 }
 
 // agentOfAnAPIServer receives works from a hub with an API server, which here is the cluster

@@ -48,6 +48,21 @@ var table = map[string]row{
 	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 -subj /CN=cluster1 " +
 		"-addext extendedKeyUsage=clientAuth -addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key " +
 		"-keyout cluster1.key -out cluster1.crt": in("a hub without a broker"),
+	"go run ./examples/hub certs --name hub.example.com --dir hub-certs": in("a join"),
+	"go run ./examples/hub --grpc :8443 --certs hub-certs --join-listen :8444 " +
+		"--join-url https://hub.example.com:8444 --dir examples/hub/samples": in("a join"),
+	"go run ./examples/hub token create --cluster cluster1":                                              in("a join"),
+	"go run ./examples/agent join --hub https://hub.example.com:8444 --token TOKEN --dir cluster1-certs": in("a join"),
+	"go run ./examples/agent --hub hub.example.com:8443 --join cluster1-certs --source hub " +
+		"--store cluster1.db": in("a join"),
+	"go run ./examples/hub revoke cluster1": in("a join"),
+	"go run ./examples/hub certs --name hub.example.com --broker-name broker.example.com --dir hub-certs": typedBy(
+		"internal/e2e/join", "TestOverMosquitto", `"--broker-name"`),
+	"go run ./examples/hub --broker mqtts://broker.example.com --certs hub-certs --join-listen :8444 " +
+		"--join-url https://hub.example.com:8444 --dir examples/hub/samples": typedBy(
+		"internal/e2e/join", "TestOverMosquitto", `"--join-listen"`),
+	"go run ./examples/agent --broker mqtts://broker.example.com --join cluster1-certs --source hub " +
+		"--store cluster1.db": typedBy("internal/e2e/join", "TestOverMosquitto", `"--join"`),
 	"curl -X POST http://localhost:8080/api/v1/applications/shop/rollback": in("a hub and an agent"),
 	"curl -X POST http://localhost:8080/api/v1/complete":                   in("a hub and an agent"),
 	"export PGPASSWORD=PASSWORD":                                           shell,

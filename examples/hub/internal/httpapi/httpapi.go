@@ -11,11 +11,13 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	kjson "sigs.k8s.io/json"
 
+	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
@@ -37,6 +39,9 @@ const (
 type Options struct {
 	Hub      *hub.Hub
 	Rollouts *rollout.Manager
+	// Join issues certificates to agents, at JoinURL. It is nil if the hub does not.
+	Join    *join.Server
+	JoinURL string
 	// ReadOnly is set if documents come from a folder.
 	ReadOnly bool
 }
@@ -84,6 +89,7 @@ func New(options Options) http.Handler {
 	handle("POST /api/v1/applications/{name}/abort", a.control((*rsync.Engine).Abort))
 	handle("POST /api/v1/applications/{name}/resume", accepted(a.Rollouts.Resume))
 	handle("POST /api/v1/clusters/{name}/forget", accepted(a.Hub.Forget))
+	a.handleJoin(handle)
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -106,7 +112,8 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 		}
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	if _, err := kindNamed(first); err != nil && first != "status" && first != "complete" || len(allow) == 0 {
+	others := []string{"status", "complete", "tokens"}
+	if _, err := kindNamed(first); err != nil && !slices.Contains(others, first) || len(allow) == 0 {
 		return failf(http.StatusNotFound, "there is no %s %s", r.Method, r.URL.Path)
 	}
 	out := failf(http.StatusMethodNotAllowed, "%s does not support %s", r.URL.Path, r.Method)
@@ -142,6 +149,9 @@ func failed(code int, err error) *failure {
 
 // explain returns the failure for any error.
 func explain(err error) *failure {
+	if f := explainJoin(err); f != nil {
+		return f
+	}
 	var own *failure
 	var large *http.MaxBytesError
 	switch {
