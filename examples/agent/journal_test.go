@@ -52,7 +52,8 @@ func TestJournal(t *testing.T) {
 		{"a removal", []controller.Event{{Work: "w", Generation: 2, Deleted: true, Changed: true}},
 			[]string{`INFO msg="Removed a work, its objects are deleted or orphaned" cluster=c1 work=w generation=2`}, nil},
 		{"a work of another hub", []controller.Event{{Work: "w", Err: refused}},
-			[]string{`ERROR msg="Failed to remove the objects of a work that the hub does not have" cluster=c1 work=w err=refused`},
+			[]string{`ERROR msg="Failed to remove the objects of a work that the hub does not have" ` +
+				`cluster=c1 work=w err=refused`},
 			[]string{"WorkFailed w: refused"}},
 		{"an API server that is away", []controller.Event{{Work: "w", Generation: 2, Err: io.ErrUnexpectedEOF}, applied},
 			nil, nil},

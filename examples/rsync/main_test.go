@@ -258,7 +258,7 @@ func TestFailures(t *testing.T) {
 func TestMisuse(t *testing.T) {
 	commandtest.Misuse(t, "rsync", run, map[string]string{
 		"serve --broker here":                          `--broker "here" has no scheme`,
-		"serve --broker mqtt://me:s3cr3t@here":         "--broker contains user or password: use --username and --password-file",
+		"serve --broker mqtt://me:s3cr3t@here":         "--broker contains user or password: use --username and --password-f",
 		"serve --broker mqtts://b --broker-ca text":    "--broker-ca text contains no certificate in PEM",
 		"serve --broker-ca text":                       "--broker is empty",
 		"serve --kubeconfig-dir /nope":                 "--kubeconfig-dir: open /nope: no such file",

@@ -53,7 +53,8 @@ func TestBroker(t *testing.T) {
 	background.Run(t, func(ctx context.Context) error { return agenttest.Run(ctx, cluster, agent.Clientset(), "cluster1") })
 	for _, process := range []string{"the first process", "the second"} {
 		var stop func()
-		clusters, err := openClusters(&options{fake: 1, broker: mqtt.Options{BrokerURL: broker.URL()}}, func(run func(context.Context) error) {
+		o := &options{fake: 1, broker: mqtt.Options{BrokerURL: broker.URL()}}
+		clusters, err := openClusters(o, func(run func(context.Context) error) {
 			stop = background.Run(t, run)
 		})
 		if err != nil {

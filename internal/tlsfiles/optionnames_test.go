@@ -23,7 +23,8 @@ func TestErrorsHaveTheNamesOfUsers(t *testing.T) {
 		{"a field", names, errors.New("check CAFile, and the host in Address"), "check --ca, and the host in --hub"},
 		{"a part of a word", names, errors.New("ClientCAFile and addresses"), "ClientCAFile and addresses"},
 		{"no names", nil, errors.New("check CAFile"), "check CAFile"},
-		{"twice", tlsfiles.OptionNames{"hub": "--hub"}, tlsfiles.OptionNames{"Address": "hub"}.Error(errors.New("Address")), "hub"},
+		{"twice", tlsfiles.OptionNames{"hub": "--hub"},
+			tlsfiles.OptionNames{"Address": "hub"}.Error(errors.New("Address")), "hub"},
 	} {
 		got := test.names.Error(test.err)
 		if got.Error() != test.want || !errors.Is(got, test.err) {

@@ -213,7 +213,8 @@ func hivemqRules(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return xml.Header + "<!-- SPDX-FileCopyrightText: The Spokewire Authors\n     SPDX-License-Identifier: Apache-2.0 -->\n" +
+	return xml.Header +
+		"<!-- SPDX-FileCopyrightText: The Spokewire Authors\n     SPDX-License-Identifier: Apache-2.0 -->\n" +
 		string(text) + "\n"
 }
 

@@ -44,7 +44,8 @@ var table = map[string]row{
 		"-keyout ca.key -out ca.crt": in("a hub without a broker"),
 	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 -subj /CN=hub -addext " +
 		"subjectAltName=DNS:hub.example.com -addext extendedKeyUsage=serverAuth -addext " +
-		"basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout hub.key -out hub.crt": in("a hub without a broker"),
+		"basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout hub.key -out hub.crt": in(
+		"a hub without a broker"),
 	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 -subj /CN=cluster1 " +
 		"-addext extendedKeyUsage=clientAuth -addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key " +
 		"-keyout cluster1.key -out cluster1.crt": in("a hub without a broker"),

@@ -89,7 +89,8 @@ func seeds(f *testing.F) {
 		return protowire.AppendBytes(protowire.AppendTag(nil, 5, protowire.BytesType), entry)
 	}
 	hidden := protowire.AppendVarint(protowire.AppendTag(entry("ce-clustername", "c2"), 1, protowire.VarintType), 0)
-	structured := protowire.AppendString(protowire.AppendTag(attribute(entry("contenttype", "Application/cloudevents+json")),
+	kind := attribute(entry("contenttype", "Application/cloudevents+json"))
+	structured := protowire.AppendString(protowire.AppendTag(kind,
 		6, protowire.BytesType), `{"specversion":"1.0","id":"1","source":"s","type":"t","clustername":"c2"}`)
 	for _, more := range [][]byte{
 		attribute(hidden), structured, attribute(entry("ce-CLUSTERNAME", "c2")), attribute(entry("ce-type", "t2")),

@@ -280,7 +280,8 @@ func publish(t *testing.T, conn cloudevents.Conn, topic string) error {
 func eventFor(topic string) *ce.Event {
 	levels := strings.Split(topic, "/")
 	kind := map[string]string{
-		"sourceevents": "spec.create_request", "agentevents": "status.update_request", "agentbroadcast": "spec.resync_request",
+		"sourceevents": "spec.create_request", "agentevents": "status.update_request",
+		"agentbroadcast": "spec.resync_request",
 	}[path.Base(topic)]
 	e := ce.New()
 	e.SetID("1")
