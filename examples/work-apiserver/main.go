@@ -40,8 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	p := command.Program[*options]{Name: "work-apiserver", Usage: help(), Parse: parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o *options) error {
-		ctx, restore := logging.Start(ctx, stderr, o.log)
-		defer restore()
+		ctx, _ := logging.Start(ctx, stderr, o.log) // goroutines of k8s.io/apiserver log until the process ends
 		return serve(ctx, o)
 	})
 }
