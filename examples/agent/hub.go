@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -20,6 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // hub is the connection to a hub. All have the same clientset, and the rest of the agent does
@@ -60,9 +64,35 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 	}
 	return &hub{
 		works: agent.Clientset(), address: address, close: closeStore,
-		start: func(ctx context.Context) error { return agent.Start(logging.Notices(ctx)) },
+		start: func(ctx context.Context) error {
+			ctx = logging.Notices(ctx)
+			return together(ctx, agent.Start, func(ctx context.Context) error {
+				reportUnanswered(ctx, func() error { return agent.Readyz(nil) })
+				return nil
+			})
+		},
 		ready: func() error { return agent.Readyz(nil) },
 	}, nil
+}
+
+// unanswered is the time after which an agent reports that a source has not answered.
+const unanswered = 30 * time.Second
+
+// reportUnanswered logs why the agent does not become ready, once for each reason, until it is ready
+// for the first time.
+func reportUnanswered(ctx context.Context, ready func() error) {
+	logged := ""
+	for wait.Sleep(ctx, clock.RealClock{}, unanswered) == nil {
+		err := ready()
+		if err == nil {
+			return
+		}
+		if err.Error() != logged {
+			logged = err.Error()
+			klog.FromContext(ctx).Error(err, "Failed to receive works: check that the hub runs, and that its source ID "+
+				"is the one of --source")
+		}
+	}
 }
 
 // transportOf returns the transport to the hub or the broker, and its address.
