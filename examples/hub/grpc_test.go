@@ -44,7 +44,7 @@ func TestAgentsOverGRPC(t *testing.T) {
 			s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
 			s.must("PUT", "/api/v1/applications/shop", application("shop", "a=one"))
 			s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
-			if got := s.status("shop"); got != "Deployed 1" {
+			if got := s.status("shop"); got != "Synced Healthy 1" {
 				t.Errorf("status %q", got)
 			}
 			s.objects("c1", `x/a={"v":"one"}`)
@@ -53,7 +53,7 @@ func TestAgentsOverGRPC(t *testing.T) {
 			s.options.GRPC = client.Address
 			s.start()
 			s.must("PUT", "/api/v1/applications/shop", application("shop", "a=two"))
-			if got := s.status("shop"); got != "Deployed 2" {
+			if got := s.status("shop"); got != "Synced Healthy 2" {
 				t.Errorf("after a restart: status %q", got)
 			}
 			s.objects("c1", `x/a={"v":"two"}`)

@@ -37,6 +37,7 @@ func replicate(
 		o.Advertise = advertised(listener.Addr())
 	}
 	var current atomic.Pointer[http.Handler]
+	var ready atomic.Bool
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,12 +50,14 @@ func replicate(
 	})
 	group.Go(func() error {
 		logged := ""
+		var last *parts // shows the page until the next ones are open
 		for first := true; ctx.Err() == nil; first = false {
 			p, err := open(ctx, o, broker, log)
 			switch {
 			case err != nil && first:
 				return err
 			case err != nil:
+				last.outage.Store(&err)
 				if err.Error() != logged {
 					logged = err.Error()
 					log("failed to start again, retrying: %s", logged)
@@ -64,10 +67,10 @@ func replicate(
 			case first:
 				log("serving at http://%s", reachable(listener.Addr()))
 			}
+			p.ready = &ready
 			handler := p.handler(o, listener.Addr())
 			current.Store(&handler)
-			err = p.run(ctx)
-			current.Store(nil)
+			last, err = p, p.run(ctx)
 			if err != nil && !errors.Is(err, election.ErrDeposed) {
 				return err
 			}
@@ -119,8 +122,15 @@ func (p *parts) follow(ctx context.Context) error {
 }
 
 // orForward returns a handler that forwards requests to the leader while this replica does not lead.
+// Without a leader, it shows what this replica knows.
 func (p *parts) orForward(own http.Handler) http.Handler {
-	forward := p.election.Forward(unavailable)
+	forward := p.election.Forward(func(w http.ResponseWriter, r *http.Request, reason string) {
+		if isView(r) {
+			own.ServeHTTP(w, r)
+		} else {
+			unavailable(w, r, reason)
+		}
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.leads.Load() {
 			own.ServeHTTP(w, r)

@@ -30,6 +30,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/examples/internal/filestore"
@@ -50,17 +51,20 @@ type parts struct {
 	// election and group, of the shared subscription, are zero without replicas.
 	election *election.Election
 	group    string
-	leads    atomic.Bool // and has loaded the documents
+	leads    atomic.Bool           // and has loaded the documents
+	ready    *atomic.Bool          // of the process, with replicas
+	outage   atomic.Pointer[error] // why the parts cannot be opened again
 	objects  *objects.Objects
 	webhooks *caller.Caller
 	clusters *spokes.Spokes
 	// agents serves the agents, with --grpc.
-	agents   func(context.Context) error
-	engine   *rsync.Engine
-	rollouts *rollout.Manager
-	hub      *hub.Hub
-	page     *page.Page
-	registry *prometheus.Registry
+	agents    func(context.Context) error
+	strangers strangers
+	engine    *rsync.Engine
+	rollouts  *rollout.Manager
+	hub       *hub.Hub
+	page      *page.Page
+	registry  *prometheus.Registry
 }
 
 // connector returns a new transport: each source needs its own.
@@ -181,7 +185,13 @@ func (p *parts) openTransport(
 	if o.GRPC == "" {
 		return broker()
 	}
-	server, err := grpc.NewServer(o.server())
+	options := o.server()
+	if options.Authorizer == nil {
+		options.Authorizer = grpc.AuthorizeNames()
+	}
+	p.strangers.source, p.strangers.next = o.Source, options.Authorizer
+	options.Authorizer = &p.strangers
+	server, err := grpc.NewServer(options)
 	if err != nil {
 		return nil, err
 	}
@@ -217,6 +227,7 @@ func (p *parts) openHub(o options, log func(string, ...any)) (err error) {
 		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
 		Forget: p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
+		Strangers: p.strangers.all, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
 	p.page, err = page.New(p.hub, page.Options{})
@@ -231,12 +242,7 @@ func (p *parts) run(ctx context.Context) error {
 		lead = p.follow
 	}
 	err := together(ctx, func(ctx context.Context) error { return p.clusters.Start(logging.Notices(ctx)) },
-		p.objects.Start, p.webhooks.Start, p.clusters.Health.Start, lead,
-		func(ctx context.Context) error {
-			<-ctx.Done()
-			p.page.Close()
-			return nil
-		})
+		p.objects.Start, p.webhooks.Start, p.clusters.Health.Start, lead)
 	return errors.Join(err, p.closeAll())
 }
 
@@ -318,13 +324,14 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 		}
 		return errors.Join(p.clusters.Livez(r), p.healthy(r.Context()))
 	}))
-	mux.Handle("GET /readyz", probe(func(r *http.Request) error {
-		serves := p.engine.Healthy
-		if p.election != nil && !p.leads.Load() {
-			serves = p.election.Follows
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		probe(p.readyz)(w, r)
+		for _, l := range p.links(r.Context(), o) {
+			if !l.Up {
+				fmt.Fprintf(w, "the %s is down: %s\n", l.Name, l.Reason)
+			}
 		}
-		return errors.Join(p.clusters.Readyz(r), serves(), p.healthy(r.Context()))
-	}))
+	})
 	return handler
 }
 

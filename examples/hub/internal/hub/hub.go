@@ -20,6 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
@@ -65,6 +66,10 @@ type Options struct {
 	// works send at least one message in each Beat.
 	LastReports func() map[string]time.Time
 	Beat        time.Duration
+	// Strangers returns the sources that agents have asked for in place of Source, by cluster, as far
+	// as the hub can see them. Links returns the connections of the hub. Nil returns none.
+	Strangers func() map[string]string
+	Links     func(context.Context) []status.Link
 	// Log receives log lines. Changed is called when [Hub.State] has changed.
 	Log     func(format string, args ...any)
 	Changed func()
@@ -90,6 +95,7 @@ type Hub struct {
 	prepared     map[*document.Document]*render.Rendering // of waiting changes
 	owners       map[appcontext.Identity]string           // the last application that had an object
 	origin       origin
+	rollouts     map[string]settled // the last rollouts of applications that are deployed
 }
 
 // application is the state of an application, besides its document.
@@ -109,7 +115,7 @@ func New(options Options) *Hub {
 		options: options, began: time.Now(), loaded: make(chan struct{}),
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		set:   set, applications: map[string]*application{}, prepared: map[*document.Document]*render.Rendering{},
-		owners: map[appcontext.Identity]string{},
+		owners: map[appcontext.Identity]string{}, rollouts: map[string]settled{},
 	}
 }
 
@@ -254,6 +260,7 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 		}
 		h.mu.Lock()
 		delete(h.applications, name)
+		delete(h.rollouts, name)
 		h.news.Wake()
 		h.mu.Unlock()
 		if err := h.options.Objects.Forget(name); err != nil {

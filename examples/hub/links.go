@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents/grpc"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+)
+
+// links returns the connections of the hub.
+func (p *parts) links(ctx context.Context, o options) []status.Link {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	name, address, store := "broker", withoutUser(o.Broker.BrokerURL), "store"
+	if o.GRPC != "" {
+		name, address = "gRPC port", o.GRPC
+	}
+	if o.shared() {
+		store = "database"
+	}
+	healthy := p.healthy(ctx)
+	if err := p.outage.Load(); err != nil {
+		healthy = *err
+	}
+	out := []status.Link{
+		status.NewLink(name, address, p.clusters.Link()), status.NewLink(store, withoutUser(o.Store), healthy),
+	}
+	if p.election != nil && !p.leads.Load() {
+		out = append(out, status.NewLink("leader", "", p.election.Follows()))
+	}
+	return out
+}
+
+// withoutUser returns a URL without the parts that may be secret.
+func withoutUser(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return raw // a folder; the URLs were parsed before
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}
+
+// readyz reports whether the page can be served. A replica is ready once it leads, or follows a
+// leader. It stays ready during outages, because they are shown by the page.
+func (p *parts) readyz(r *http.Request) error {
+	if p.election == nil || p.ready.Load() {
+		return nil
+	}
+	serves := p.engine.Healthy
+	if !p.leads.Load() {
+		serves = p.election.Follows
+	}
+	err := errors.Join(p.clusters.Readyz(r), serves(), p.healthy(r.Context()))
+	p.ready.Store(err == nil)
+	return err
+}
+
+// isView reports whether a request reads the page or the status, which replicas without a leader
+// answer too.
+func isView(r *http.Request) bool {
+	return r.Method == http.MethodGet && (!strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/api/v1/status")
+}
+
+// maxStrangers limits the clusters of [strangers].
+const maxStrangers = 1000
+
+// strangers is an authorizer that records the agents that ask for another source than the hub.
+type strangers struct {
+	source string
+	next   grpc.Authorizer
+
+	mu     sync.Mutex
+	others map[string]string // the other source, by cluster
+}
+
+// Authorize implements [grpc.Authorizer].
+func (s *strangers) Authorize(ctx context.Context, a grpc.Access) error {
+	err := s.next.Authorize(ctx, a)
+	if err == nil && a.Cluster != "" && a.Source != "" && a.Source != s.source {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.others == nil {
+			s.others = map[string]string{}
+		}
+		if _, known := s.others[a.Cluster]; known || len(s.others) < maxStrangers {
+			s.others[a.Cluster] = a.Source
+		}
+	}
+	return err
+}
+
+func (s *strangers) all() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.others)
+}
