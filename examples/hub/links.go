@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -28,12 +27,11 @@ func (p *parts) links(ctx context.Context, o options) []status.Link {
 	if o.shared() {
 		store = "database"
 	}
-	healthy := p.healthy(ctx)
-	if err := p.outage.Load(); err != nil {
-		healthy = *err
+	if err := p.outage.Load(); err != nil { // the other parts are stopped because of it
+		return []status.Link{status.NewLink(store, withoutUser(o.Store), *err)}
 	}
 	out := []status.Link{
-		status.NewLink(name, address, p.clusters.Link()), status.NewLink(store, withoutUser(o.Store), healthy),
+		status.NewLink(name, address, p.clusters.Link()), status.NewLink(store, withoutUser(o.Store), p.healthy(ctx)),
 	}
 	if p.election != nil && !p.leads.Load() {
 		out = append(out, status.NewLink("leader", "", p.election.Follows()))
@@ -50,9 +48,9 @@ func withoutUser(raw string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// readyz reports whether the page can be served. A replica is ready once it leads, or follows a
-// leader. It stays ready during outages, because they are shown by the page.
-func (p *parts) readyz(r *http.Request) error {
+// readyz reports whether the page can be served. A replica is ready once it leads, or mirrors the works
+// and reaches the leader. It stays ready during outages, because the page shows them.
+func (p *parts) readyz(*http.Request) error {
 	if p.election == nil || p.ready.Load() {
 		return nil
 	}
@@ -60,7 +58,7 @@ func (p *parts) readyz(r *http.Request) error {
 	if !p.leads.Load() {
 		serves = p.election.Follows
 	}
-	err := errors.Join(p.clusters.Readyz(r), serves(), p.healthy(r.Context()))
+	err := serves()
 	p.ready.Store(err == nil)
 	return err
 }

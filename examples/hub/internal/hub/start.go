@@ -55,7 +55,7 @@ func (h *Hub) Loaded() <-chan struct{} { return h.loaded }
 
 // follow loads the documents of the folder.
 func (h *Hub) follow(ctx context.Context) error {
-	watcher, err := folder.Watch(h.options.Dir, folder.Options{})
+	watcher, err := folder.Watch(h.options.Dir, 0)
 	if err != nil {
 		return err
 	}

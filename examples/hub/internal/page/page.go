@@ -6,9 +6,7 @@ package page
 import (
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	"embed"
 	"errors"
 	"fmt"
@@ -22,6 +20,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
 //go:embed page.html page.css page.js icon.svg
@@ -101,8 +100,7 @@ func New(hub Hub, opts Options) (*Page, error) {
 			return nil, err
 		}
 		p.mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", contentType)
-			send(w, r, content)
+			httpserve.Content(w, r, contentType, content)
 		})
 	}
 	return p, nil
@@ -147,6 +145,8 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r)
 }
 
+const htmlType = "text/html; charset=utf-8"
+
 var errNotFound = errors.New("not found")
 
 // serve returns the handler of a page. show fills its view.
@@ -162,52 +162,28 @@ func (p *Page) serve(show func(*view) error) http.HandlerFunc {
 			Root: strings.Repeat("../", max(0, strings.Count(r.URL.EscapedPath(), "/")-1)),
 		}
 		var body bytes.Buffer
-		err := show(v)
+		err, code := show(v), http.StatusOK
 		if errors.Is(err, errNotFound) {
-			w.WriteHeader(http.StatusNotFound)
-			v.Kind, v.Heading, err = "missing", "Not found", nil
+			v.Kind, v.Heading, err, code = "missing", "Not found", nil, http.StatusNotFound
 		}
 		if err == nil {
 			err = templates.ExecuteTemplate(&body, "page", v)
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			klog.FromContext(r.Context()).Error(err, "Failed to render the status page")
 			http.Error(w, "the page cannot be rendered: see the log", http.StatusInternalServerError)
-			return
+		case code != http.StatusOK:
+			w.Header().Set("Content-Type", htmlType)
+			w.WriteHeader(code)
+			_, _ = body.WriteTo(w)
+		default:
+			httpserve.Content(w, r, htmlType, body.Bytes())
 		}
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		send(w, r, body.Bytes())
 	}
 }
 
-var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
-
-// send sends content with its ETag, compressed if possible. Browsers validate their copy on each use.
-func send(w http.ResponseWriter, r *http.Request, content []byte) {
-	h := w.Header()
-	h.Set("Cache-Control", "no-cache")
-	h.Set("Vary", "Accept-Encoding")
-	etag := fmt.Sprintf(`W/"%x"`, sha256.Sum256(content))
-	h.Set("ETag", etag)
-	if r.Header.Get("If-None-Match") == etag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		// Compressed before it is sent: a compressor takes 800 KiB, and a browser may read slowly.
-		var out bytes.Buffer
-		z := compressors.Get().(*gzip.Writer)
-		z.Reset(&out)
-		_, _ = z.Write(content) // buffers have no errors
-		_ = z.Close()
-		compressors.Put(z)
-		h.Set("Content-Encoding", "gzip")
-		content = out.Bytes()
-	}
-	_, _ = w.Write(content)
-}
-
-// link returns a relative link to a page of the hub.
+// Link returns a relative link to a page of the hub.
 func (v *view) Link(parts ...string) template.URL {
 	for i, part := range parts {
 		parts[i] = url.PathEscape(part[:min(len(part), MaxText)])

@@ -11,7 +11,6 @@
 package status
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -287,13 +286,4 @@ type Unclaimed struct {
 	// Application is the application that the work was created for.
 	Application string   `json:"application,omitempty"`
 	Objects     []string `json:"objects"`
-}
-
-// SortWorst sorts a list by health, the worst first, and then by name.
-func SortWorst[T any](list []T, of func(*T) (Health, string)) {
-	slices.SortFunc(list, func(a, b T) int {
-		x, nameX := of(&a)
-		y, nameY := of(&b)
-		return cmp.Or(y.Rank()-x.Rank(), strings.Compare(nameX, nameY))
-	})
 }
