@@ -66,7 +66,7 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 		works: agent.Clientset(), address: address, close: closeStore,
 		start: func(ctx context.Context) error {
 			ctx = logging.Notices(ctx)
-			return together(ctx, agent.Start, func(ctx context.Context) error {
+			return command.Together(ctx, agent.Start, func(ctx context.Context) error {
 				reportUnanswered(ctx, func() error { return agent.Readyz(nil) })
 				return nil
 			})

@@ -26,7 +26,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
@@ -89,7 +88,7 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 		}
 		installed.Store(true)
 		fmt.Fprintf(stdout, "serving %s at %s for %s\n", o.Cluster, cluster.Host(), h.address)
-		return together(ctx, h.start, works.Start)
+		return command.Together(ctx, h.start, works.Start)
 	}}
 	if o.Listen != "" {
 		address, serve, err := listen(o.Listen, metrics, func() error {
@@ -108,20 +107,11 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 		parts = append(parts, serve)
 		fmt.Fprintf(stdout, "listening on %s\n", address)
 	}
-	return together(ctx, parts...)
+	return command.Together(ctx, parts...)
 }
 
 // part is a component that runs until ctx ends.
-type part func(context.Context) error
-
-// together runs all parts, and stops all when one fails.
-func together(ctx context.Context, parts ...part) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, p := range parts {
-		group.Go(func() error { return p(ctx) })
-	}
-	return group.Wait()
-}
+type part = func(context.Context) error
 
 // printTo returns a function that prints a line for an event, unless nothing has changed. It may be
 // called concurrently. The agent continues if w is closed.

@@ -203,14 +203,6 @@ func TestLine(t *testing.T) {
 
 // TestPartsEndTogether checks that the end of one part ends the other parts, and that the error is
 // returned.
-func TestPartsEndTogether(t *testing.T) {
-	failed := errors.New("failed")
-	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
-	if err := together(t.Context(), waits, func(context.Context) error { return failed }, waits); !errors.Is(err, failed) {
-		t.Error(err)
-	}
-}
-
 // TestWorks checks that no two sample works have the same object, so one cluster can have all of
 // them.
 func TestWorks(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 func (p *parts) links(ctx context.Context, o options) []status.Link {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	name, address, store := "broker", withoutUser(o.Broker.BrokerURL), "store"
+	name, address, store := "broker", addressOf(o.Broker.BrokerURL), "store"
 	if o.GRPC != "" {
 		name, address = "gRPC port", o.GRPC
 	}
@@ -28,10 +28,10 @@ func (p *parts) links(ctx context.Context, o options) []status.Link {
 		store = "database"
 	}
 	if err := p.outage.Load(); err != nil { // the other parts are stopped because of it
-		return []status.Link{status.NewLink(store, withoutUser(o.Store), *err)}
+		return []status.Link{status.NewLink(store, addressOf(o.Store), *err)}
 	}
 	out := []status.Link{
-		status.NewLink(name, address, p.clusters.Link()), status.NewLink(store, withoutUser(o.Store), p.healthy(ctx)),
+		status.NewLink(name, address, p.clusters.Link()), status.NewLink(store, addressOf(o.Store), p.healthy(ctx)),
 	}
 	if p.election != nil && !p.leads.Load() {
 		out = append(out, status.NewLink("leader", "", p.election.Follows()))
@@ -39,13 +39,12 @@ func (p *parts) links(ctx context.Context, o options) []status.Link {
 	return out
 }
 
-// withoutUser returns a URL without the parts that may be secret.
-func withoutUser(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" {
-		return raw // a folder; the URLs were parsed before
+// addressOf returns the store or the broker without a password.
+func addressOf(raw string) string {
+	if u, err := url.Parse(raw); err == nil {
+		return u.Redacted()
 	}
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+	return raw // a folder: URLs were parsed before
 }
 
 // readyz reports whether the page can be served. A replica is ready once it leads, or mirrors the works

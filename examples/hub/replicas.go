@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	workstore "github.com/spokewire/sdk-go/cloudevents/work/pgstore"
+	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/internal/wait"
 	statestore "github.com/spokewire/sdk-go/rsync/store/pgstore"
@@ -116,7 +117,7 @@ func (p *parts) follow(ctx context.Context) error {
 	if !p.clusters.Health.Synced(ctx) {
 		return nil
 	}
-	return together(ctx, p.hub.Standby, func(ctx context.Context) error {
+	return command.Together(ctx, p.hub.Standby, func(ctx context.Context) error {
 		return p.election.Start(ctx, p.lead)
 	})
 }

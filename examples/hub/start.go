@@ -31,6 +31,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/examples/internal/filestore"
@@ -241,20 +242,20 @@ func (p *parts) run(ctx context.Context) error {
 	if p.election != nil {
 		lead = p.follow
 	}
-	err := together(ctx, func(ctx context.Context) error { return p.clusters.Start(logging.Notices(ctx)) },
+	err := command.Together(ctx, func(ctx context.Context) error { return p.clusters.Start(logging.Notices(ctx)) },
 		p.objects.Start, p.webhooks.Start, p.clusters.Health.Start, lead)
 	return errors.Join(err, p.closeAll())
 }
 
 // lead runs the parts that only one replica may run.
 func (p *parts) lead(ctx context.Context) error {
-	return together(ctx, func(ctx context.Context) error {
+	return command.Together(ctx, func(ctx context.Context) error {
 		if p.election != nil { // the hub accepts changes meanwhile
 			if err := p.clusters.Lead(ctx); err != nil {
 				return fmt.Errorf("%w: %w", election.ErrDeposed, err)
 			}
 		}
-		return together(ctx, p.engine.Start, p.rollouts.Start, p.agents)
+		return command.Together(ctx, p.engine.Start, p.rollouts.Start, p.agents)
 	}, func(ctx context.Context) error {
 		<-p.objects.Started() // templates read objects
 		return p.hub.Start(ctx)
@@ -264,15 +265,6 @@ func (p *parts) lead(ctx context.Context) error {
 		p.leads.Store(false)
 		return nil
 	})
-}
-
-// together runs functions until ctx ends or one of them fails.
-func together(ctx context.Context, all ...func(context.Context) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, f := range all {
-		group.Go(func() error { return f(ctx) })
-	}
-	return group.Wait()
 }
 
 // loaded waits until the documents and the works are known: before the works are known, an

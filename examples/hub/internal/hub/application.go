@@ -48,13 +48,13 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 	out.Held = a.held
 	var to, from phases
 	done := s.State == rollout.Deployed && s.Settled
-	if last, known := v.settled(name); done && known && last.since.Equal(s.Since) {
-		out.Rollout = last.rollout
+	if last, _ := v.rollouts.Load(name); done && last != nil && last.(settled).since.Equal(s.Since) {
+		out.Rollout = last.(settled).rollout
 	} else {
 		to, from = v.phases(ctx, name, s.Revision), v.phases(ctx, name, s.From)
 		out.Rollout = v.rollout(ctx, to)
 		if done && ctx.Err() == nil {
-			v.remember(name, settled{s.Since, out.Rollout})
+			v.rollouts.Store(name, settled{s.Since, out.Rollout})
 		}
 	}
 	r := v.reach(a, s, v.byName[name])
@@ -98,19 +98,6 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 			fmt.Sprintf("%s; held at revision %d until its document changes", out.Reason, a.held), "; ")
 	}
 	return out
-}
-
-func (v *view) settled(name string) (settled, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	last, ok := v.rollouts[name]
-	return last, ok
-}
-
-func (v *view) remember(name string, last settled) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.rollouts[name] = last
 }
 
 // own returns the status of an application without the health of its clusters.

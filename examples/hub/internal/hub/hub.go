@@ -82,6 +82,8 @@ type Hub struct {
 	loaded  chan struct{}
 	turns   chan struct{} // has an element for each running template
 
+	rollouts sync.Map // has the settled of applications that are deployed, by name
+
 	change     sync.Mutex                    // held during a change, which may take long; guards the following
 	decoded    map[string]*document.Document // the stored documents, by their content
 	configured *document.Set                 // has the configurations of the webhooks, or nil
@@ -95,7 +97,6 @@ type Hub struct {
 	prepared     map[*document.Document]*render.Rendering // of waiting changes
 	owners       map[appcontext.Identity]string           // the last application that had an object
 	origin       origin
-	rollouts     map[string]settled // the last rollouts of applications that are deployed
 }
 
 // application is the state of an application, besides its document.
@@ -115,7 +116,7 @@ func New(options Options) *Hub {
 		options: options, began: time.Now(), loaded: make(chan struct{}),
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		set:   set, applications: map[string]*application{}, prepared: map[*document.Document]*render.Rendering{},
-		owners: map[appcontext.Identity]string{}, rollouts: map[string]settled{},
+		owners: map[appcontext.Identity]string{},
 	}
 }
 
@@ -260,7 +261,7 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 		}
 		h.mu.Lock()
 		delete(h.applications, name)
-		delete(h.rollouts, name)
+		h.rollouts.Delete(name)
 		h.news.Wake()
 		h.mu.Unlock()
 		if err := h.options.Objects.Forget(name); err != nil {

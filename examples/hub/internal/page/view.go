@@ -34,7 +34,6 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"text": func(s any) string { return cut.Text(fmt.Sprint(s), MaxText) },
 	"long": func(s string) string { return cut.Text(s, 4*MaxText) }, "instant": instant, "mark": mark,
 	"lower": func(s any) string { return strings.ToLower(cut.Text(fmt.Sprint(s), 20)) }, "labels": labels, "first": first, "more": more,
-	"legend": func() any { return status.Legend },
 }).ParseFS(files, "page.html"))
 
 // view is the model of the template of a page. Kind is the name of the template of its content.

@@ -45,21 +45,6 @@ const (
 // Healths are all values of [Health], the worst last.
 var Healths = []Health{Healthy, Suspended, Progressing, Unknown, Missing, Degraded}
 
-// Legend describes each word.
-var Legend = []struct{ Word, Meaning string }{
-	{string(Synced), "the agent has applied the wanted revision"},
-	{string(OutOfSync), "the agent has not applied the wanted revision yet, or cannot"},
-	{string(Healthy), "all objects are as desired"},
-	{string(Suspended), "it is paused, or waits for an approval"},
-	{string(Progressing), "it is not as desired yet, and there is time left"},
-	{string(Unknown), "there is no current report: an agent or a connection is down"},
-	{string(Missing), "it does not exist: no agent has connected, or an object was deleted"},
-	{string(Degraded), "it has failed, or was not as desired for too long"},
-	{string(Connected), "the agent of the cluster has sent a message, and is not silent"},
-	{string(Silent), "the agent sends no messages any more, although it should"},
-	{string(NeverJoined), "no agent of the cluster has ever connected"},
-}
-
 // Rank orders healths: the worst has the greatest rank.
 func (h Health) Rank() int { return slices.Index(Healths, h) }
 
