@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 )
 
 // becomes waits until an application has a status: word, revision and reason.
@@ -92,6 +95,24 @@ func TestDeployedAfterAgentsReport(t *testing.T) {
 	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}
+}
+
+// TestAgentOfAnotherSource checks that an agent that was started for another source is reported,
+// although the hub receives messages from it.
+func TestAgentOfAnotherSource(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	a, err := work.NewAgent(s.bus.Transport(), work.AgentOptions{ClusterName: "c1", Sources: []string{"hubb"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	background.Run(t, a.Start)
+	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
+	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
+	const reason = "its agent has connected, but has never confirmed a work: check that it is started with --source hub"
+	s.showsOn("/api/v1/status", `"health":"Missing","reason":"`+reason+`","agent":"NeverJoined"`) // after 30 s
+	s.shows(reason)
 }
 
 // TestRemovedOfflineCluster checks that the hub waits for a removed cluster to clean up, not to apply.

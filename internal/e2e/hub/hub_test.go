@@ -71,7 +71,7 @@ func (h *hub) call(method, path string) (int, string, error) {
 // application is the API's status of an application.
 type application struct {
 	Sync, Health, Revision, Reason string
-	Clusters                 []struct{ Name, Revision, Health, Reason string }
+	Clusters                       []struct{ Name, Revision, Health, Reason string }
 }
 
 // status returns the API's status of an application.

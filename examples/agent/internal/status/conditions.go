@@ -93,7 +93,8 @@ func unreachable(err error) bool {
 
 // outage returns the condition of a work and its manifests while the API server does not answer.
 func outage(err error) metav1.Condition {
-	return unknown(ReasonClusterUnreachable, Bounded(fmt.Sprintf("The API server of the cluster does not answer: %v", err)))
+	return unknown(ReasonClusterUnreachable,
+		Bounded(fmt.Sprintf("The API server of the cluster does not answer: %v", err)))
 }
 
 func manifestApplied(o *spoke.Outcome) metav1.Condition {

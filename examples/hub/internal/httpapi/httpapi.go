@@ -121,7 +121,8 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 		}
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	if _, err := kindNamed(first); err != nil && !slices.Contains([]string{"status", "complete", "history"}, first) || len(allow) == 0 {
+	others := []string{"status", "complete", "history"}
+	if _, err := kindNamed(first); err != nil && !slices.Contains(others, first) || len(allow) == 0 {
 		return failf(http.StatusNotFound, "there is no %s %s", r.Method, r.URL.Path)
 	}
 	out := failf(http.StatusMethodNotAllowed, "%s does not support %s", r.URL.Path, r.Method)
@@ -332,11 +333,10 @@ func accepted(change func(ctx context.Context, name string) error) handler {
 func (a *api) diff(r *http.Request) (int, any, error) {
 	var numbers [2]int
 	for i, name := range []string{"from", "to"} {
-		number, err := strconv.Atoi(r.URL.Query().Get(name))
-		if err != nil {
+		var err error
+		if numbers[i], err = strconv.Atoi(r.URL.Query().Get(name)); err != nil {
 			return 0, nil, failf(http.StatusBadRequest, "%s: must be the number of a revision, for example ?from=1&to=2", name)
 		}
-		numbers[i] = number
 	}
 	changes, err := a.Hub.Diff(r.Context(), r.PathValue("name"), numbers[0], numbers[1])
 	return http.StatusOK, changes, err

@@ -4,7 +4,6 @@
 package hub
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,14 +83,11 @@ func text(value any) string {
 	if text, ok := value.(string); ok || value == nil {
 		return text
 	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(value); err != nil {
+	data, err := json.MarshalIndent(value, "", "  ")
+	if err != nil {
 		return err.Error()
 	}
-	return strings.TrimSuffix(out.String(), "\n")
+	return string(data)
 }
 
 // different returns two texts without the lines at the beginning and the end that are the same.

@@ -82,7 +82,7 @@ type Hub struct {
 	loaded  chan struct{}
 	turns   chan struct{} // has an element for each running template
 
-	rollouts sync.Map // has the settled of applications that are deployed, by name
+	rollouts sync.Map // has the settled of each deployed application
 
 	change     sync.Mutex                    // held during a change, which may take long; guards the following
 	decoded    map[string]*document.Document // the stored documents, by their content

@@ -102,7 +102,7 @@ func (s *shaky) Range(ctx context.Context, prefix string) (store.RangeResult, er
 // fixture is a hub with a store that survives restarts, and with agents of in-memory clusters on
 // its bus.
 type fixture struct {
-	t        *testing.T
+	t        testing.TB
 	dir      string // the folder of documents, or ""
 	store    *shaky
 	bus      *memory.Bus
@@ -129,7 +129,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-func fixtureOf(t *testing.T) *fixture {
+func fixtureOf(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{
 		t: t, store: &shaky{Store: memstore.New(memstore.Options{})}, bus: memory.New(),

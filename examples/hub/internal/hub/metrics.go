@@ -5,6 +5,7 @@ package hub
 
 import (
 	"context"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -52,26 +53,25 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	if state.Documents.Accepted.IsZero() && state.Documents.Refused == "" {
 		return // a follower: the leader counts
 	}
-	counts := map[*prometheus.Desc]map[[2]string]float64{applicationsDesc: {}, placementsDesc: {}, clustersDesc: {}}
+	type sample struct {
+		desc   *prometheus.Desc
+		labels [2]string
+	}
+	counts := map[sample]int{}
 	for i := range state.Applications {
 		a := &state.Applications[i]
-		counts[applicationsDesc][[2]string{string(a.Sync), string(a.Health)}]++
+		counts[sample{applicationsDesc, [2]string{string(a.Sync), string(a.Health)}}]++
 		for health, n := range a.On {
-			counts[placementsDesc][[2]string{string(health)}] += float64(n)
+			counts[sample{placementsDesc, [2]string{string(health)}}] += n
 		}
 	}
 	for i := range state.Clusters {
 		k := &state.Clusters[i]
-		counts[clustersDesc][[2]string{string(k.Agent), string(k.Health)}]++
+		counts[sample{clustersDesc, [2]string{string(k.Agent), string(k.Health)}}]++
 	}
-	for desc, of := range counts {
-		for labels, n := range of {
-			if desc == placementsDesc {
-				out <- meter.Gauge(desc, n, labels[0])
-			} else {
-				out <- meter.Gauge(desc, n, labels[:]...)
-			}
-		}
+	for s, n := range counts {
+		labels := slices.DeleteFunc(s.labels[:], func(label string) bool { return label == "" })
+		out <- meter.Gauge(s.desc, float64(n), labels...)
 	}
 	out <- meter.Gauge(refusedDesc, meter.Bool(state.Documents.Refused != ""))
 	out <- meter.Gauge(unclaimedDesc, float64(len(state.Unclaimed)))

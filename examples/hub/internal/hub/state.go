@@ -12,8 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
@@ -116,7 +118,9 @@ func (h *Hub) State(ctx context.Context) status.Hub {
 	}
 	for _, name := range v.clusters() {
 		c := v.cluster(name)
-		c.On = on[name]
+		if c.On = on[name]; c.On == nil {
+			c.On = status.Counts{}
+		}
 		out.Clusters = append(out.Clusters, c)
 	}
 	return out
@@ -147,8 +151,9 @@ func (h *Hub) Cluster(ctx context.Context, name string) (status.Cluster, bool) {
 	}
 	slices.SortFunc(c.Works, func(a, b status.Work) int { return strings.Compare(a.Name, b.Name) })
 	for _, application := range names(v, document.ApplicationKind, v.byName) {
-		placed := slices.ContainsFunc(v.set.On(application), func(c *document.Cluster) bool { return c.Metadata.Name == name })
-		if !placed && !slices.ContainsFunc(c.Works, func(w status.Work) bool { return w.Application == application }) {
+		placed := func(c *document.Cluster) bool { return c.Metadata.Name == name }
+		left := func(w status.Work) bool { return w.Application == application }
+		if !slices.ContainsFunc(v.set.On(application), placed) && !slices.ContainsFunc(c.Works, left) {
 			continue
 		}
 		for _, p := range v.application(ctx, application).Placements {
@@ -188,28 +193,27 @@ const silence = 3
 // agent returns the connection of the agent of a cluster, and why it is down. An agent without works
 // has nothing to send, and is not silent; neither is any agent until the hub has run for that time.
 func (v *view) agent(cluster string) (c status.Connection, why string) {
-	works, last := v.byCluster[cluster], v.reports[cluster]
-	joined := !last.IsZero() || slices.ContainsFunc(works, func(w health.Work) bool { return w.Joined() })
+	works, last, joined, undelivered := v.byCluster[cluster], v.reports[cluster], false, false
+	for i := range works {
+		joined = joined || works[i].Joined()
+		undelivered = undelivered || meta.IsStatusConditionFalse(works[i].Status.Conditions, work.ConditionDelivered)
+	}
 	switch stranger := v.strangers[cluster]; {
 	case !joined && stranger != "":
 		return status.NeverJoined, fmt.Sprintf("its agent asks for the source %q, and this hub is %q: start the agent with "+
 			"--source %[2]s", stranger, v.options.Source)
-	case !joined:
+	case !joined && last.IsZero():
 		return status.NeverJoined, "no agent of the cluster has ever connected"
-	case len(works) > 0 && v.now.Sub(later(last, v.began)) > silence*v.options.Beat:
+	case !joined && undelivered: // agents list their works to all sources, also those that they do not serve
+		return status.NeverJoined, "its agent has connected, but has never confirmed a work: check that it is started with " +
+			"--source " + v.options.Source
+	case len(works) > 0 && min(v.now.Sub(last), v.now.Sub(v.began)) > silence*v.options.Beat:
 		if last.IsZero() {
 			return status.Silent, "no message from its agent since the hub started at " + stamp(v.began)
 		}
 		return status.Silent, "no message from its agent since " + stamp(last)
 	}
 	return status.Connected, ""
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
 }
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04Z") }

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -39,8 +40,6 @@ type Hub interface {
 
 // Options configures a [Page]. The zero value is ready to use.
 type Options struct {
-	// Title is the title of the page. Defaults to "Spokewire hub".
-	Title string
 	// Interval is the minimum time between two reads of the state. Defaults to 250 ms.
 	Interval time.Duration
 }
@@ -70,8 +69,7 @@ type Page struct {
 	began time.Time // of the last read
 	took  time.Duration
 
-	signal sync.Mutex // never held for long: Changed may be called while the hub holds any mutex
-	dirty  bool
+	dirty atomic.Bool // needs no mutex: Changed may be called while the hub holds any
 }
 
 // New returns the page of a hub. It starts no goroutines.
@@ -82,7 +80,6 @@ func New(hub Hub, opts Options) (*Page, error) {
 	if opts.Interval < 0 {
 		return nil, errors.New("page: Options.Interval must not be negative")
 	}
-	opts.Title = cmp.Or(opts.Title, "Spokewire hub")
 	opts.Interval = cmp.Or(opts.Interval, 250*time.Millisecond)
 	p := &Page{hub: hub, opts: opts, mux: http.NewServeMux()}
 	for pattern, show := range map[string]func(*view) error{
@@ -108,11 +105,7 @@ func New(hub Hub, opts Options) (*Page, error) {
 
 // Changed reports that the hub's state has changed. It returns at once, and may be called at any
 // rate.
-func (p *Page) Changed() {
-	p.signal.Lock()
-	defer p.signal.Unlock()
-	p.dirty = true
-}
+func (p *Page) Changed() { p.dirty.Store(true) }
 
 // State returns the state of the hub. It is as old as the last change, or less than 5 s, unless the
 // state is so large that reading it takes long.
@@ -120,15 +113,11 @@ func (p *Page) State(ctx context.Context) status.Hub {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	age := time.Since(p.began)
-	p.signal.Lock()
-	read := p.began.IsZero() || age >= max(p.opts.Interval, share*p.took) && (p.dirty || age >= maxAge)
-	if read {
-		p.dirty = false // before the read, so that a concurrent change is not lost
-	}
-	p.signal.Unlock()
-	if read {
+	dirty := p.dirty.Load() || age >= maxAge
+	if p.began.IsZero() || dirty && age >= max(p.opts.Interval, share*p.took) {
+		p.dirty.Store(false) // before the read, so that a concurrent change is not lost
 		p.began = time.Now()
-		p.state = p.hub.State(ctx)
+		p.state = p.hub.State(context.WithoutCancel(ctx)) // for other browsers too
 		p.took = time.Since(p.began)
 	}
 	return p.state
@@ -157,7 +146,7 @@ func (p *Page) serve(show func(*view) error) http.HandlerFunc {
 			return
 		}
 		v := &view{
-			Title: p.opts.Title, Hub: p.State(r.Context()), Query: r.URL.Query(), request: r, hub: p.hub,
+			Hub: p.State(r.Context()), Query: r.URL.Query(), request: r, hub: p.hub,
 			// Names are escaped, so each slash after the first is a level.
 			Root: strings.Repeat("../", max(0, strings.Count(r.URL.EscapedPath(), "/")-1)),
 		}

@@ -29,7 +29,7 @@ func TestPages(t *testing.T) {
 	h.state.Links[0] = status.Link{Name: "broker", Address: "mqtts://broker.example.com", Reason: "connection refused"}
 	h.state.Documents.Refused = "shop.yaml: spec.parts: must not be empty"
 	mux := http.NewServeMux() // below a path
-	mux.Handle("/hub/", http.StripPrefix("/hub", newPage(t, h, page.Options{Title: "Test hub"})))
+	mux.Handle("/hub/", http.StripPrefix("/hub", newPage(t, h, page.Options{})))
 	link := regexp.MustCompile(`href="([^"#]+)`)
 	for path, wants := range map[string][]string{
 		"/": {"The broker is down", "connection refused", "New documents were refused", "must not be empty", "<h3>Broken</h3>",
@@ -130,7 +130,7 @@ func TestHostileText(t *testing.T) {
 	for _, path := range []string{"/", "/applications", "/clusters", "/history", "/applications/x?from=1&to=2",
 		"/clusters/x"} {
 		tags := func(text string) []string {
-			body := get(newPage(t, hostile(text), page.Options{Title: text}), path).Body.String()
+			body := get(newPage(t, hostile(text), page.Options{}), path).Body.String()
 			found := regexp.MustCompile(`<[^>]*>`).FindAllString(body, -1)
 			for i, tag := range found {
 				found[i] = varies.ReplaceAllString(tag, " $1=")

@@ -33,12 +33,14 @@ const (
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"text": func(s any) string { return cut.Text(fmt.Sprint(s), MaxText) },
 	"long": func(s string) string { return cut.Text(s, 4*MaxText) }, "instant": instant, "mark": mark,
-	"lower": func(s any) string { return strings.ToLower(cut.Text(fmt.Sprint(s), 20)) }, "labels": labels, "first": first, "more": more,
+	"lower": func(s any) string { return strings.ToLower(cut.Text(fmt.Sprint(s), 20)) }, "labels": labels,
+	"first": first, "more": more, "columns": func(titles ...string) []string { return titles },
+	"part": func(v *view, list any) any { return map[string]any{"View": v, "List": list} },
 }).ParseFS(files, "page.html"))
 
 // view is the model of the template of a page. Kind is the name of the template of its content.
 type view struct {
-	Kind, Title, Heading, Root string
+	Kind, Heading, Root string
 	status.Hub
 	Query url.Values
 
@@ -124,16 +126,17 @@ func words(name string, s status.Status, more ...string) string {
 // overview shows the numbers, and the worst applications and clusters.
 func (v *view) overview() error {
 	v.Kind, v.Heading, v.Query = "overview", "Overview", url.Values{}
-	rest := func(s status.Health) bool { return s.Rank() < status.Unknown.Rank() }
+	fine := func(h status.Health) bool { return h.Rank() < status.Unknown.Rank() }
 	v.Apps = listOf(v, "applications", v.Hub.Applications, worst, ofApplication)
 	v.Agents = listOf(v, "clusters", v.Hub.Clusters, worst, ofCluster)
-	broken := slices.DeleteFunc(slices.Clone(v.Hub.Applications), func(a status.Application) bool { return rest(a.Health) })
-	busy := slices.DeleteFunc(slices.Clone(v.Hub.Applications), func(a status.Application) bool {
-		return !rest(a.Health) || a.Health == status.Healthy && a.Sync == status.Synced
+	all := v.Hub.Applications
+	broken := slices.DeleteFunc(slices.Clone(all), func(a status.Application) bool { return fine(a.Health) })
+	busy := slices.DeleteFunc(slices.Clone(all), func(a status.Application) bool {
+		return !fine(a.Health) || a.Health == status.Healthy && a.Sync == status.Synced
 	})
 	v.Broken = listOf(v, "applications", broken, worst, ofApplication)
 	v.Busy = listOf(v, "applications", busy, worst, ofApplication)
-	lost := slices.DeleteFunc(slices.Clone(v.Hub.Clusters), func(c status.Cluster) bool { return rest(c.Health) })
+	lost := slices.DeleteFunc(slices.Clone(v.Hub.Clusters), func(c status.Cluster) bool { return fine(c.Health) })
 	down := listOf(v, "clusters", lost, worst, ofCluster)
 	v.Agents.Rows, v.Agents.Shown, v.Agents.Matches = down.Rows, down.Shown, down.Matches
 	return nil
@@ -284,14 +287,3 @@ func more(length int) string {
 	}
 	return fmt.Sprintf("and %d more", length-MaxList)
 }
-
-// part is the model of a list within a page.
-type part struct {
-	View *view
-	List any
-}
-
-// Part returns the model of a list, and Columns a list of the titles of columns.
-func (v *view) Part(list any) part                { return part{v, list} }
-func (v *view) Columns(titles ...string) []string { return titles }
-func (part) Columns(titles ...string) []string    { return titles }

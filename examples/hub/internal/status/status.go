@@ -69,16 +69,6 @@ func (c Counts) Total() (n int) {
 	return n
 }
 
-// Worst returns the worst health of a member; Healthy without members.
-func (c Counts) Worst() Health {
-	for _, h := range slices.Backward(Healths) {
-		if c[h] > 0 {
-			return h
-		}
-	}
-	return Healthy
-}
-
 // String returns the numbers in words, the worst first: "1 Degraded · 2 Healthy".
 func (c Counts) String() string {
 	var parts []string
@@ -93,7 +83,12 @@ func (c Counts) String() string {
 // Over returns the status of something whose members have these counts: the worse health counts.
 // why is the reason of the first of the worst members.
 func (s Status) Over(c Counts, noun, why string) Status {
-	worst := c.Worst()
+	worst := Healthy
+	for _, h := range Healths {
+		if c[h] > 0 {
+			worst = h
+		}
+	}
 	if worst.Rank() <= s.Health.Rank() {
 		return s
 	}
