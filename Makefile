@@ -23,7 +23,7 @@ SERVERGC  ?= 400
 WATCHES   ?= 20
 
 # The modules of the tree. Users get only the first. Each nested module uses only its own go.mod.
-NESTED  := internal/e2e internal/kube internal/ocm internal/peers internal/tools internal/tools/lint
+NESTED  := internal/e2e internal/kube internal/maestro internal/maestro/ocmcommon internal/ocm internal/peers internal/tools internal/tools/lint
 MODULES := . $(NESTED)
 export GOWORK = off
 
@@ -40,7 +40,7 @@ LINT = GOGC=400 GOMEMLIMIT=4000MiB $(TOOL)/golangci-lint run
 FINGERPRINT = find . -name .git -prune -o -type f -exec cksum {} + | sort -k 3
 
 .DEFAULT_GOAL := help
-.PHONY: help kube ocm check test test-fast bench peers fuzz generate generate-diff fmt vet lint apidiff vuln cover tidy clean
+.PHONY: help kube ocm maestro check test test-fast bench peers fuzz generate generate-diff fmt vet lint apidiff vuln cover tidy clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,12 +51,15 @@ kube: ## build kube-apiserver, kube-controller-manager, kubectl and etcd (once)
 ocm: ## build the work programs and the gRPC server of Open Cluster Management (once)
 	@internal/ocm/build.sh
 
+maestro: ## build the server of Maestro (once)
+	@internal/maestro/build.sh
+
 check: generate-diff fmt vet lint test ## run everything that a change must pass
 
 # The programs of the end-to-end tests are built while tests of the SDK wait. At the lowest priority
 # the builds do not exceed the time limits of these tests.
 test: ## run all tests with the race detector: the SDK, then end to end on real servers
-	{ nice -n 19 internal/kube/build.sh && nice -n 19 internal/ocm/build.sh; } & servers=$$!; \
+	{ for server in kube ocm maestro; do nice -n 19 internal/$$server/build.sh || exit; done; } & servers=$$!; \
 	$(GO) test -race -vet=off -timeout 25m -p $(PACKAGES) ./...; status=$$?; \
 	wait $$servers && exit $$status # half of the tests wait; make vet vets them
 	programs=$$(mktemp -d) && trap 'rm -rf "$$programs"' EXIT && cd internal/e2e && \

@@ -113,6 +113,9 @@ func (r *bundleReader) spec(h Header, action Action, e *ce.Event, ctx *ce.EventC
 		m.StatusSeq, _ = parseNumber(meta.Annotations[AnnotationSequenceID])
 	}
 	w.Name, w.Namespace = m.Name, m.Cluster
+	if m.DeletionTimestamp != nil && (meta == nil || meta.Name == "") {
+		w.Name = ""
+	}
 	if m.Version != 0 {
 		w.Generation = m.Version // the version counts the writes of the spec
 	}

@@ -202,7 +202,8 @@ func TestManifestBundleDeletionOfUnknown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if spec := m.(*codec.Spec); spec.Name != capturedID || spec.DeletionTimestamp == nil || spec.Version != version {
+		spec := m.(*codec.Spec)
+		if spec.Name != capturedID || spec.Work.Name != "" || spec.DeletionTimestamp == nil || spec.Version != version {
 			t.Errorf("read as %+v", spec)
 		}
 	}

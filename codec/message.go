@@ -95,7 +95,8 @@ type Spec struct {
 	// Work has the content of the event's data. Encode reads labels, annotations, owner references,
 	// generation, creationTimestamp and the spec; it does not change the object. Decode sets the
 	// same fields, and name and namespace (the cluster). UID and resourceVersion are not sent;
-	// finalizers only with [ManifestBundle].
+	// finalizers only with [ManifestBundle]. With ManifestBundle, the object of a deletion has no
+	// name if the event does not carry it: OCM deletes unknown works with such events.
 	Work *workv1.ManifestWork
 }
 

@@ -5,7 +5,9 @@ package grpc
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -16,13 +18,15 @@ type Identity struct {
 	User string
 	// Groups are the organizations of the certificate, or the groups of the token.
 	Groups []string
+	// Certificate is the verified certificate that identifies the client. It is nil for a token.
+	Certificate *x509.Certificate
 }
 
 // TokenAuthenticator authenticates clients with bearer tokens. Its method may be called from any
 // goroutine.
 type TokenAuthenticator interface {
-	// AuthenticateToken returns the identity of a token. If it returns an error, the server looks at
-	// the certificate of the client. An error with the gRPC status code Unavailable means that a
+	// AuthenticateToken returns the identity of a token. If it returns an error, the server looks
+	// at the certificate of the client. An error with the gRPC status code Unavailable means that a
 	// client without a certificate should try again. The error must not contain the token.
 	AuthenticateToken(ctx context.Context, token string) (Identity, error)
 }
@@ -38,31 +42,35 @@ const (
 	RoleAgent Role = "agent"
 )
 
-// Access is what a client is about to do.
+// Access describes a publication or a subscription that a client requests. [PROTOCOL.md] has a
+// table of all accesses of sources and agents.
+//
+// [PROTOCOL.md]: https://github.com/spokewire/sdk-go/blob/main/cloudevents/grpc/PROTOCOL.md#access
 type Access struct {
-	// Identity is the client.
+	// Identity is the authenticated client.
 	Identity Identity
 	// Write is true for a publication, and false for a subscription.
 	Write bool
-	// Role is the side that the topic belongs to. It is empty for a topic that is not one of
-	// package work's: only Topic is then set.
+	// Role is the role that the topic requires of the client. It is empty for topics outside
+	// package work; then only Identity, Write and Topic are set.
 	Role Role
-	// Source and Cluster are of the topic. An empty one means all, such as all sources for an
-	// agent's subscription.
+	// Source and Cluster are the names in the topic. An empty name is the wildcard + of a
+	// subscription, or a name that the topic does not have. Do not treat an empty name as allowed:
+	// see the example of Authorizer.
 	Source, Cluster string
-	// Broadcast is true for a subscription to what an agent publishes for all sources, or a source
-	// for all agents. The topic then has no name of the subscriber's side.
+	// Broadcast is true for a subscription to requests that address all agents, or all sources.
+	// Such a topic has no cluster (for agents) or no source (for sources).
 	Broadcast bool
 	// Topic is the topic, or the topic filter without the name of a share group.
 	Topic string
 }
 
-// Authorizer decides about publications and subscriptions. Its method may be called from any
-// goroutine, for each message.
+// Authorizer decides about publications and subscriptions.
 type Authorizer interface {
-	// Authorize returns nil to allow the access. An error with the gRPC status code Unavailable means
-	// that the client should try again; any other error denies the access. The client receives the
-	// text of the error.
+	// Authorize is called for each publication and each topic filter, concurrently. It returns nil
+	// to allow the access. An error with the gRPC status code Unavailable means that the client
+	// should try again; any other error denies the access. The client receives the text of the
+	// error.
 	Authorize(ctx context.Context, a Access) error
 }
 
@@ -73,9 +81,10 @@ type AuthorizerFunc func(ctx context.Context, a Access) error
 func (f AuthorizerFunc) Authorize(ctx context.Context, a Access) error { return f(ctx, a) }
 
 // AuthorizeNames returns the default authorizer. A user acts as the agent of the cluster with its
-// name, as in Mosquitto's patterns with %u. The user system:open-cluster-management:<cluster>:<agent>
-// acts as an agent of that cluster. A user that is one of sources acts as the source with its name
-// instead, for all clusters.
+// name, as in Mosquitto's patterns with %u. The user
+// system:open-cluster-management:<cluster>:<agent> acts as an agent of that cluster. A user listed
+// in sources acts as the source of that name, for all clusters, and never as an agent. So a cluster
+// must not have the name of a source.
 func AuthorizeNames(sources ...string) Authorizer {
 	sources = slices.Clone(sources)
 	return AuthorizerFunc(func(_ context.Context, a Access) error {
@@ -83,10 +92,18 @@ func AuthorizeNames(sources ...string) Authorizer {
 		if slices.Contains(sources, a.Identity.User) {
 			role, name, wanted = RoleSource, a.Identity.User, a.Source
 		}
-		if name != "" && a.Role == role && (a.Broadcast || wanted == name) {
+		switch {
+		case name == "" && a.Identity.User == "":
+			return errors.New("the client has no name: it needs a certificate with a common name, or a token")
+		case name != "" && a.Role == role && (a.Broadcast || wanted == name):
 			return nil
+		case a.Role == RoleAgent && a.Cluster != "":
+			return fmt.Errorf("user %q may not act as the agent of cluster %q", a.Identity.User, a.Cluster)
+		case a.Role == RoleSource && a.Source != "":
+			return fmt.Errorf("user %q may not act as source %q", a.Identity.User, a.Source)
 		}
-		return errors.New("the user may act only as the agent of its own cluster, or as the source with its name")
+		return fmt.Errorf("user %q may act only as the agent of its own cluster, or as the source with its name",
+			a.Identity.User)
 	})
 }
 

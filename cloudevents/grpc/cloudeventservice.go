@@ -17,6 +17,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/ocm"
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 )
 
@@ -24,52 +25,36 @@ import (
 const heartbeatInterval = 10 * time.Second
 
 // registerOCM adds OCM's service, with the status codes of OCM's server. Publish has one request and
-// one response, but its handler is that of a stream: it authenticates the client, and waits for its
-// turn, before it reads the request.
+// one response, but its handler is that of a stream: it authenticates the client before it reads the
+// request.
 func (s *service) registerOCM(r grpc.ServiceRegistrar) {
-	handler := func(serve func(grpc.ServerStream) error) grpc.StreamHandler {
-		return func(_ any, stream grpc.ServerStream) error { return serve(stream) }
-	}
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: ocm.Service, HandlerType: (*any)(nil),
 		Streams: []grpc.StreamDesc{
-			{StreamName: "Publish", Handler: handler(s.publishOCM)},
-			{StreamName: "Subscribe", Handler: handler(s.subscribeOCM), ServerStreams: true},
+			{StreamName: "Publish", Handler: handler(s, s.publishOCM)},
+			{StreamName: "Subscribe", Handler: handler(s, s.subscribeOCM), ServerStreams: true},
 		},
 		Metadata: "cloudevent.proto",
 	}, s)
 }
 
 // publishOCM routes an event by its attributes.
-func (s *service) publishOCM(stream grpc.ServerStream) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.streams.Done()
-	ctx := stream.Context()
-	who, err := s.identify(ctx)
-	if err != nil {
-		return err
-	}
-	var r grpcwire.PublishRequest
-	if err := s.turns.read(stream, &r); err != nil {
-		return err
-	}
+func (s *service) publishOCM(stream grpc.ServerStream, client *clientCheck, r *grpcwire.PublishRequest) error {
 	if r.Event == nil {
 		return status.Error(codes.InvalidArgument, "the request has no event")
 	}
 	e, err := grpcwire.ParseEvent(r.Event)
 	if err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
+		return invalid(err)
 	}
 	topic, err := ocm.Topic(e)
 	switch {
 	case errors.Is(err, ocm.ErrType):
-		return status.Errorf(codes.PermissionDenied, "access denied: %v", err)
+		return status.Error(codes.PermissionDenied, cut.Text("access denied: "+err.Error(), longestReason))
 	case err != nil:
-		return status.Error(codes.InvalidArgument, err.Error())
+		return invalid(err)
 	}
-	err = s.server.publish(ctx, who, grpcwire.Message{Topic: topic, Event: r.Event})
+	err = s.server.publish(client.ctx, client.who, grpcwire.Message{Topic: topic, Event: r.Event})
 	if status.Code(err) == codes.OutOfRange {
 		limit := s.server.options.MaxMessageSize
 		return status.Error(codes.ResourceExhausted, ocm.TooLarge(len(r.Event), limit))
@@ -80,24 +65,22 @@ func (s *service) publishOCM(stream grpc.ServerStream) error {
 	return stream.SendMsg(new(grpcwire.Raw))
 }
 
+// longestReason is the length in bytes up to which a client receives an error about its own message.
+const longestReason = 512
+
+// invalid returns the status of a message that is malformed.
+func invalid(err error) error {
+	return status.Error(codes.InvalidArgument, cut.Text(err.Error(), longestReason))
+}
+
 // subscribeOCM serves one subscription. Unlike OCM's server, it confirms the subscription after it has
 // added the subscriber.
-func (s *service) subscribeOCM(stream grpc.ServerStream) error {
-	if err := s.enter(); err != nil {
+func (s *service) subscribeOCM(stream grpc.ServerStream, client *clientCheck, r *grpcwire.SubscriptionRequest) error {
+	var err error
+	if client.filters, err = filtersOCM(*r); err != nil {
 		return err
 	}
-	defer s.streams.Done()
-	ctx := stream.Context()
-	var request grpcwire.SubscriptionRequest
-	who, err := s.open(stream, &request)
-	if err != nil {
-		return err
-	}
-	filters, err := filtersOCM(request)
-	if err != nil {
-		return err
-	}
-	sub, _, err := s.server.subscribe(ctx, who, filters, nil, 0)
+	sub, _, err := s.server.subscribe(client.ctx, client.who, client.filters, nil, 0)
 	if err != nil {
 		return err
 	}
@@ -105,14 +88,15 @@ func (s *service) subscribeOCM(stream grpc.ServerStream) error {
 	if err := stream.SendHeader(metadata.Pairs(ocm.HeaderID, rand.Text())); err != nil {
 		return err
 	}
-	ended := make(chan error, 1)
-	s.streams.Go(func() { ended <- sendOCM(stream, sub) })
-	return s.server.logStall(ctx, who, sub, s.await(sub, ended))
+	return s.follow(client, sub, func() error { return sendOCM(stream, sub) })
 }
 
 func filtersOCM(r grpcwire.SubscriptionRequest) ([]string, error) {
+	if r.Malformed != nil {
+		return nil, invalid(r.Malformed)
+	}
 	if r.DataType != ocm.DataType {
-		reason := "unsupported event type " + r.DataType
+		reason := "unsupported event type " + cut.Text(r.DataType, longestReason)
 		if strings.Count(r.DataType, ".") < 2 {
 			reason = "unsupported cloudevents data type format"
 		}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,14 +49,19 @@ func TestPlainSubscriptionCodes(t *testing.T) {
 			codes.PermissionDenied, "unsupported event type a.b.c"},
 		{"malformed data type", "c1", grpcwire.SubscriptionRequest{ClusterName: "c1", DataType: "a"},
 			codes.PermissionDenied, "unsupported cloudevents data type format"},
+		{"long data type", "c1", grpcwire.SubscriptionRequest{ClusterName: "c1", DataType: strings.Repeat("a.b.", 2000)},
+			codes.PermissionDenied, "unsupported event type a.b."},
+		{"long request", "c1", grpcwire.SubscriptionRequest{ClusterName: "c1", DataType: strings.Repeat("a.b.", 8<<10)},
+			codes.InvalidArgument, "16384 bytes"},
 		{"no token", "", grpcwire.SubscriptionRequest{ClusterName: "c1", DataType: ocm.DataType}, codes.Unauthenticated, ""},
 		{"expired token", "expired", grpcwire.SubscriptionRequest{ClusterName: "c1", DataType: ocm.DataType},
 			codes.Unauthenticated, ""},
 	} {
 		withServer(t, grpc.ServerOptions{}, func(t *testing.T, s *plainServer) {
 			_, err := s.subscribe(c.user, c.request)
-			if got := status.Convert(err); got.Code() != c.code || !strings.Contains(got.Message(), c.text) {
-				t.Errorf("%s: %v; want %v %q", c.reason, err, c.code, c.text)
+			got := status.Convert(err)
+			if got.Code() != c.code || !strings.Contains(got.Message(), c.text) || len(got.Message()) > 600 {
+				t.Errorf("%s: %.1000v; want %v %q", c.reason, err, c.code, c.text)
 			}
 		})
 	}
@@ -169,7 +173,7 @@ func TestPlainSubscriberReceivesItsCluster(t *testing.T) {
 // TestPlainSubscriberThatDoesNotRead checks that a slow subscriber ends with ResourceExhausted and
 // delays no other cluster.
 func TestPlainSubscriberThatDoesNotRead(t *testing.T) {
-	withServer(t, grpc.ServerOptions{QueueBytes: 1 << 20}, func(t *testing.T, s *plainServer) {
+	withServer(t, grpc.ServerOptions{MaxQueueBytes: 1 << 20}, func(t *testing.T, s *plainServer) {
 		slow, other, hub := s.agent("c1"), s.agent("c2"), s.local()
 		e := plainEvent(ocm.DataType+".spec.create_request", "hub", "c1", "")
 		e.DataEncoded = make([]byte, 256<<10)
@@ -222,54 +226,48 @@ func TestPlainSubscriptionHasNoGap(t *testing.T) {
 	})
 }
 
-// TestPlainRequestsAreReadInTurns checks that few incomplete requests of a connection are in memory,
-// and that they delay no other connection.
-func TestPlainRequestsAreReadInTurns(t *testing.T) {
+// TestPlainRequestsInPart checks that a request that is not sent delays no other, and ends.
+func TestPlainRequestsInPart(t *testing.T) {
 	withServer(t, grpc.ServerOptions{}, func(t *testing.T, s *plainServer) {
 		all, cc := s.local("#"), s.dial("c1")
-		request := encoded(t, plainEvent(ocm.DataType+".status.update_request", "a", "c1", "hub"))
-		stream := func() gogrpc.ClientStream { // its request is not sent yet
-			t.Helper()
+		var open []gogrpc.ClientStream
+		for range 10 {
 			stream, err := cc.NewStream(t.Context(), &gogrpc.StreamDesc{}, ocm.MethodPublish)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return stream
+			open = append(open, stream)
 		}
-		first, second := stream(), stream()
-		synctest.Wait() // it is their turn
-		third := stream()
-		if err := third.SendMsg(request); err != nil {
-			t.Fatal(err)
-		}
-		if got := all.topics(); len(got) != 0 {
-			t.Errorf("received %q before the turn of the request", got)
+		synctest.Wait()
+		request := encoded(t, plainEvent(ocm.DataType+".status.update_request", "a", "c1", "hub"))
+		if err := cc.Invoke(t.Context(), ocm.MethodPublish, request, new(grpcwire.Raw)); err != nil {
+			t.Errorf("from the same connection: %v", err)
 		}
 		if err := s.publish("c1", request); err != nil {
 			t.Errorf("from another connection: %v", err)
 		}
-		if err := first.SendMsg(request); err != nil {
-			t.Fatal(err)
+		if got := all.topics(); len(got) != 2 {
+			t.Errorf("received %d events, want 2", len(got))
 		}
-		if got := all.topics(); len(got) != 3 {
-			t.Errorf("received %d events, want 3", len(got))
-		}
-		if err := second.SendMsg(request); err != nil {
-			t.Fatal(err)
-		}
-		for _, stream := range []gogrpc.ClientStream{first, second, third} {
-			if err := stream.RecvMsg(new(grpcwire.Raw)); err != nil {
-				t.Error(err)
+		for _, stream := range open {
+			if err := stream.RecvMsg(new(grpcwire.Raw)); status.Code(err) != codes.DeadlineExceeded {
+				t.Errorf("a call without a request ended with %v, want DeadlineExceeded", err)
 			}
 		}
 	})
 }
 
-// TestPlainClientsAtShutdown checks that a subscriber receives queued events before it ends, and that
-// events are not accepted any more.
+// TestPlainClientsAtShutdown checks that a subscriber receives queued events before it ends, that a
+// publication without its request ends at once, and that events are not accepted any more.
 func TestPlainClientsAtShutdown(t *testing.T) {
 	withServer(t, grpc.ServerOptions{}, func(t *testing.T, s *plainServer) {
 		sub, hub := s.agent("c1"), s.local()
+		incomplete, err := s.dial("c1").NewStream(t.Context(), &gogrpc.StreamDesc{}, ocm.MethodPublish)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		begin := time.Now()
 		for range 3 {
 			if err := hub.send(t, "sources/hub/clusters/c1/sourceevents",
 				plainEvent(ocm.DataType+".spec.create_request", "hub", "c1", "")); err != nil {
@@ -277,6 +275,12 @@ func TestPlainClientsAtShutdown(t *testing.T) {
 			}
 		}
 		s.drain()
+		if passed := time.Since(begin); passed != 0 {
+			t.Errorf("the shutdown took %v", passed)
+		}
+		if err := incomplete.RecvMsg(new(grpcwire.Raw)); status.Code(err) != codes.Unavailable {
+			t.Errorf("the incomplete publication: %v", err)
+		}
 		for range 3 {
 			if e, _ := sub.next(); e == nil {
 				t.Error("received a heartbeat before the queued events")
@@ -340,24 +344,11 @@ func TestTransportUsesOCMsService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := gogrpc.NewServer(server.GRPCOptions()...)
-	grpc.RegisterOCM(server, g)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := make(chan error)
-	go func() { served <- g.Serve(listener) }()
-	defer func() {
-		g.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	}()
+	addr := serveOCM(t, server)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	connect := func(user string, filters ...string) (cloudevents.Conn, chan cloudevents.Message, error) {
-		transport, err := grpc.New(grpc.Options{Address: listener.Addr().String(), Insecure: true, Token: user})
+		transport, err := grpc.New(grpc.Options{Address: addr, Insecure: true, Token: user})
 		if err != nil {
 			t.Fatal(err)
 		}

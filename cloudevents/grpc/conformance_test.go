@@ -6,13 +6,16 @@ package grpc_test
 import (
 	"context"
 	"net"
+	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
+	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/ocm"
 	"github.com/spokewire/sdk-go/cloudevents/transporttest"
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
@@ -130,4 +133,62 @@ func (h inProcess) PublishRaw(t *testing.T, topic string, payload []byte) {
 
 func TestConformanceInProcess(t *testing.T) {
 	transporttest.Run(t, inProcess{newServer(t, grpc.ServerOptions{})})
+}
+
+// plain connects over TCP to a server that has only OCM's service. The service has no topics, but
+// clusters: a topic is the name of a cluster, and each event is a spec. So it runs the checks with at
+// most one topic for a connection. Its MaxPacketSize is constant, so it is no Limiter.
+type plain struct{ remote remote }
+
+func (plain) Exact() bool { return true }
+
+func (h plain) Transport(t *testing.T) cloudevents.Transport {
+	return clusterTransport{h.remote.Transport(t)}
+}
+
+func (h plain) Cut(t *testing.T) { h.remote.Cut(t) }
+
+func (h plain) Stall(t *testing.T) func() { return h.remote.Stall(t) }
+
+type clusterTransport struct{ cloudevents.Transport }
+
+func (c clusterTransport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
+	var filters []string
+	for _, topic := range o.Filters {
+		filters = append(filters, codec.ManifestBundle.AgentFilters(clusterOf(topic))...)
+	}
+	receive := o.Receive
+	o.Filters, o.Receive = filters, func(m cloudevents.Message) {
+		attributes := m.Event.Extensions()
+		m.Topic = strings.ReplaceAll(attributes["clustername"].(string), ".", "/")
+		m.Event.SetType(attributes["type0"].(string))
+		m.Event.SetSource(attributes["source0"].(string))
+		for _, name := range []string{"clustername", "type0", "source0"} {
+			m.Event.SetExtension(name, nil)
+		}
+		receive(m)
+	}
+	conn, err := c.Transport.Connect(ctx, o)
+	return clusterConn{conn}, err
+}
+
+func clusterOf(topic string) string { return strings.ReplaceAll(topic, "/", ".") }
+
+type clusterConn struct{ cloudevents.Conn }
+
+func (c clusterConn) Publish(ctx context.Context, m cloudevents.Message, done func(error)) error {
+	e := m.Event.Clone()
+	e.SetExtension("clustername", clusterOf(m.Topic))
+	e.SetExtension("type0", e.Type())
+	e.SetExtension("source0", e.Source())
+	e.SetType(ocm.DataType + ".spec.create_request")
+	e.SetSource("hub")
+	return c.Conn.Publish(ctx, cloudevents.Message{Topic: m.Topic, Event: &e}, done)
+}
+
+func TestConformanceOfOCMsService(t *testing.T) {
+	server := newServer(t, grpc.ServerOptions{})
+	addr := serveOCM(t, server)
+	_ = connect(t, newTransport(t, grpc.Options{Address: addr, Insecure: true}), nil).Close()
+	transporttest.Run(t, plain{remote{server, tcpproxy.Start(t, addr)}})
 }

@@ -5,6 +5,7 @@ package grpc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 
@@ -114,6 +115,38 @@ func ExampleNewServer() {
 	// Output:
 	// largest message: 16777216
 	// gRPC server options: only one of CertFile and KeyFile is set: set both or neither
+}
+
+// This rule allows agents only. The user is the name of a cluster.
+func ExampleAuthorizer() {
+	authorizer := grpc.AuthorizerFunc(func(_ context.Context, a grpc.Access) error {
+		switch {
+		case a.Role != grpc.RoleAgent:
+			return errors.New("only agents connect over the network")
+		case a.Broadcast: // requests of sources to all agents, without manifests
+			return nil
+		case a.Cluster == "" || a.Cluster != a.Identity.User: // "" is a wildcard
+			return errors.New("it is not the cluster of the user")
+		}
+		return nil
+	})
+	user := grpc.Identity{User: "cluster1"}
+	for _, a := range []grpc.Access{
+		{Identity: user, Role: grpc.RoleAgent, Cluster: "cluster1", Topic: "/sources/+/clusters/cluster1/manifests"},
+		{Identity: user, Role: grpc.RoleAgent, Broadcast: true, Topic: "/sources/+/resync/clusters/manifestsstatus"},
+		{Identity: user, Role: grpc.RoleAgent, Topic: "/sources/+/clusters/+/manifests"},
+		{Identity: user, Role: grpc.RoleSource, Write: true, Source: "hub", Cluster: "cluster1",
+			Topic: "/sources/hub/clusters/cluster1/manifests"},
+		{Identity: user, Topic: "#"},
+	} {
+		fmt.Println(a.Topic, authorizer.Authorize(context.Background(), a))
+	}
+	// Output:
+	// /sources/+/clusters/cluster1/manifests <nil>
+	// /sources/+/resync/clusters/manifestsstatus <nil>
+	// /sources/+/clusters/+/manifests it is not the cluster of the user
+	// /sources/hub/clusters/cluster1/manifests only agents connect over the network
+	// # only agents connect over the network
 }
 
 // A second source connects over the network. The user is the common name of its certificate.

@@ -107,8 +107,12 @@ func (l *link) handshake(
 }
 
 func adviseTLS(err error) error {
-	if advice, permanent := permanentTLS(err); permanent {
-		return &cloudevents.PermanentError{Err: fmt.Errorf("%w (%s)", err, advice)}
+	advice, permanent := permanentTLS(err)
+	if advice != "" {
+		err = fmt.Errorf("%w (%s)", err, advice)
+	}
+	if permanent {
+		return &cloudevents.PermanentError{Err: err}
 	}
 	return err
 }

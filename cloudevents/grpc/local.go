@@ -19,9 +19,10 @@ import (
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 )
 
-// Transport returns a new transport for one source or agent in the process of the server. It may use
-// all topics, and works without Serve. Its Connect returns a [*cloudevents.PermanentError] for a
-// malformed filter. Its Publish never waits.
+// Transport returns a new transport for one source or agent in the process of the server. It may
+// use all topics, and works without Serve. Its Connect returns a [*cloudevents.PermanentError] for
+// a malformed filter. Its Publish never waits: if a queue is full, its callback receives a
+// [*cloudevents.TemporaryError].
 func (s *Server) Transport() cloudevents.Transport { return &localTransport{server: s} }
 
 type localTransport struct {
@@ -29,7 +30,7 @@ type localTransport struct {
 	claimed atomic.Bool
 }
 
-// Claim implements [cloudevents.Transport]. The name is not used.
+// Claim implements [cloudevents.Transport]. It ignores its argument.
 func (t *localTransport) Claim(string) error {
 	if !t.claimed.CompareAndSwap(false, true) {
 		return cloudevents.ErrClaimed
@@ -46,7 +47,7 @@ func (t *localTransport) Connect(ctx context.Context, o cloudevents.ConnectOptio
 	if err != nil {
 		return nil, &cloudevents.PermanentError{Err: err}
 	}
-	c := &localConn{server: t.server, options: o, sub: t.server.broker.Subscribe(filters, 0)}
+	c := &localConn{server: t.server, options: o, sub: t.server.broker.Subscribe("", filters, 0)}
 	c.life, c.end = context.WithCancelCause(context.Background())
 	c.receiver.Go(c.receive)
 	return c, nil
@@ -93,7 +94,7 @@ func (c *localConn) receive() {
 		case <-c.sub.Wake():
 		}
 		var err error
-		if batch, err = c.sub.Take(batch[:0], c.server.options.QueueBytes, mostUncommitted); err != nil {
+		if batch, err = c.sub.Take(batch[:0], c.server.options.MaxQueueBytes, mostUncommitted); err != nil {
 			c.end(fmt.Errorf("connection to the server in this process ended: %w", err))
 			return
 		}

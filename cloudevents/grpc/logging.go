@@ -15,8 +15,10 @@ import (
 
 // Reasons of logged refusals.
 const (
+	reasonHandshake       = "TLS handshake failed"
 	reasonUnauthenticated = "not authenticated"
 	reasonDenied          = "access denied"
+	reasonUnfinished      = "unfinished messages"
 	reasonStalled         = "its queue is full"
 )
 

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,12 +18,13 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
 // TestRefusalsAreLogged checks that an operator sees refused clients, once each, without a token.
 func TestRefusalsAreLogged(t *testing.T) {
 	s := newSecure(t)
-	o := grpc.ServerOptions{ClientCAFile: s.caFile, Tokens: tokens{secret}, QueueBytes: 1}
+	o := grpc.ServerOptions{ClientCAFile: s.caFile, Tokens: tokens{secret}, MaxQueueBytes: 1}
 	// The other server reads its files meanwhile.
 	o.CertFile, o.KeyFile = s.ca.Issue(t, "server").Write(t, s.folder, "logged")
 	server, err := grpc.NewServer(o)
@@ -45,6 +47,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 		_ = connectWith(t, grpc.Options{Address: s.addr, CAFile: s.caFile, Token: "other" + secret}, ownFilter)
 		_ = connectWith(t, s.options(t, s.ca.Issue(t, "cluster1")), otherFilter)
 	}
+	_ = connectWith(t, s.options(t, certtest.New(t).Issue(t, "cluster1")), ownFilter)
 	event, err := grpcwire.AppendEvent(nil, newEvent())
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +60,12 @@ func TestRefusalsAreLogged(t *testing.T) {
 		return conn.Err() != nil
 	})
 	close(stalled)
+	if err := os.WriteFile(o.CertFile, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := connectWith(t, s.options(t, s.ca.Issue(t, "cluster1")), ownFilter); err != nil {
+		t.Errorf("while the server's certificate is unreadable, Connect returned %v", err)
+	}
 	cancel()
 	if err := <-served; err != nil {
 		t.Fatal(err)
@@ -64,8 +73,10 @@ func TestRefusalsAreLogged(t *testing.T) {
 	text := log.String()
 	for part, want := range map[string]int{
 		`"Refused a client" err="unknown token" reason="not authenticated" client="127.0.0.1/32"`: 1,
+		`reason="TLS handshake failed" client="127.0.0.1/32"`:                                     1,
 		`reason="access denied" client="cluster1"`:                                                1,
 		`reason="its queue is full" client="cluster1"`:                                            1,
+		`"Failed to read certificates, using the previous ones" err="CertFile `:                   1,
 		secret: 0,
 	} {
 		if got := strings.Count(text, part); got != want {

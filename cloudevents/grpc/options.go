@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spokewire/sdk-go/internal/tlsfiles"
 )
 
 const (
@@ -49,12 +51,17 @@ type Options struct {
 	// each TLS handshake. Set both or neither. They exclude certificates in TLS.
 	CertFile, KeyFile string
 
-	// KeepAlive is the time without a byte from the server after which it is pinged. A link without
-	// an answer is closed after one and a half times KeepAlive. Defaults to 30 s; the minimum is 10 s.
+	// KeepAlive is the time without received data after which the client pings the server. Without
+	// an answer, it closes the link after one and a half times KeepAlive. Defaults to 30 s; the
+	// minimum is 10 s.
 	KeepAlive time.Duration
 	// ConnectTimeout bounds the time from the dial to the granted subscriptions, without the time
 	// that the client waits for others of its process to connect. Defaults to 10 s.
 	ConnectTimeout time.Duration
+
+	// OptionNames are the names of options in the program, by field, for example "--ca" for CAFile.
+	// Errors of New and of the transport contain them instead of the fields. Defaults to none.
+	OptionNames map[string]string `json:"-" yaml:"-"`
 }
 
 // settings are valid options with defaults. The token is behind a function only, so that a printed
@@ -65,6 +72,7 @@ type settings struct {
 	tls            func() (*tls.Config, error) // nil without TLS
 	keepAlive      time.Duration
 	connectTimeout time.Duration
+	names          tlsfiles.OptionNames
 }
 
 // settings validates o and fills in the defaults.
@@ -78,6 +86,7 @@ func (o Options) settings() (settings, error) {
 		token:          o.token,
 		keepAlive:      cmp.Or(o.KeepAlive, defaultKeepAlive),
 		connectTimeout: cmp.Or(o.ConnectTimeout, defaultConnectTimeout),
+		names:          o.OptionNames,
 	}
 	if !o.Insecure {
 		s.tls = func() (*tls.Config, error) { return o.tlsConfig(host) }
@@ -88,12 +97,12 @@ func (o Options) settings() (settings, error) {
 func (o Options) validate() (host string, err error) {
 	host, port, err := net.SplitHostPort(o.Address)
 	n, portErr := strconv.ParseUint(port, 10, 16)
-	hasTLS := o.TLS != nil || o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
+	ofTLS := tlsfiles.Client{Base: o.TLS, CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}.Option()
 	switch {
 	case err != nil || host == "" || portErr != nil || n == 0 || strings.Contains(host, "/"):
 		return "", fmt.Errorf("invalid Address: %q: write host:port", o.Address)
-	case hasTLS && o.Insecure:
-		return "", errors.New("TLS, CAFile, CertFile or KeyFile is set with Insecure: remove one of them")
+	case ofTLS != "" && o.Insecure:
+		return "", fmt.Errorf("%s is set with Insecure: remove one of them", ofTLS)
 	case (o.CertFile == "") != (o.KeyFile == ""):
 		return "", errors.New("only one of CertFile and KeyFile is set: set both or neither")
 	case o.CertFile != "" && o.TLS != nil && (len(o.TLS.Certificates) > 0 || o.TLS.GetClientCertificate != nil):

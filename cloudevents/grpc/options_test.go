@@ -55,9 +55,9 @@ func TestServerOptionsAreChecked(t *testing.T) {
 		"insecure and TLS": {grpc.ServerOptions{Insecure: true, TLS: &tls.Config{}}, "Insecure"},
 		"old TLS":          {grpc.ServerOptions{TLS: &tls.Config{MaxVersion: tls.VersionTLS11}}, "TLS 1.2"},
 		"large messages":   {grpc.ServerOptions{MaxMessageSize: 1 << 30}, "MaxMessageSize"},
-		"negative queue":   {grpc.ServerOptions{QueueBytes: -1}, "QueueBytes"},
+		"negative queue":   {grpc.ServerOptions{MaxQueueBytes: -1}, "MaxQueueBytes"},
 		"negative places":  {grpc.ServerOptions{MaxConnections: -1}, "MaxConnections"},
-		"negative total":   {grpc.ServerOptions{TotalBytes: -1}, "TotalBytes"},
+		"negative total":   {grpc.ServerOptions{MaxTotalQueueBytes: -1}, "MaxTotalQueueBytes"},
 	} {
 		if _, err := grpc.NewServer(row.o); err == nil || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: NewServer returned %v, want an error with %q", name, err, row.want)

@@ -63,13 +63,18 @@ func (c numberedConn) RemoteAddr() net.Addr { return c.addr }
 func withServer(t *testing.T, o grpc.ServerOptions, test func(*testing.T, *plainServer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		o.Tokens, o.Authorizer = names{}, grpc.AuthorizeNames("hub")
+		if o.Tokens == nil {
+			o.Tokens = names{}
+		}
+		if o.Authorizer == nil {
+			o.Authorizer = grpc.AuthorizeNames("hub")
+		}
 		server, err := grpc.NewServer(o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := &plainServer{Server: server, t: t, listener: bufconn.Listen(1 << 20)}
-		g := gogrpc.NewServer(server.GRPCOptions()...)
+		g := gogrpc.NewServer(server.GRPCOptions(insecure.NewCredentials())...)
 		s.drain = server.Register(g)
 		served := make(chan error)
 		go func() { served <- g.Serve(&numbered{Listener: s.listener}) }()
@@ -95,11 +100,14 @@ func (bearer) RequireTransportSecurity() bool { return false }
 // dial returns a connection of a user; without a token if the user is empty.
 func (s *plainServer) dial(user string) *gogrpc.ClientConn {
 	s.t.Helper()
+	return s.dialWith(user, s.listener.DialContext)
+}
+
+func (s *plainServer) dialWith(user string, dial func(context.Context) (net.Conn, error)) *gogrpc.ClientConn {
+	s.t.Helper()
 	options := []gogrpc.DialOption{
 		gogrpc.WithTransportCredentials(insecure.NewCredentials()),
-		gogrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return s.listener.DialContext(ctx)
-		}),
+		gogrpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }),
 		gogrpc.WithDefaultCallOptions(gogrpc.ForceCodecV2(grpcwire.NewCodec())),
 	}
 	if user != "" {
@@ -234,4 +242,24 @@ func (l *local) send(t *testing.T, topic string, e *ce.Event) error {
 		t.Fatal(err)
 	}
 	return result
+}
+
+// serveOCM serves only OCM's service of a server, until the end of the test.
+func serveOCM(t *testing.T, server *grpc.Server) (addr string) {
+	t.Helper()
+	g := gogrpc.NewServer(server.GRPCOptions(insecure.NewCredentials())...)
+	grpc.RegisterOCM(server, g)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error)
+	go func() { served <- g.Serve(listener) }()
+	t.Cleanup(func() {
+		g.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
 }

@@ -10,10 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -92,12 +94,16 @@ func TestConnectionsAreAuthenticated(t *testing.T) {
 		{"certificate", s.options(t, s.ca.Issue(t, "cluster1")), ownFilter, codes.OK, ""},
 		{"OCM's certificate", s.options(t, s.ca.Issue(t, "system:open-cluster-management:cluster1:a")), ownFilter,
 			codes.OK, ""},
-		{"another cluster", s.options(t, s.ca.Issue(t, "cluster1")), otherFilter, codes.PermissionDenied, "access denied"},
-		{"no common name", s.options(t, s.ca.Issue(t, "")), ownFilter, codes.PermissionDenied, "access denied"},
+		{"another cluster", s.options(t, s.ca.Issue(t, "cluster1")), otherFilter, codes.PermissionDenied,
+			`user "cluster1" may not act as the agent of cluster "cluster2"`},
+		{"an agent as a source", s.options(t, s.ca.Issue(t, "cluster1")),
+			"/sources/hub/clusters/+/manifestsstatus", codes.PermissionDenied, `user "cluster1" may not act as source "hub"`},
+		{"no common name", s.options(t, s.ca.Issue(t, "")), ownFilter, codes.PermissionDenied, "the client has no name"},
 		{"no certificate", s.options(t, nil), ownFilter, codes.Unauthenticated, "no valid bearer token"},
 		{"expired", s.options(t, s.ca.IssueUntil(t, "cluster1", time.Now().Add(-time.Minute))), ownFilter, codes.OK,
 			"check CertFile"},
-		{"another CA", s.options(t, other.Issue(t, "cluster1")), ownFilter, codes.OK, "check CertFile"},
+		{"another CA", s.options(t, other.Issue(t, "cluster1")), ownFilter, codes.OK,
+			"the server does not trust the CA of the certificate: check CertFile"},
 		{"token", grpc.Options{Address: s.addr, CAFile: s.caFile, Token: secret}, ownFilter, codes.OK, ""},
 		{"unknown token", grpc.Options{Address: s.addr, CAFile: s.caFile, Token: "other" + secret}, ownFilter,
 			codes.Unauthenticated, "no valid bearer token"},
@@ -159,6 +165,34 @@ func TestUndecidedToken(t *testing.T) {
 				t.Errorf("Connect with a certificate: %v", err)
 			}
 		}
+	}
+}
+
+// countingTokens counts the tokens that it is asked about.
+type countingTokens struct{ asked atomic.Int64 }
+
+func (c *countingTokens) AuthenticateToken(context.Context, string) (grpc.Identity, error) {
+	c.asked.Add(1)
+	return grpc.Identity{}, errors.New("unknown token")
+}
+
+// TestSeveralTokensAreRefused checks that a call cannot have more than one token reviewed.
+func TestSeveralTokensAreRefused(t *testing.T) {
+	tokens := &countingTokens{}
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{Insecure: true, Tokens: tokens}), "")
+	ctx := t.Context()
+	for i := range 3 {
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", fmt.Sprint("Bearer t", i))
+	}
+	stream, err := rawClient(t, addr).NewStream(ctx, grpc.ConnectStream, grpc.ConnectMethod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := end(stream); got.Code() != codes.Unauthenticated || !strings.Contains(got.Message(), "authorization") {
+		t.Errorf("the stream ended with %v, want Unauthenticated", got)
+	}
+	if n := tokens.asked.Load(); n != 0 {
+		t.Errorf("%d tokens were reviewed, want 0", n)
 	}
 }
 
@@ -267,7 +301,7 @@ func TestWrongPort(t *testing.T) {
 		o          grpc.Options
 	}{
 		{"server without TLS", "set Insecure", grpc.Options{Address: plain, CAFile: s.caFile}},
-		{"server with TLS", "without TLS?", grpc.Options{Address: s.addr, Insecure: true}},
+		{"server with TLS", "if it uses TLS, remove Insecure", grpc.Options{Address: s.addr, Insecure: true}},
 		{"no server", "connection refused", grpc.Options{Address: "127.0.0.1:1", Insecure: true}},
 	} {
 		if err := connectWith(t, row.o); err == nil || !strings.Contains(err.Error(), row.want) {

@@ -8,7 +8,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,6 +24,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/connlimit"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/tlsfiles"
+	"github.com/spokewire/sdk-go/internal/unfinished"
 )
 
 // Limits of a client's TCP connection.
@@ -30,16 +33,22 @@ const (
 	pingTimeout  = 10 * time.Second
 	leastPing    = 5 * time.Second // interval of the client's pings, as in OCM's server
 	idleTimeout  = 10 * time.Minute
-	mostStreams  = 128
-	mostHeaders  = 16 << 10 // bytes of the headers of a call
-	readBuffer   = 4 << 10  // gRPC's default of 32 KiB would be most of the memory of an idle client
+	mostStreams  = 16
+	serverWindow = 128 << 10 // HTTP/2's, for requests that no handler has read
+	mostHeaders  = 16 << 10  // bytes of the headers of a call
+	readBuffer   = 4 << 10   // gRPC's default of 32 KiB would be most of the memory of an idle client
 )
 
 // GRPCOptions returns the options that a gRPC server needs for [Server.Register]: the codec, which
-// also encodes the protobuf messages of other services, and limits. Its credentials must verify
-// client certificates, if clients have some.
-func (s *Server) GRPCOptions() []grpc.ServerOption {
+// also encodes the protobuf messages of other services, its credentials, and limits. If clients use
+// certificates, the credentials must verify them.
+func (s *Server) GRPCOptions(c credentials.TransportCredentials) []grpc.ServerOption {
+	return s.grpcOptions(c, klog.Background())
+}
+
+func (s *Server) grpcOptions(c credentials.TransportCredentials, logger klog.Logger) []grpc.ServerOption {
 	return []grpc.ServerOption{
+		grpc.Creds(placing{c, s, logger}), grpc.StatsHandler(carrying{logger}),
 		grpc.ForceServerCodecV2(grpcwire.NewCodec()),
 		grpc.MaxRecvMsgSize(s.options.MaxMessageSize + frameBytes),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
@@ -48,14 +57,15 @@ func (s *Server) GRPCOptions() []grpc.ServerOption {
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: leastPing, PermitWithoutStream: true}),
 		grpc.ConnectionTimeout(connlimit.HandshakeTimeout),
 		grpc.MaxConcurrentStreams(mostStreams), grpc.MaxHeaderListSize(mostHeaders),
-		grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow),
+		grpc.InitialWindowSize(serverWindow), grpc.InitialConnWindowSize(connWindow),
 		grpc.ReadBufferSize(readBuffer),
 	}
 }
 
 // Register adds the services to a gRPC server of the program, which must have been made with
-// [Server.GRPCOptions]. All calls are streams for its interceptors. The program calls drain before
-// it stops that server: drain ends the streams of clients within DrainTimeout.
+// [Server.GRPCOptions]. Interceptors see every call of the services as a stream, so only its stream
+// interceptors apply. The program calls drain before it stops that server: drain ends the streams
+// of clients within DrainTimeout.
 func (s *Server) Register(r grpc.ServiceRegistrar) (drain func()) {
 	service := newService(s)
 	service.register(r)
@@ -64,17 +74,20 @@ func (s *Server) Register(r grpc.ServiceRegistrar) (drain func()) {
 
 // Serve serves clients, and gRPC's health and reflection services, until ctx ends. It then delivers
 // queued messages up to DrainTimeout, closes the listener and all connections, and returns nil. It
-// returns an error if the certificate cannot be read, or if the listener fails. It may be called for
-// several listeners, and again; in-process transports are not affected by its end.
+// returns an error if the certificate cannot be read, or if the listener fails. Serve may be called
+// for several listeners, and again after it has returned. In-process transports keep working after
+// it returns.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
-	fail := func(err error) error { return fmt.Errorf("serve at %s: %w", listener.Addr(), err) }
-	proof, err := s.credentials()
+	fail := func(err error) error {
+		return tlsfiles.OptionNames(s.options.OptionNames).Error(fmt.Errorf("serve at %s: %w", listener.Addr(), err))
+	}
+	logger := klog.FromContext(ctx)
+	proof, err := s.credentials(logger)
 	if err != nil {
 		_ = listener.Close()
 		return fail(err)
 	}
-	logger := klog.FromContext(ctx)
-	server := grpc.NewServer(append(s.GRPCOptions(), grpc.Creds(placing{proof}), grpc.StatsHandler(carrying{logger}))...)
+	server := grpc.NewServer(s.grpcOptions(proof, logger)...)
 	service := newService(s)
 	service.register(server)
 	healthy := health.NewServer()
@@ -127,34 +140,45 @@ func (s *service) shutDown(server *grpc.Server) {
 	s.streams.Wait()
 }
 
-// placing gives each connection a place among those of its client, after the handshake.
+// placing gives each connection its limits after the handshake.
 type placing struct {
 	credentials.TransportCredentials
+	server *Server
+	logger klog.Logger
 }
 
 // ServerHandshake implements [credentials.TransportCredentials].
 func (p placing) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := p.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
+		if !errors.Is(err, io.EOF) { // a probe that only connects
+			p.server.refusals.Error(p.logger, err, reasonHandshake, connlimit.Address(raw.RemoteAddr().String()))
+		}
 		return nil, nil, err
 	}
-	var client string // the address, if empty
-	if id, ok := certified(info); ok {
+	client := connlimit.Address(raw.RemoteAddr().String())
+	if id, ok := certified(info); ok && id.User != "" {
 		client = id.User
 	}
 	if place, ok := raw.(*connlimit.Conn); ok && !place.Establish(client) {
 		return nil, nil, errors.New("the server has too many connections")
 	}
-	return conn, info, nil
+	cut := func() {
+		p.server.refusals.Error(p.logger, unfinished.ErrExceeded, reasonUnfinished, client)
+		_ = raw.Close()
+	}
+	return p.server.unfinished.Wrap(conn, client, cut), info, nil
 }
 
 // Clone implements [credentials.TransportCredentials].
 func (p placing) Clone() credentials.TransportCredentials {
-	return placing{p.TransportCredentials.Clone()}
+	p.TransportCredentials = p.TransportCredentials.Clone()
+	return p
 }
 
-// credentials returns the TLS credentials of the server. Files are read at each handshake.
-func (s *Server) credentials() (credentials.TransportCredentials, error) {
+// credentials returns the TLS credentials of the server. Files are read at each handshake. While they
+// cannot be read, the last files are used.
+func (s *Server) credentials(logger klog.Logger) (credentials.TransportCredentials, error) {
 	o := s.options
 	switch {
 	case o.Insecure:
@@ -166,12 +190,22 @@ func (s *Server) credentials() (credentials.TransportCredentials, error) {
 	case o.CertFile == "":
 		return nil, errors.New("CertFile and KeyFile are empty: set them, or TLS, or Insecure")
 	}
-	if _, err := o.tlsConfig(); err != nil {
+	first, err := o.tlsConfig()
+	if err != nil {
 		return nil, err
 	}
+	var last atomic.Pointer[tls.Config]
+	last.Store(first)
 	return credentials.NewTLS(&tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return o.tlsConfig() },
+		MinVersion: tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			if config, err := o.tlsConfig(); err != nil {
+				s.files.Error(logger, err, "unreadable", "")
+			} else {
+				last.Store(config)
+			}
+			return last.Load(), nil
+		},
 	}), nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
@@ -105,6 +107,26 @@ func TestMalformedFramesEndStream(t *testing.T) {
 	}
 }
 
+// TestUndecodableFramesEndStream checks frames that are not protobuf or have too many entries, as the
+// first frame and as a later one.
+func TestUndecodableFramesEndStream(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
+	for _, first := range []bool{true, false} {
+		for _, frame := range []grpcwire.Raw{{0xff}, bytes.Repeat([]byte{2<<3 | 2, 0}, 5000)} {
+			stream := rawStream(t, addr)
+			if !first {
+				send(t, stream, opening("a"))
+			}
+			if err := stream.SendMsg(&frame); err != nil {
+				t.Fatal(err)
+			}
+			if got := end(stream); got.Code() != codes.InvalidArgument || !strings.Contains(got.Message(), "decode") {
+				t.Errorf("first %v, frame %.4q: the stream ended with %v, want InvalidArgument", first, frame, got)
+			}
+		}
+	}
+}
+
 // TestRefusalConcernsOneMessage checks the codes of refused messages, and that others are delivered.
 func TestRefusalConcernsOneMessage(t *testing.T) {
 	server := newServer(t, grpc.ServerOptions{MaxMessageSize: 1000})
@@ -117,7 +139,8 @@ func TestRefusalConcernsOneMessage(t *testing.T) {
 	event := eventBytes
 	send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{
 		{Topic: "t/1", Event: event}, {Topic: "t/2"}, {Topic: "t/+", Event: event},
-		{Topic: "t/4", Event: bytes.Repeat(event, 1000)}, {Topic: "t/5", Event: event}, {Topic: "t/6", Event: []byte("x")},
+		{Topic: "t/4", Event: append([]byte("\x0a\xe8\x07"), make([]byte, 1000)...)}, {Topic: "t/5", Event: event},
+		{Topic: "t/6", Event: []byte("x")},
 	}})
 	var answered uint64
 	var topics []string
@@ -145,7 +168,7 @@ func TestRefusalConcernsOneMessage(t *testing.T) {
 // TestSubscriberThatNeverReads checks that its queue is bounded, that it ends with
 // ResourceExhausted, and that another subscriber is not delayed.
 func TestSubscriberThatNeverReads(t *testing.T) {
-	server := newServer(t, grpc.ServerOptions{QueueBytes: 1 << 20})
+	server := newServer(t, grpc.ServerOptions{MaxQueueBytes: 1 << 20})
 	server.SetStall(time.Second)
 	addr, _ := serve(t, server, "")
 	stream := rawStream(t, addr)
@@ -301,7 +324,7 @@ func TestStreamNeedsFirstFrame(t *testing.T) {
 // protobuf messages.
 func TestOwnServer(t *testing.T) {
 	server := newServer(t, grpc.ServerOptions{})
-	own := grpcgo.NewServer(server.GRPCOptions()...)
+	own := grpcgo.NewServer(server.GRPCOptions(insecure.NewCredentials())...)
 	drain := server.Register(own)
 	healthv1.RegisterHealthServer(own, healthv1.UnimplementedHealthServer{})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -324,6 +347,38 @@ func TestOwnServer(t *testing.T) {
 	<-conn.Done()
 	if got := status.Code(conn.Err()); got != codes.Unavailable {
 		t.Errorf("the connection ended with %v, want Unavailable", conn.Err())
+	}
+}
+
+// TestLongTopic checks that a topic over the limit is refused with a short text.
+func TestLongTopic(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
+	stream := rawStream(t, addr)
+	send(t, stream, opening())
+	receive(t, stream)
+	for _, topic := range []string{strings.Repeat("\x01", 1<<20), strings.Repeat("/", 1<<20)} {
+		send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{{Topic: topic, Event: eventBytes}}})
+		refused := receive(t, stream).Refused
+		if len(refused) != 1 || codes.Code(refused[0].Code) != codes.InvalidArgument || len(refused[0].Reason) > 520 {
+			t.Errorf("%.5q…: %d refusals, want one, InvalidArgument, with at most 520 bytes", topic, len(refused))
+		}
+	}
+}
+
+// TestLongReason checks that the text of an authorizer is cut.
+func TestLongReason(t *testing.T) {
+	addr, _ := serve(t, newServer(t, grpc.ServerOptions{
+		Authorizer: grpc.AuthorizerFunc(func(context.Context, grpc.Access) error {
+			return errors.New(strings.Repeat("x", 1<<20))
+		}),
+	}), "")
+	stream := rawStream(t, addr)
+	send(t, stream, &grpcwire.ClientFrame{Subscribe: &grpcwire.Subscribe{Optional: []string{"a"}}})
+	denied := receive(t, stream).Granted.Denied
+	send(t, stream, &grpcwire.ClientFrame{Messages: []grpcwire.Message{{Topic: "a", Event: eventBytes}}})
+	refused := receive(t, stream).Refused
+	if len(denied) != 1 || len(denied[0].Reason) > 520 || len(refused) != 1 || len(refused[0].Reason) > 520 {
+		t.Errorf("got %d denials and %d refusals, want one of at most 520 bytes each", len(denied), len(refused))
 	}
 }
 
@@ -354,20 +409,26 @@ func TestConnectionsAreLimited(t *testing.T) {
 	})
 }
 
-// TestDeadLinkEndsConnection checks that the client detects a link that is open and silent.
+// TestDeadLinkEndsConnection checks that the client of each service detects a link that is open and
+// silent.
 func TestDeadLinkEndsConnection(t *testing.T) {
 	addr, _ := serve(t, newServer(t, grpc.ServerOptions{}), "")
-	proxy := tcpproxy.Start(t, addr)
-	transport := newTransport(t, grpc.Options{Address: proxy.Addr(), Insecure: true, KeepAlive: 10 * time.Second})
-	conn := connect(t, transport, nil, "t")
-	proxy.Stall()
-	select {
-	case <-conn.Done():
-	case <-time.After(patience):
-		t.Fatal("the connection did not end")
+	conns := map[string]cloudevents.Conn{}
+	for service, addr := range map[string]string{"own": addr, "OCM": serveOCM(t, newServer(t, grpc.ServerOptions{}))} {
+		proxy := tcpproxy.Start(t, addr)
+		transport := newTransport(t, grpc.Options{Address: proxy.Addr(), Insecure: true, KeepAlive: 10 * time.Second})
+		conns[service] = connect(t, transport, nil, codec.ManifestBundle.AgentFilters("c1")...)
+		proxy.Stall()
 	}
-	if status.Code(conn.Err()) != codes.Unavailable {
-		t.Errorf("the connection ended with %v, want Unavailable", conn.Err())
+	for service, conn := range conns {
+		select {
+		case <-conn.Done():
+		case <-time.After(patience):
+			t.Fatalf("service %s: the connection did not end", service)
+		}
+		if status.Code(conn.Err()) != codes.Unavailable {
+			t.Errorf("service %s: the connection ended with %v, want Unavailable", service, conn.Err())
+		}
 	}
 }
 

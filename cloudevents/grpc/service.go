@@ -32,8 +32,6 @@ type service struct {
 
 	mu      sync.Mutex // guards the closing of draining
 	streams sync.WaitGroup
-
-	turns turns
 }
 
 func newService(s *Server) *service {
@@ -85,28 +83,11 @@ func (s *service) drain() {
 	}
 }
 
-// open authenticates the client of a stream, and reads its first message within firstTimeout.
-func (s *service) open(stream grpc.ServerStream, first any) (Identity, error) {
-	who, err := s.identify(stream.Context())
-	if err != nil {
-		return Identity{}, err
-	}
-	read := make(chan error, 1)
-	s.streams.Go(func() { read <- s.turns.read(stream, first) }) // it ends with the stream
-	late := time.NewTimer(firstTimeout)
-	defer late.Stop()
-	select {
-	case err = <-read:
-	case <-late.C:
-		err = status.Errorf(codes.DeadlineExceeded, "no message within %v", firstTimeout)
-	case <-s.draining:
-		err = status.Error(codes.Unavailable, broker.ErrFinished.Error())
-	}
-	return who, err
-}
-
-// firstTimeout limits the time to the first message of a stream.
-const firstTimeout = 5 * time.Second
+// Limits of the time to the first message of a stream. A publication may be large, and the link slow.
+const (
+	firstTimeout   = 5 * time.Second
+	publishTimeout = 2 * time.Minute
+)
 
 const connectMethod = "/spokewire.cloudevents.v1.Broker/Connect"
 
@@ -114,7 +95,7 @@ var connectStream = grpc.StreamDesc{StreamName: "Connect", ServerStreams: true, 
 
 func (s *service) register(r grpc.ServiceRegistrar) {
 	connect := connectStream
-	connect.Handler = func(_ any, stream grpc.ServerStream) error { return s.connect(stream) }
+	connect.Handler = handler(s, s.connect)
 	r.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "spokewire.cloudevents.v1.Broker", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{connect},
 		Metadata: grpcwire.BrokerFile,
@@ -122,17 +103,105 @@ func (s *service) register(r grpc.ServiceRegistrar) {
 	s.registerOCM(r)
 }
 
+// handler returns the handler of a stream. It authenticates the client and reads the first message
+// before it calls serve.
+func handler[M any](s *service, serve func(grpc.ServerStream, *clientCheck, *M) error) grpc.StreamHandler {
+	return func(_ any, stream grpc.ServerStream) error {
+		if err := s.enter(); err != nil {
+			return err
+		}
+		defer s.streams.Done()
+		client := &clientCheck{service: s, ctx: stream.Context(), recheck: s.server.nextRecheck()}
+		var err error
+		if client.who, err = s.identify(client.ctx); err != nil {
+			return err
+		}
+		first := new(M)
+		if err := s.readFirst(stream, first); err != nil {
+			return err
+		}
+		return serve(stream, client, first)
+	}
+}
+
+// readFirst reads the first message of a stream.
+func (s *service) readFirst(stream grpc.ServerStream, first any) error {
+	within := firstTimeout
+	if _, ok := first.(*grpcwire.PublishRequest); ok {
+		within = publishTimeout
+	}
+	read := make(chan error, 1)
+	s.streams.Go(func() { read <- stream.RecvMsg(first) }) // it ends with the stream
+	late := time.NewTimer(within)
+	defer late.Stop()
+	select {
+	case err := <-read:
+		return err
+	case <-late.C:
+		return status.Errorf(codes.DeadlineExceeded, "no message within %v", within)
+	case <-s.draining:
+		return status.Error(codes.Unavailable, broker.ErrFinished.Error())
+	}
+}
+
+// follow runs the parts of a subscriber's stream until one of them, the subscription or the service
+// ends, and returns the status of the stream. After it, gRPC ends the parts, even if they wait for the
+// client.
+func (s *service) follow(client *clientCheck, sub *broker.Subscription, parts ...func() error) error {
+	ended := make(chan error, len(parts))
+	for _, part := range parts {
+		s.streams.Go(func() { ended <- part() })
+	}
+	draining := s.draining
+	due := time.NewTimer(client.due())
+	defer due.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return s.server.logStall(client.ctx, client.who, sub, err)
+		case <-sub.Ended():
+			return s.server.logStall(client.ctx, client.who, sub, subscriptionStatus(sub))
+		case <-client.recheck:
+			client.recheck = s.server.nextRecheck()
+			if err := client.check(); err != nil {
+				return err
+			}
+		case <-due.C:
+			if err := client.check(); err != nil {
+				return err
+			}
+			due.Reset(client.due())
+		case <-draining:
+			sub.Finish()
+			draining = nil
+		case <-s.stopping:
+			return status.Error(codes.Unavailable, broker.ErrFinished.Error())
+		}
+	}
+}
+
+// subscriptionStatus returns the status of an ended subscription.
+func subscriptionStatus(sub *broker.Subscription) error {
+	_, err := sub.Take(nil, 0, 0)
+	if errors.Is(err, broker.ErrStalled) {
+		return status.Error(codes.ResourceExhausted, err.Error())
+	}
+	return status.Error(codes.Unavailable, err.Error())
+}
+
 // identify authenticates the client of a call: by its token, otherwise by its certificate.
 func (s *service) identify(ctx context.Context) (Identity, error) {
 	failure := errors.New("no verified client certificate")
-	if s.server.options.Tokens != nil {
-		for _, value := range metadata.ValueFromIncomingContext(ctx, "authorization") {
-			id, err := s.server.options.Tokens.AuthenticateToken(ctx, strings.TrimPrefix(value, "Bearer "))
-			if err == nil {
-				return id, nil
-			}
-			failure = err
+	values := metadata.ValueFromIncomingContext(ctx, "authorization")
+	if len(values) > 1 { // each would be a review
+		return Identity{}, status.Error(codes.Unauthenticated, "several headers authorization: send one")
+	}
+	if s.server.options.Tokens != nil && len(values) == 1 {
+		id, err := s.server.options.Tokens.AuthenticateToken(ctx, strings.TrimPrefix(values[0], "Bearer "))
+		if err == nil {
+			return id, nil
 		}
+		failure = err
 	}
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -148,7 +217,7 @@ func (s *service) identify(ctx context.Context) (Identity, error) {
 		return Identity{}, nil
 	}
 	s.server.refusals.Error(klog.FromContext(ctx), failure, reasonUnauthenticated, connlimit.Address(p.Addr.String()))
-	return Identity{}, status.Error(codes.Unauthenticated, "no valid bearer token, and no verified client certificate")
+	return Identity{}, status.Error(codes.Unauthenticated, "no valid bearer token, and no valid client certificate")
 }
 
 // certified returns the identity of a verified client certificate.
@@ -157,6 +226,9 @@ func certified(info credentials.AuthInfo) (Identity, bool) {
 	if !ok || len(secure.State.VerifiedChains) == 0 {
 		return Identity{}, false
 	}
-	subject := secure.State.VerifiedChains[0][0].Subject
-	return Identity{User: subject.CommonName, Groups: subject.Organization}, true
+	cert := secure.State.VerifiedChains[0][0]
+	if time.Now().After(cert.NotAfter) { // since the handshake
+		return Identity{}, false
+	}
+	return Identity{User: cert.Subject.CommonName, Groups: cert.Subject.Organization, Certificate: cert}, true
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 	"github.com/spokewire/sdk-go/internal/wait"
 )
@@ -42,22 +44,15 @@ type serverConn struct {
 }
 
 // connect serves one connection.
-func (s *service) connect(stream grpc.ServerStream) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.streams.Done()
-	ctx := stream.Context()
-	var first grpcwire.ClientFrame
-	who, err := s.open(stream, &first)
-	if err != nil {
-		return err
-	}
+func (s *service) connect(stream grpc.ServerStream, client *clientCheck, first *grpcwire.ClientFrame) error {
 	wanted := first.Subscribe
+	if first.Malformed != nil {
+		return invalid(first.Malformed)
+	}
 	if wanted == nil {
 		return status.Error(codes.InvalidArgument, "the first frame has no field subscribe")
 	}
-	sub, denied, err := s.server.subscribe(ctx, who, wanted.Filters, wanted.Optional, wanted.Window)
+	sub, denied, err := s.server.subscribe(client.ctx, client.who, wanted.Filters, wanted.Optional, wanted.Window)
 	if err != nil {
 		return err
 	}
@@ -66,40 +61,12 @@ func (s *service) connect(stream grpc.ServerStream) error {
 	if err := stream.SendMsg(&grpcwire.ServerFrame{Granted: granted}); err != nil {
 		return err
 	}
-	c := &serverConn{service: s, stream: stream, who: who, sub: sub}
+	client.filters = slices.Concat(wanted.Filters, slices.DeleteFunc(wanted.Optional, func(filter string) bool {
+		return slices.ContainsFunc(denied, func(d grpcwire.Denial) bool { return d.Filter == filter })
+	}))
+	c := &serverConn{service: s, stream: stream, who: client.who, sub: sub}
 	first.Subscribe = nil
-	ended := make(chan error, 2)
-	s.streams.Go(func() { ended <- c.receive(&first) })
-	s.streams.Go(func() { ended <- c.send() })
-	return s.server.logStall(ctx, who, sub, s.await(sub, ended))
-}
-
-// await returns the status of a stream. After it, gRPC ends the goroutines of the stream, even if
-// they wait for the client.
-func (s *service) await(sub *broker.Subscription, ended <-chan error) error {
-	draining := s.draining
-	for {
-		select {
-		case err := <-ended:
-			return err
-		case <-sub.Ended():
-			return subscriptionStatus(sub)
-		case <-draining:
-			sub.Finish()
-			draining = nil
-		case <-s.stopping:
-			return status.Error(codes.Unavailable, broker.ErrFinished.Error())
-		}
-	}
-}
-
-// subscriptionStatus returns the status of an ended subscription.
-func subscriptionStatus(sub *broker.Subscription) error {
-	_, err := sub.Take(nil, 0, 0)
-	if errors.Is(err, broker.ErrStalled) {
-		return status.Error(codes.ResourceExhausted, err.Error())
-	}
-	return status.Error(codes.Unavailable, err.Error())
+	return s.follow(client, sub, func() error { return c.receive(first) }, c.send)
 }
 
 // receive handles the frames of the client, beginning with the first one.
@@ -118,6 +85,9 @@ func (c *serverConn) receive(frame *grpcwire.ClientFrame) error {
 }
 
 func (c *serverConn) handle(frame *grpcwire.ClientFrame) error {
+	if frame.Malformed != nil {
+		return invalid(frame.Malformed)
+	}
 	if frame.Subscribe != nil {
 		return status.Error(codes.InvalidArgument, "a later frame has the field subscribe")
 	}
@@ -161,11 +131,15 @@ func (c *serverConn) answer(ctx context.Context, err error) error {
 	defer c.mu.Unlock()
 	c.answered++
 	if err != nil {
-		s := status.Convert(err)
-		c.refused = append(c.refused, grpcwire.Refusal{Number: c.answered, Code: uint32(s.Code()), Reason: s.Message()})
+		c.refused = append(c.refused, grpcwire.Refusal{
+			Number: c.answered, Code: uint32(status.Code(err)), Reason: reasonOf(err),
+		})
 	}
 	return nil
 }
+
+// reasonOf returns the text of a refusal. Texts of authorizers have any length.
+func reasonOf(err error) string { return cut.Text(status.Convert(err).Message(), longestReason) }
 
 // send sends deliveries and answers.
 func (c *serverConn) send() error {

@@ -18,6 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/broker"
 	"github.com/spokewire/sdk-go/cloudevents/grpc/internal/ocm"
 	"github.com/spokewire/sdk-go/internal/admission"
+	"github.com/spokewire/sdk-go/internal/tlsfiles"
 )
 
 // Transport connects one source or agent to a server. Its methods may be called from any goroutine.
@@ -34,16 +35,26 @@ var _ cloudevents.Transport = (*Transport)(nil)
 func New(o Options) (*Transport, error) {
 	s, err := o.settings()
 	if err != nil {
-		return nil, fmt.Errorf("gRPC options: %w", err)
+		return nil, tlsfiles.OptionNames(o.OptionNames).Invalid("gRPC options", err)
 	}
 	return &Transport{settings: s}, nil
+}
+
+// CheckFiles reads the files of the options once. A program that calls it at its start reports wrong
+// files before the first connection, which reads them again.
+func (t *Transport) CheckFiles() error {
+	_, err := t.settings.token()
+	if err == nil && t.settings.tls != nil {
+		_, err = t.settings.tls()
+	}
+	return t.settings.names.Error(err)
 }
 
 // String returns the address of the server.
 func (t *Transport) String() string { return "gRPC transport to " + t.settings.address }
 
-// Claim reserves the transport; a second call returns [cloudevents.ErrClaimed]. The name is not
-// used.
+// Claim reserves the transport for one client; a second call returns [cloudevents.ErrClaimed].
+// Claim ignores its argument.
 func (t *Transport) Claim(string) error {
 	if !t.claimed.CompareAndSwap(false, true) {
 		return cloudevents.ErrClaimed
@@ -62,7 +73,7 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 	s := &t.settings
 	waitingFor := "other clients of this process to connect"
 	fail := func(err error) (cloudevents.Conn, error) {
-		return nil, s.connectError(ctx, waitingFor, err)
+		return nil, s.names.Error(s.connectError(ctx, waitingFor, err))
 	}
 	if _, err := broker.ParseFilters(slices.Concat(o.Filters, o.Optional)...); err != nil {
 		return fail(&cloudevents.PermanentError{Err: err})
@@ -108,9 +119,9 @@ func refusedConnection(err, reason error, secure bool) error {
 			return advised
 		}
 		if secure {
-			return fmt.Errorf("%w: is it a gRPC server that accepts the client certificate?", err)
+			return fmt.Errorf("%w: check the port, and that the server accepts the client certificate", err)
 		}
-		return fmt.Errorf("%w: is it a gRPC server without TLS?", err)
+		return fmt.Errorf("%w: check the port; if it uses TLS, remove Insecure", err)
 	}
 	switch status.Code(err) {
 	case codes.Unauthenticated, codes.PermissionDenied, codes.InvalidArgument:

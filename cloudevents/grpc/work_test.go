@@ -263,7 +263,7 @@ func TestWorksSurviveCutLinks(t *testing.T) {
 // TestFrozenClusterDelaysNoOther checks that works of one cluster arrive while the link of another
 // is frozen and its queue is full. The works of the frozen cluster arrive later.
 func TestFrozenClusterDelaysNoOther(t *testing.T) {
-	h := newHub(t, grpc.ServerOptions{QueueBytes: 2 << 20}, "frozen", "alive")
+	h := newHub(t, grpc.ServerOptions{MaxQueueBytes: 2 << 20}, "frozen", "alive")
 	for _, c := range []string{"frozen", "alive"} {
 		h.create(c, "first", "one")
 		h.arrives(c, "first", "one")

@@ -57,8 +57,12 @@ func (s *settings) handshake(ctx context.Context, raw net.Conn) (net.Conn, error
 }
 
 func adviseTLS(err error) error {
-	if advice, permanent := permanentTLS(err); permanent {
-		return &cloudevents.PermanentError{Err: fmt.Errorf("%w: %s", err, advice)}
+	advice, permanent := permanentTLS(err)
+	if advice != "" {
+		err = fmt.Errorf("%w: %s", err, advice)
+	}
+	if permanent {
+		return &cloudevents.PermanentError{Err: err}
 	}
 	return err
 }
@@ -151,7 +155,7 @@ func plainError(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errors.New("the broker closed the connection")
 	}
-	return errors.New("the response is not HTTP: check port and scheme")
+	return errors.New("the response is not HTTP: check port and scheme in BrokerURL")
 }
 
 // webSocket carries MQTT in binary messages. Their boundaries have no meaning (MQTT v5, section 6).

@@ -113,7 +113,7 @@ keepAlive: 45s
 	fmt.Println(options)
 	// Output:
 	// mqtts://broker.example.com cluster1 45s
-	// {mqtts://broker.example.com  false  [redacted]  <nil>    0s 0s 0s 0}
+	// {mqtts://broker.example.com  false  [redacted]  <nil>    0s 0s 0s 0 map[]}
 }
 
 // The error contains the reason why a broker refuses a client.
@@ -134,7 +134,7 @@ func ExampleReasonError() {
 	var permanent *cloudevents.PermanentError
 	fmt.Println("tried again every ten seconds only:", errors.As(err, &permanent))
 	// Output:
-	// bad user name or password (CONNACK 0x86), in the broker's words: "bad username or password": check Username and Password or PasswordFile
+	// bad user name or password (CONNACK 0x86), in the broker's words: "bad username or password": check Username and the password
 	// tried again every ten seconds only: true
 }
 

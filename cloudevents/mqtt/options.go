@@ -68,6 +68,10 @@ type Options struct {
 	// MaxPacketSize, in bytes, limits the packets to send, in addition to the broker's limit.
 	// Defaults to 16 MiB, which is also the maximum. Received packets always have the limit 16 MiB.
 	MaxPacketSize uint32
+
+	// OptionNames are the names of options in the program, by field, for example "--ca" for CAFile.
+	// Errors of New and of the transport contain them instead of the fields. Defaults to none.
+	OptionNames map[string]string `json:"-" yaml:"-"`
 }
 
 const redacted = "[redacted]"

@@ -42,10 +42,10 @@ func (e *ReasonError) advice() string {
 	case packets.ConnackInvalidClientID:
 		return "check ClientID"
 	case packets.ConnackBadUsernameOrPassword:
-		return "check Username and Password or PasswordFile"
+		return "check Username and the password"
 	case packets.ConnackNotAuthorized:
 		if e.Packet == "CONNACK" {
-			return "check Username, Password and certificate"
+			return "check Username, the password and the certificate"
 		}
 		return "check the broker's access rules for this user"
 	case packets.DisconnectSessionTakenOver:

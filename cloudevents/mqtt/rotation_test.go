@@ -113,7 +113,7 @@ func TestRotation(t *testing.T) {
 		{"the certificate without its key", "tls.crt", second.client.CertPEM, "failed to find any PEM data in key input",
 			false},
 		{"the key of the one before", "tls.key", first.client.KeyPEM, "private key does not match public key", false},
-		{"the pair of the one before", "tls.crt", first.client.CertPEM, "the broker refused the handshake: check CertFile",
+		{"the pair of the one before", "tls.crt", first.client.CertPEM, "check CertFile",
 			true},
 		{"the new key too early", "tls.key", second.client.KeyPEM, "private key does not match public key", false},
 		{"all but the right password", "password", "pa55-0ne", "private key does not match public key", false},

@@ -143,9 +143,10 @@ func (s *site) ways() []way {
 		{name: "password but no certificate", broker: "both",
 			options: mqtt.Options{CAFile: ca, Username: "user", Password: rightPassword}, want: []string{refused}},
 		{name: "certificate but no password", broker: "both", options: mqtt.Options{CAFile: ca, CertFile: s.clientCert,
-			KeyFile: s.clientKey}, want: []string{"not authorized (CONNACK 0x87)", "check Username, Password and certificate"}},
+			KeyFile: s.clientKey},
+			want: []string{"not authorized (CONNACK 0x87)", "check Username, the password and the certificate"}},
 		{name: "wrong password", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user",
-			Password: wrongPassword}, want: []string{"not authorized (CONNACK 0x87)", "check Username, Password"}},
+			Password: wrongPassword}, want: []string{"not authorized (CONNACK 0x87)", "check Username, the password"}},
 		{name: "wrong password file", broker: "password", options: mqtt.Options{CAFile: ca, Username: "user",
 			PasswordFile: s.wrongFile}, want: []string{"not authorized (CONNACK 0x87)"}},
 

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spokewire/sdk-go/internal/tlsfiles"
 )
 
 // settings are valid options with defaults. Secrets, and the query of the URL, are behind functions
@@ -31,6 +33,7 @@ type settings struct {
 	connectTimeout time.Duration
 	sessionExpiry  uint32 // seconds
 	maxPacketSize  int
+	names          tlsfiles.OptionNames
 }
 
 type endpoint struct {
@@ -66,6 +69,7 @@ func (o Options) settings() (settings, error) {
 		connectTimeout: cmp.Or(o.ConnectTimeout, defaultConnectTimeout),
 		sessionExpiry:  uint32(min(seconds(o.SessionExpiry), math.MaxUint32)),
 		maxPacketSize:  min(cmp.Or(int(o.MaxPacketSize), largestPacket), largestPacket),
+		names:          o.OptionNames,
 	}
 	if e.secure() {
 		s.tls = func() (*tls.Config, error) { return o.tlsConfig(e.host) }
@@ -86,7 +90,7 @@ func parseBrokerURL(brokerURL string) (endpoint, error) {
 		return endpoint{}, errors.New("BrokerURL is empty: " + forms)
 	case strings.Contains(brokerURL, "@"):
 		return endpoint{}, errors.New("BrokerURL contains user or password: " +
-			"use Username and Password or PasswordFile instead, and write any other @ as %40")
+			"use Username and PasswordFile instead, and write any other @ as %40")
 	case !strings.Contains(s, "://"):
 		return endpoint{}, fmt.Errorf("BrokerURL %q has no scheme: %s", s, forms)
 	}
@@ -126,11 +130,10 @@ func parseBrokerURL(brokerURL string) (endpoint, error) {
 }
 
 func (o Options) validate(e endpoint) error {
-	hasTLS := o.TLS != nil || o.CAFile != "" || o.CertFile != "" || o.KeyFile != ""
+	ofTLS := tlsfiles.Client{Base: o.TLS, CAFile: o.CAFile, CertFile: o.CertFile, KeyFile: o.KeyFile}.Option()
 	switch {
-	case hasTLS && !e.secure():
-		return fmt.Errorf("TLS, CAFile, CertFile or KeyFile is set, but BrokerURL %q is not encrypted: "+
-			"use mqtts:// or wss://", e)
+	case ofTLS != "" && !e.secure():
+		return fmt.Errorf("%s is set, but BrokerURL %q is not encrypted: use mqtts:// or wss://", ofTLS, e)
 	case (o.CertFile == "") != (o.KeyFile == ""):
 		return errors.New("only one of CertFile and KeyFile is set: set both or neither")
 	case o.CertFile != "" && o.TLS != nil && (len(o.TLS.Certificates) > 0 || o.TLS.GetClientCertificate != nil):

@@ -29,5 +29,6 @@ func fileError(err error) error {
 
 // permanentTLS returns whether a handshake failed permanently, and advice.
 func permanentTLS(err error) (string, bool) {
-	return tlsfiles.Advice{Peer: "broker", Address: "BrokerURL", Plain: "check port and scheme"}.Permanent(err)
+	advice := tlsfiles.Advice{Peer: "broker", Address: "BrokerURL", Plain: "check port and scheme in BrokerURL"}
+	return advice.Permanent(err)
 }

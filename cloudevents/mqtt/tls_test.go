@@ -89,7 +89,7 @@ func TestTLS(t *testing.T) {
 	stranger := other.Issue(t, "stranger")
 	writeFile(t, certFile, stranger.CertPEM)
 	writeFile(t, keyFile, stranger.KeyPEM)
-	wantPermanent(open(transport), "refused the handshake: check CertFile")
+	wantPermanent(open(transport), "does not trust the CA of the certificate: check CertFile")
 
 	wrongHost := newTransport(t, mqtt.Options{BrokerURL: "mqtts://" + broker.addr, CAFile: caFile,
 		TLS: &tls.Config{ServerName: "another.example.com"}})

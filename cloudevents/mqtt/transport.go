@@ -18,6 +18,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/internal/admission"
+	"github.com/spokewire/sdk-go/internal/tlsfiles"
 )
 
 // Transport connects one source or agent to a broker. Its methods may be called from any goroutine.
@@ -36,9 +37,19 @@ var _ cloudevents.Transport = (*Transport)(nil)
 func New(o Options) (*Transport, error) {
 	s, err := o.settings()
 	if err != nil {
-		return nil, fmt.Errorf("MQTT options: %w", err)
+		return nil, tlsfiles.OptionNames(o.OptionNames).Invalid("MQTT options", err)
 	}
 	return &Transport{settings: s, clientID: s.clientID}, nil
+}
+
+// CheckFiles reads the files of the options once. A program that calls it at its start reports wrong
+// files before the first connection, which reads them again.
+func (t *Transport) CheckFiles() error {
+	_, err := t.settings.password()
+	if err == nil && t.settings.tls != nil {
+		_, err = t.settings.tls()
+	}
+	return t.settings.names.Error(err)
 }
 
 // String returns the name of the broker, without secrets.
@@ -85,7 +96,7 @@ func (t *Transport) Connect(ctx context.Context, o cloudevents.ConnectOptions) (
 	s := &t.settings
 	waitingFor := "other clients of this process to connect"
 	fail := func(err error) (cloudevents.Conn, error) {
-		return nil, s.connectError(ctx, waitingFor, err)
+		return nil, s.names.Error(s.connectError(ctx, waitingFor, err))
 	}
 	for _, filter := range slices.Concat(o.Filters, o.Optional) {
 		if err := checkFilter(filter); err != nil {
@@ -232,7 +243,8 @@ func (c *conn) open(ctx context.Context, request *paho.Connect) error {
 		if c.endpoint.secure() {
 			return fmt.Errorf("%w before CONNACK: is it an MQTT v5 broker that accepts the client certificate?", broken)
 		}
-		return fmt.Errorf("%w before CONNACK: is it an MQTT v5 broker?", broken)
+		return fmt.Errorf("%w before CONNACK: is it an MQTT v5 broker? If this port uses TLS, write mqtts:// in BrokerURL",
+			broken)
 	}
 	if q := ack.Properties.MaximumQoS; q != nil && *q == 0 {
 		_ = c.Close()

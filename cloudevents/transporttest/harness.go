@@ -24,6 +24,12 @@ type BinaryMode interface {
 	Binary() bool
 }
 
+// Exact is an optional part of a [Harness] for a broker that has no wildcards in topic filters, and
+// one filter for each connection. Checks that need more are skipped.
+type Exact interface {
+	Exact() bool
+}
+
 // Cutter is an optional ability of a [Harness].
 type Cutter interface {
 	// Cut ends the link of every connection, as a failing network does. New connections are
@@ -59,8 +65,8 @@ type RawPublisher interface {
 }
 
 type suite struct {
-	harness Harness
-	binary  bool
+	harness       Harness
+	binary, exact bool
 }
 
 // Run runs every check in its own subtest.
@@ -68,6 +74,9 @@ func Run(t *testing.T, h Harness) {
 	s := &suite{harness: h}
 	if b, ok := h.(BinaryMode); ok {
 		s.binary = b.Binary()
+	}
+	if e, ok := h.(Exact); ok {
+		s.exact = e.Exact()
 	}
 	for _, group := range [][]check{s.deliveryChecks(), s.publishChecks(), s.lifecycleChecks(), s.troubleChecks()} {
 		for _, c := range group {

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
 )
 
 // TestBundleLateDeletion: a deletion that arrives late does not delete the next work of that name,
@@ -195,4 +197,38 @@ func TestBundleAbandonedWorkHeldByFinalizer(t *testing.T) {
 			t.Errorf("the agent keeps %v", names)
 		}
 	})
+}
+
+// TestBundleDeletionOfUnknownWork: an agent answers a deletion of a work that it does not have, so
+// that the hub can forget the work. In events of Maestro, the name of a work is its resource ID. A
+// deletion without a name is the answer of another source to a list, and has no answer.
+func TestBundleDeletionOfUnknownWork(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		answered bool
+	}{{"d88afb58-b1af-5b27-ac17-b03668488334", true}, {"", false}} {
+		inScene(t, func(s *scene) {
+			const id = "d88afb58-b1af-5b27-ac17-b03668488334"
+			wire, a := s.tap(), s.agent(bundleAgent)
+			s.settle()
+			now := metav1.NewTime(time.Now().UTC().Truncate(time.Second))
+			topic, event, err := codec.ManifestBundle.Encode(&codec.Spec{
+				Header:  codec.Header{ID: "1", Source: "maestro", Cluster: "cluster1", Time: now.Time},
+				WorkRef: codec.WorkRef{ResourceID: id, Version: 1}, DeletionTimestamp: &now,
+				Work: &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: tc.name}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			publish(s, cloudevents.Message{Topic: topic, Event: event})
+			s.settle()
+			for _, name := range a.names() {
+				a.setFinalizers(name)
+			}
+			s.settle()
+			if got := len(take[*codec.Status](wire)) > 0; got != tc.answered {
+				t.Errorf("name %q: answered is %v", tc.name, got)
+			}
+		})
+	}
 }

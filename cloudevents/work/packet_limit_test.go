@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -262,6 +264,58 @@ func TestListsFitPacketLimit(t *testing.T) {
 			t.Errorf("after the agent's reconnect it still has %q", got)
 		}
 	})
+}
+
+// TestListsFitManagedBrokers: messages fit 128 KiB, the limit of AWS IoT Core. Lists of the profile
+// ManifestWork are split. A list of the profile ManifestBundle is one event, for 900 works of a
+// cluster. After the agent was away, each side has the other's changes.
+func TestListsFitManagedBrokers(t *testing.T) {
+	const limit = 128 << 10
+	for _, test := range []struct {
+		profile     codec.Profile
+		works, long int // the least number of lists with more than half of the limit
+	}{{codec.ManifestWork, 2500, 3}, {codec.ManifestBundle, 900, 2}} {
+		t.Run(test.profile.Name(), func(t *testing.T) {
+			profile := test.profile
+			inScene(t, func(s *scene) {
+				s.bus.SetMaxPacketSize(limit)
+				var largest, lists atomic.Int64
+				s.bus.Intercept(func(m cloudevents.Message, deliver func(cloudevents.Message)) {
+					size := int64(len(m.Topic) + len(m.Event.Data()))
+					if codec.IsResync(m.Event) && size > limit/2 {
+						lists.Add(1)
+					}
+					largest.Store(max(largest.Load(), size))
+					deliver(m)
+				})
+				h := s.source(work.SourceOptions{Profile: profile})
+				l := &link{Transport: s.bus.Transport()}
+				a := s.agentOn(l, work.AgentOptions{ClusterName: "cluster1", Profile: profile})
+				s.settle()
+				for i := range test.works {
+					h.create("cluster1", newWork(fmt.Sprintf("w%d", i), "1"))
+				}
+				s.settle()
+				l.setCut(true)
+				s.settle()
+				h.setValue("cluster1", "w7", "2")
+				a.report("w9", "ok")
+				s.settle()
+				l.setCut(false)
+				time.Sleep(2 * time.Minute)
+				if got := valueOf(t, a.get("w7")); got != "2" {
+					t.Errorf("after the agent's reconnect it still has %q", got)
+				}
+				if got := applied(h.get("cluster1", "w9")); got != "ok" {
+					t.Errorf("after the agent's reconnect the source has the status %q", got)
+				}
+				if largest.Load() > limit || lists.Load() < int64(test.long) {
+					t.Errorf("%d long lists, the largest message has %d bytes; want %d lists or more, and %d bytes at most",
+						lists.Load(), largest.Load(), test.long, limit)
+				}
+			})
+		})
+	}
 }
 
 // TestTooLargeWriteIsRejected: a write that exceeds the broker's limit is refused. A work that was

@@ -9,11 +9,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"github.com/spokewire/sdk-go/cloudevents"
@@ -21,9 +18,8 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
-	"github.com/spokewire/sdk-go/examples/internal/logging"
-	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 // hub is the connection to a hub. All have the same clientset, and the rest of the agent does
@@ -47,6 +43,9 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 		return nil, err
 	}
 	agentOptions := work.AgentOptions{ClusterName: o.Cluster, Sources: o.Sources, MetricsRegisterer: metrics}
+	if o.Bundles {
+		agentOptions.Profile = codec.ManifestBundle
+	}
 	closeStore := func() error { return nil }
 	if o.Store != "" {
 		store, err := boltstore.Open(o.Store, boltstore.Options{})
@@ -64,47 +63,21 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 	}
 	return &hub{
 		works: agent.Clientset(), address: address, close: closeStore,
-		start: func(ctx context.Context) error {
-			ctx = logging.Notices(ctx)
-			return command.Together(ctx, agent.Start, func(ctx context.Context) error {
-				reportUnanswered(ctx, func() error { return agent.Readyz(nil) })
-				return nil
-			})
-		},
+		start: agent.Start,
 		ready: func() error { return agent.Readyz(nil) },
 	}, nil
-}
-
-// unanswered is the time after which an agent reports that a source has not answered.
-const unanswered = 30 * time.Second
-
-// reportUnanswered logs why the agent does not become ready, once for each reason, until it is ready
-// for the first time.
-func reportUnanswered(ctx context.Context, ready func() error) {
-	logged := ""
-	for wait.Sleep(ctx, clock.RealClock{}, unanswered) == nil {
-		err := ready()
-		if err == nil {
-			return
-		}
-		if err.Error() != logged {
-			logged = err.Error()
-			klog.FromContext(ctx).Error(err, "Failed to receive works: check that the hub runs, and that its source ID "+
-				"is the one of --source")
-		}
-	}
 }
 
 // transportOf returns the transport to the hub or the broker, and its address.
 func transportOf(o options) (transport cloudevents.Transport, address string, err error) {
 	if o.Hub.Address != "" {
 		if transport, err = grpc.New(o.Hub); err != nil {
-			return nil, "", fmt.Errorf("--hub: %w", err)
+			return nil, "", err
 		}
 		return transport, addressOf("grpc://" + o.Hub.Address), nil
 	}
 	if transport, err = mqtt.New(o.Broker); err != nil {
-		return nil, "", fmt.Errorf("--broker: %w", err)
+		return nil, "", err
 	}
 	return transport, addressOf(o.Broker.BrokerURL), nil
 }

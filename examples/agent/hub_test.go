@@ -4,19 +4,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"go.uber.org/goleak"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
-	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 func TestOverBroker(t *testing.T) {
@@ -58,7 +54,7 @@ func TestConnectRefuses(t *testing.T) {
 		broker options
 		want   string
 	}{
-		{"no URL", options{Cluster: "c", Broker: mqtt.Options{BrokerURL: "tcp://b"}}, "--broker: "},
+		{"no URL", options{Cluster: "c", Broker: mqtt.Options{BrokerURL: "tcp://b"}}, `BrokerURL "tcp://b"`},
 		{"no cluster", options{Broker: good}, "ClusterName"},
 		{"a source that is no level of a topic", options{Broker: good, Cluster: "c", Sources: []string{"a/b"}},
 			"Sources[0]"},
@@ -93,24 +89,4 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%s: %s, want %s", raw, got, want)
 		}
 	}
-}
-
-// TestUnansweredSourceIsReported checks that an agent whose source does not answer reports the
-// reason once, and stops when it is ready.
-func TestUnansweredSourceIsReported(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		ctx, restore := logging.Route(t.Context(), &out, false)
-		defer restore()
-		calls := 0
-		reportUnanswered(logging.Notices(ctx), func() error {
-			if calls++; calls > 3 {
-				return nil
-			}
-			return errors.New("waiting for the works of the sources hubb")
-		})
-		if got := out.String(); strings.Count(got, "sources hubb") != 1 || !strings.Contains(got, "--source") || calls != 4 {
-			t.Errorf("%d calls: %q", calls, got)
-		}
-	})
 }

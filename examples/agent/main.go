@@ -17,15 +17,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
@@ -37,26 +38,37 @@ func main() { command.Main(run) }
 
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 {
+		switch args[0] {
+		case "install":
+			return runInstall(ctx, args[1:], stdout, stderr)
+		case "join":
+			return joinHub(ctx, args[1:], stdout, stderr)
+		}
+	}
 	p := command.Program[options]{Name: "agent", Usage: usage, Parse: parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o options) error {
-		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+		ctx, restore := logging.Start(ctx, stderr, o.Log)
 		defer restore()
-		return agent(ctx, o, stdout)
+		return agent(ctx, o)
 	})
 }
 
+// check checks the files of the options.
 func check(o options) error {
+	err := command.CheckKubeconfig("--kubeconfig", o.Kubeconfig)
 	switch {
 	case o.Hub.Address != "":
-		return command.CheckHub(o.Hub)
+		return cmp.Or(err, command.CheckHub(o.Hub))
 	case o.Broker.BrokerURL != "":
-		return command.CheckBroker(o.Broker)
+		return cmp.Or(err, command.CheckBroker(o.Broker))
 	}
-	return nil
+	return cmp.Or(err, command.CheckKubeconfig("--hub-kubeconfig", o.HubKubeconfig))
 }
 
 // agent runs until ctx or one of its parts ends.
-func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
+func agent(ctx context.Context, o options) (err error) {
+	log := klog.FromContext(ctx).WithValues("cluster", o.Cluster)
 	config, err := command.LoadKubeconfig("--kubeconfig", o.Kubeconfig)
 	if err != nil {
 		return err
@@ -76,19 +88,26 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 	}
 	o.Works.ClusterName, o.Works.Works, o.Works.Cluster, o.Works.Config = o.Cluster, h.works, cluster, config
 	o.Works.Evicts = o.Spoke.EvictionGrace > 0
-	o.Works.Metrics, o.Works.Observe = metrics, printTo(stdout)
+	events, err := spoke.NewEvents(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	o.Works.Metrics = metrics
+	o.Works.Observe = newJournal(log, func(e controller.Event, reason, message string) {
+		events.Record(o.Cluster, e.Work, e.Record, reason, message)
+	}).record
 	works, err := controller.New(o.Works)
 	if err != nil {
 		return err
 	}
 	var installed atomic.Bool
 	parts := []part{func(ctx context.Context) error {
-		if err := install(ctx, cluster, stdout); err != nil || ctx.Err() != nil {
+		if err := installCRD(ctx, cluster); err != nil || ctx.Err() != nil {
 			return err
 		}
 		installed.Store(true)
-		fmt.Fprintf(stdout, "serving %s at %s for %s\n", o.Cluster, cluster.Host(), h.address)
-		return command.Together(ctx, h.start, works.Start)
+		log.Info("Started serving works", "apiServer", cluster.Host(), "hub", h.address)
+		return command.Together(ctx, h.start, works.Start, events.Start, watchServer(cluster, o.Cluster))
 	}}
 	if o.Listen != "" {
 		address, serve, err := listen(o.Listen, metrics, func() error {
@@ -105,32 +124,26 @@ func agent(ctx context.Context, o options, stdout io.Writer) (err error) {
 			return err
 		}
 		parts = append(parts, serve)
-		fmt.Fprintf(stdout, "listening on %s\n", address)
+		log.Info("Started listening", "address", address)
 	}
-	return command.Together(ctx, parts...)
+	renewer, err := o.renewer()
+	if err != nil {
+		return err
+	}
+	return command.Together(ctx, append(parts, renewer...)...)
 }
+
+// watchServer logs when the API server is lost, and reached again.
+func watchServer(cluster *spoke.Cluster, name string) part {
+	return logging.Watch{
+		Lost: "Lost the API server of the cluster", Back: "Reached the API server of the cluster again",
+		KeysAndValues: []any{"cluster", name, "apiServer", cluster.Host()},
+		Check:         cluster.Ping, Interval: pingInterval,
+	}.Start
+}
+
+// pingInterval is the time between two checks of the API server.
+const pingInterval = 5 * time.Second
 
 // part is a component that runs until ctx ends.
 type part = func(context.Context) error
-
-// printTo returns a function that prints a line for an event, unless nothing has changed. It may be
-// called concurrently. The agent continues if w is closed.
-func printTo(w io.Writer) func(controller.Event) {
-	var mu sync.Mutex
-	return func(e controller.Event) {
-		work := e.Work + ", which the hub does not have"
-		if e.Generation != 0 {
-			work = fmt.Sprintf("%s generation %d", e.Work, e.Generation)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		switch {
-		case e.Err != nil:
-			fmt.Fprintf(w, "not yet   %s: %v\n", work, e.Err)
-		case e.Deleted:
-			fmt.Fprintf(w, "removed   %s: its objects are deleted or orphaned\n", work)
-		case e.Changed:
-			fmt.Fprintf(w, "applied   %s\n", work)
-		}
-	}
-}

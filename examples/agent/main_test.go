@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,7 +24,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
-	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
@@ -74,9 +72,9 @@ func TestWaitsForCluster(t *testing.T) {
 		{"it comes", func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/json")
 			_ = json.NewEncoder(w).Encode(established)
-		}, 0, "serving c at http://127.0.0.1:"},
+		}, 0, `"Started serving works" cluster=c apiServer=http://127.0.0.1:`},
 		{"it forbids", func(w http.ResponseWriter) { http.Error(w, "not you", http.StatusForbidden) }, command.Failed,
-			"agent: install the CRD of AppliedWork on http://127.0.0.1:"},
+			": apply the manifests of agent install, which have the CRD and the rights of the agent\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			proxy := tcpproxy.Start(t, "127.0.0.1:1")
@@ -88,8 +86,9 @@ func TestWaitsForCluster(t *testing.T) {
 			ended := make(chan int, 1)
 			go func() { ended <- run(ctx, args, &stdout, &stderr) }()
 			eventually(t, func() string { return stdout.String() + stderr.String() },
-				"the agent retries until the API server answers\n")
-			ready, _, _ := strings.Cut(strings.TrimPrefix(stdout.String(), "listening on "), "\n")
+				`"Failed to reach the API server, retrying until it answers"`)
+			_, ready, _ := strings.Cut(stderr.String(), `"Started listening" cluster=c address=`)
+			ready, _, _ = strings.Cut(ready, "\n")
 			eventually(t, func() string { return get(t, "http://"+ready+"/readyz") },
 				"503 the API server of the cluster has not answered yet")
 
@@ -108,6 +107,11 @@ func TestWaitsForCluster(t *testing.T) {
 				if got := get(t, "http://"+ready+"/readyz"); strings.Contains(got, "API server") {
 					t.Errorf("it still waits: %s", got)
 				}
+				proxy.Block()
+				proxy.Cut()
+				eventually(t, stderr.String, `level=ERROR msg="Lost the API server of the cluster" cluster=c apiServer=http://`)
+				proxy.Unblock()
+				eventually(t, stderr.String, `level=INFO msg="Reached the API server of the cluster again" cluster=c`)
 				cancel()
 			}
 			select {
@@ -118,8 +122,8 @@ func TestWaitsForCluster(t *testing.T) {
 			case <-time.After(patience):
 				t.Fatalf("it does not end: %s%s", stdout.String(), stderr.String())
 			}
-			if n := strings.Count(stdout.String(), "the agent retries"); n != 1 {
-				t.Errorf("it says so %d times: %s", n, stdout.String())
+			if n := strings.Count(stderr.String(), "Failed to reach the API server"); n != 1 {
+				t.Errorf("it is logged %d times: %s", n, stderr.String())
 			}
 		})
 	}
@@ -164,11 +168,11 @@ func TestRefusesBroker(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--broker", "tcp://b"}, `--broker: MQTT options: BrokerURL "tcp://b"`},
+		{[]string{"--broker", "tcp://b"}, `--broker "tcp://b" has the scheme "tcp"`},
 		{[]string{"--broker", "mqtts://b", "--broker-ca", "main.go"},
-			"--broker-ca: main.go: the file has no certificate in PEM"},
+			"--broker-ca main.go contains no certificate in PEM"},
 		{[]string{"--broker", "mqtts://b", "--broker-cert", "main.go"},
-			"--broker-cert and --broker-key must be given together"},
+			"only one of --broker-cert and --broker-key is set"},
 		{[]string{"--broker", "mqtt://b", "--password-file", "missing"}, "--password-file: open missing"},
 		{[]string{"--broker", "mqtt://b", "--cluster", "A B"}, `--cluster: "A B": `},
 	} {
@@ -180,29 +184,24 @@ func TestRefusesBroker(t *testing.T) {
 	}
 }
 
-func TestLine(t *testing.T) {
-	for _, tt := range []struct {
-		event controller.Event
-		want  string
-	}{
-		{controller.Event{Work: "w", Generation: 2, Changed: true}, "applied   w generation 2"},
-		{controller.Event{Work: "w", Generation: 2}, ""},
-		{controller.Event{Work: "w", Generation: 2, Err: errors.New("refused")}, "not yet   w generation 2: refused"},
-		{controller.Event{Work: "w", Generation: 2, Deleted: true, Changed: true},
-			"removed   w generation 2: its objects are deleted or orphaned"},
-		{controller.Event{Work: "w", Err: errors.New("of another hub")},
-			"not yet   w, which the hub does not have: of another hub"},
-	} {
-		var out strings.Builder
-		printTo(&out)(tt.event)
-		if got := strings.TrimSuffix(out.String(), "\n"); got != tt.want {
-			t.Errorf("%q, want %q", got, tt.want)
-		}
-	}
+// TestMisuse checks the answers to wrong files and addresses.
+func TestMisuse(t *testing.T) {
+	const agent = "--cluster c --source hub "
+	commandtest.Misuse(t, "agent", run, map[string]string{
+		agent + "--broker here":                                      `--broker "here" has no scheme`,
+		agent + "--broker mqtt://b --kubeconfig /nope":               "--kubeconfig: open /nope: no such file",
+		agent + "--broker mqtt://b --kubeconfig text":                "--kubeconfig text: not a kubeconfig",
+		agent + "--broker mqtt://b --broker-ca text":                 `--broker-ca is set, but --broker "mqtt://b:1883" is`,
+		agent + "--hub b":                                            `invalid --hub: "b": write host:port`,
+		agent + "--hub b:1 --hub-ca text --hub-insecure":             "--hub-ca is set with --hub-insecure",
+		agent + "--hub b:1 --hub-ca text":                            "--hub-ca text contains no certificate in PEM",
+		agent + "--hub b:1 --hub-cert text":                          "only one of --hub-cert and --hub-key is set",
+		agent + "--hub b:1 --hub-token-file /nope":                   "--hub-token-file: open /nope: no such file",
+		"--cluster c --hub-kubeconfig /nope":                         "--hub-kubeconfig: open /nope: no such file",
+		agent + "--broker mqtts://b --broker-cert /a --broker-key b": "--broker-cert /a, --broker-key b: open /a",
+	})
 }
 
-// TestPartsEndTogether checks that the end of one part ends the other parts, and that the error is
-// returned.
 // TestWorks checks that no two sample works have the same object, so one cluster can have all of
 // them.
 func TestWorks(t *testing.T) {

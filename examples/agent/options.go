@@ -20,13 +20,16 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 // usage is the output of --help.
 const usage = `Usage: go run ./examples/agent --cluster NAME [flags]
 
 Applies the ManifestWorks of a hub to a cluster and reports their status, until Ctrl-C. The
-objects of works belong to AppliedWorks on the cluster. The agent installs their CRD.
+objects of works belong to AppliedWorks on the cluster. The agent installs their CRD. The commands
+join and install, as first argument, get a certificate from a hub, and run the agent in the
+cluster: each has its own --help.
 
   --cluster NAME          the name of this cluster on the hub: the namespace of its works
   --kubeconfig FILE       the kubeconfig of the cluster (default: as for kubectl, or the pod's own)
@@ -43,8 +46,12 @@ The source of works is one of these:
 
   --source ID             a source to serve; repeat the flag for more. Required with --hub and
                           --broker: each source acts on the cluster with the rights below
+  --manifest-bundles      with --hub or --broker: the works are ManifestBundles, as those of OCM's
+                          hubs over gRPC, with --source kube, and of Maestro
   --store FILE            with --hub or --broker: stores the works, so an agent that restarts while
                           the hub is unreachable still has them
+  --join DIR              the folder of agent join: the certificate for --hub or --broker, which the
+                          agent renews, and the default of --cluster
   --hub-ca FILE           the CAs of the hub's certificate (default: the system's)
   --hub-cert FILE         the agent's certificate for the hub, with --hub-key
   --hub-key FILE          the key of the certificate
@@ -78,7 +85,8 @@ The rights of works:
 
   --listen ADDR           serve /metrics, /healthz and /readyz at this address, for example :8080
                           (default: none), without authentication
-  --verbose               log the activity of the SDK to standard error
+  --log-format FORMAT     the form of the log on standard error, text or json (default text)
+  -v N                    log details up to level N, from 0 to 10: 2 has each connection (default 0)
   --help                  show this help
 
 Exit status: 0 after Ctrl-C, 1 after a failure, 2 for a wrong command line.
@@ -95,10 +103,12 @@ type options struct {
 	Broker        mqtt.Options
 	HubKubeconfig string
 	Sources       []string
+	Bundles       bool // the profile is ManifestBundle
 	Store         string
+	Join          string
 
-	Listen  string
-	Verbose bool
+	Listen string
+	Log    logging.Options
 }
 
 var adoptions = map[string]appliedwork.Adoption{
@@ -113,20 +123,19 @@ func parse(args []string) (options, error) {
 	flags := command.NewFlags("agent")
 	for name, value := range map[string]*string{
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,
-		"broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile, "broker-key": &o.Broker.KeyFile,
-		"username": &o.Broker.Username, "password-file": &o.Broker.PasswordFile, "hub-kubeconfig": &o.HubKubeconfig,
-		"hub": &o.Hub.Address, "hub-ca": &o.Hub.CAFile, "hub-cert": &o.Hub.CertFile, "hub-key": &o.Hub.KeyFile,
-		"hub-token-file": &o.Hub.TokenFile, "listen": &o.Listen,
+		"hub-kubeconfig": &o.HubKubeconfig, "join": &o.Join, "listen": &o.Listen,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
+	command.BrokerFlags(flags.StringVar, &o.Broker)
+	command.HubFlags(flags, &o.Hub)
 	flags.StringVar(&o.Spoke.Hub, "hub-name", "hub", "")
-	flags.BoolVar(&o.Hub.Insecure, "hub-insecure", false, "")
+	flags.BoolVar(&o.Bundles, "manifest-bundles", false, "")
 	flags.DurationVar(&o.Spoke.EvictionGrace, "eviction-grace", 0, "")
 	flags.DurationVar(&o.Works.PollInterval, "poll", time.Minute, "")
 	flags.DurationVar(&o.Works.DegradedAfter, "degraded-after", 5*time.Minute, "")
 	flags.IntVar(&o.Works.MaxWatches, "max-watches", 5000, "")
-	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	o.Log.AddFlags(flags.FlagSet)
 	flags.BoolVar(&o.Spoke.SecretFeedback, "secret-feedback", false, "")
 	required := flags.Bool("require-executor", false, "")
 	flags.Func("executor", "", func(pattern string) error {
@@ -160,6 +169,9 @@ func parse(args []string) (options, error) {
 	if o.HubKubeconfig != "" && !flags.Given("eviction-grace") {
 		o.Spoke.EvictionGrace = time.Hour
 	}
+	if err := errors.Join(flags.NotEmpty("join"), o.useJoin(flags)); err != nil {
+		return options{}, err
+	}
 	err := o.check(flags)
 	return o, err
 }
@@ -169,8 +181,12 @@ var hubs = []struct {
 	flag  string
 	needy []string
 }{
-	{"hub", []string{"source", "store", "hub-ca", "hub-cert", "hub-key", "hub-token-file", "hub-insecure"}},
-	{"broker", []string{"source", "store", "broker-ca", "broker-cert", "broker-key", "username", "password-file"}},
+	{"hub", []string{
+		"source", "manifest-bundles", "store", "join", "hub-ca", "hub-cert", "hub-key", "hub-token-file", "hub-insecure",
+	}},
+	{"broker", []string{
+		"source", "manifest-bundles", "store", "join", "broker-ca", "broker-cert", "broker-key", "username", "password-file",
+	}},
 	{"hub-kubeconfig", nil},
 }
 

@@ -16,14 +16,15 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 func TestUsage(t *testing.T) {
 	commandtest.Usage(t, usage, "cluster", "kubeconfig", "hub", "hub-name", "hub-ca", "hub-cert", "hub-key",
-		"hub-token-file", "hub-insecure", "hub-was", "broker", "source", "store",
+		"hub-token-file", "hub-insecure", "hub-was", "broker", "source", "manifest-bundles", "store",
 		"broker-ca", "broker-cert", "broker-key",
 		"username", "password-file", "hub-kubeconfig", "require-executor", "executor", "secret-feedback", "adopt",
-		"eviction-grace", "poll", "degraded-after", "max-watches", "listen", "verbose")
+		"eviction-grace", "poll", "degraded-after", "max-watches", "listen", "log-format")
 }
 
 func TestParse(t *testing.T) {
@@ -39,17 +40,18 @@ func TestParse(t *testing.T) {
 		{"--cluster c --kubeconfig k --hub-name h --broker mqtts://b --source a --source b --store s --broker-ca ca " +
 			"--broker-cert cert --broker-key key --username u --password-file p " +
 			"--require-executor --executor shop/deployer --executor team-*/* --secret-feedback --adopt unowned " +
-			"--eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 --verbose", options{
+			"--eviction-grace 1h --poll 5s --degraded-after 1s --max-watches 0 --listen :0 -v 2 --log-format json", options{
 			Cluster: "c", Kubeconfig: "k", Sources: []string{"a", "b"}, Store: "s",
 			Broker: mqtt.Options{BrokerURL: "mqtts://b", CAFile: "ca", CertFile: "cert", KeyFile: "key", Username: "u",
 				PasswordFile: "p"},
 			Spoke: spoke.Options{Hub: "h", Executors: []string{"shop/deployer", "team-*/*"}, SecretFeedback: true,
 				Adoption: appliedwork.AdoptionIfUnowned, EvictionGrace: time.Hour},
 			Works:  controller.Options{PollInterval: 5 * time.Second, DegradedAfter: time.Second},
-			Listen: ":0", Verbose: true,
+			Listen: ":0", Log: logging.Options{JSON: true, Verbosity: 2},
 		}},
-		{"--cluster c --hub h:8443 --source a --hub-ca ca --hub-cert cert --hub-key key --hub-token-file t", options{
-			Cluster: "c", Sources: []string{"a"},
+		{"--cluster c --hub h:8443 --source a --hub-ca ca --hub-cert cert --hub-key key --hub-token-file t " +
+			"--manifest-bundles", options{
+			Cluster: "c", Sources: []string{"a"}, Bundles: true,
 			Hub:   grpc.Options{Address: "h:8443", CAFile: "ca", CertFile: "cert", KeyFile: "key", TokenFile: "t"},
 			Spoke: spoke.Options{Hub: "hub", Adoption: appliedwork.AdoptionNever},
 			Works: controller.Options{PollInterval: time.Minute, DegradedAfter: 5 * time.Minute, MaxWatches: 5000},
@@ -66,6 +68,7 @@ func TestParse(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", tt.line, err)
 		}
+		got.Hub.OptionNames, got.Broker.OptionNames = nil, nil // errors have them, see TestMisuse
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", tt.line, diff)
 		}
@@ -86,6 +89,7 @@ func TestRefuses(t *testing.T) {
 		mqtt + "--hub-insecure":                      "--hub-insecure needs --hub, not --broker",
 		grpc + "--username u":                        "--username needs --broker, not --hub",
 		kube + "--source s":                          "--source needs --hub, not --hub-kubeconfig",
+		kube + "--manifest-bundles":                  "--manifest-bundles needs --hub, not --hub-kubeconfig",
 		kube + "--store s":                           "--store needs --hub, not --hub-kubeconfig",
 		mqtt + "--source ":                           "--source must not be empty: name the source to serve",
 		mqtt + "--source a/b":                        "--source: must not contain '/'",

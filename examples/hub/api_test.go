@@ -26,7 +26,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	commandtest.Usage(t, usage, "broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
 		"dir", "listen",
-		"allowed-host", "leave-dir", "kubeconfig", "store", "revisions", "patience", "verbose")
+		"allowed-host", "leave-dir", "kubeconfig", "store", "revisions", "patience", "log-format")
 	commandtest.Refuses(t, parse, map[string]string{
 		"--source hub":                          "--broker or --grpc is required",
 		"--broker mqtt://x --dir=":              "--dir must not be empty",
@@ -49,13 +49,12 @@ func TestCommandLine(t *testing.T) {
 	args := []string{"--broker", "mqtts://127.0.0.1:1", "--broker-ca", "main.go", "--store",
 		filepath.Join(t.TempDir(), "store")}
 	if status := run(t.Context(), args, &stdout, &stderr); status != 2 ||
-		!strings.Contains(stderr.String(), "--broker-ca: main.go: the file has no certificate") {
+		!strings.Contains(stderr.String(), "--broker-ca main.go contains no certificate in PEM") {
 		t.Errorf("%d, %s", status, stderr.String())
 	}
 }
 
-// TestConnectionErrorIsLogged checks that the reason for a missing connection is printed once, also
-// without --verbose.
+// TestConnectionErrorIsLogged checks that the reason for a missing connection is logged once.
 func TestConnectionErrorIsLogged(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	stdout, stderr := &output{}, &output{}
@@ -64,7 +63,7 @@ func TestConnectionErrorIsLogged(t *testing.T) {
 		ended <- run(ctx, []string{"--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0", "--store", t.TempDir()},
 			stdout, stderr)
 	}()
-	const want = "Failed to connect to the broker, trying again: connect to mqtt://127.0.0.1:1: "
+	const want = `"Failed to connect to the broker, trying again" client=hub err="connect to mqtt://127.0.0.1:1: `
 	for end := time.Now().Add(patience); !strings.Contains(stderr.String(), want) && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -127,7 +126,7 @@ func TestStartRefuses(t *testing.T) {
 			s.options.Dir = t.TempDir()
 			s.write("bad.yaml", tt.content)
 			said := &lines{url: make(chan string, 1)}
-			err := start(t.Context(), s.options, s.transport, said.say)
+			err := start(said.log(t.Context()), s.options, s.transport)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
@@ -135,7 +134,7 @@ func TestStartRefuses(t *testing.T) {
 	}
 	s := newSite(t)
 	s.options.Dir = "there-is-no-such-folder"
-	if err := start(t.Context(), s.options, s.transport, (&lines{}).say); err == nil ||
+	if err := start((&lines{}).log(t.Context()), s.options, s.transport); err == nil ||
 		!strings.Contains(err.Error(), s.options.Dir) {
 		t.Errorf("%v", err)
 	}

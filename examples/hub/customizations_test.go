@@ -69,7 +69,7 @@ func TestCustomizations(t *testing.T) {
 	s.options.Customizations = []string{folder}
 	s.report("c1", map[string]int{pool: 1, press: 1}, 1)
 	s.start()
-	s.says("customizations of 2 kinds: example.com/v1 Pool, example.com/v1 Press")
+	s.says(`"Loaded customizations" count=2 kinds="example.com/v1 Pool, example.com/v1 Press"`)
 	object := func(kind, name string) string {
 		return "    - template: |\n        {apiVersion: example.com/v1, kind: " + kind + ", metadata: {name: " + name +
 			", namespace: x}, spec: {size: 2}}\n"
@@ -150,12 +150,12 @@ func TestBadCustomization(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.options.Customizations = []string{file}
-	if err := start(t.Context(), s.options, s.transport, func(string, ...any) {}); err == nil ||
+	if err := start(t.Context(), s.options, s.transport); err == nil ||
 		!strings.Contains(err.Error(), file+":6:") {
 		t.Errorf("%v, want the place of the mistake", err)
 	}
 	s.options.Customizations = []string{"nothere"}
-	if err := start(t.Context(), s.options, s.transport, func(string, ...any) {}); err == nil ||
+	if err := start(t.Context(), s.options, s.transport); err == nil ||
 		err.Error() != "--customizations nothere: no such file or directory" {
 		t.Errorf("got %v", err)
 	}

@@ -16,7 +16,7 @@ func (s *site) startRefuses(texts ...string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second) // the end of a hub that does start
 	defer cancel()
-	err := start(ctx, s.options, s.transport, (&lines{url: make(chan string, 1)}).say)
+	err := start((&lines{url: make(chan string, 1)}).log(ctx), s.options, s.transport)
 	for _, text := range texts {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			s.t.Errorf("%v, want %q", err, text)
@@ -53,7 +53,7 @@ func TestStartWithoutPreviousFolder(t *testing.T) {
 
 	s.options.Dir, s.options.LeaveDir = "", true
 	s.start()
-	s.says("until they have documents and placements: other, shop")
+	s.says(`until they have documents and placements" applications="other, shop"`)
 	if code, text := s.call("POST", "/api/v1/complete", ""); code != http.StatusConflict ||
 		!strings.Contains(text, "no documents") {
 		t.Errorf("%d %s", code, text)
@@ -62,7 +62,7 @@ func TestStartWithoutPreviousFolder(t *testing.T) {
 	s.stop()
 	s.options.LeaveDir = false
 	s.start() // --leave-dir is needed only once
-	s.says("until they have documents and placements: other, shop")
+	s.says(`until they have documents and placements" applications="other, shop"`)
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
 	s.place("shop", "c1")
 	s.objects("c1", `x/a={"v":"2"}`, `x/b={"v":"1"}`)

@@ -37,7 +37,7 @@ func TestAgentsOverGRPC(t *testing.T) {
 			}
 			s.options = o
 			s.start()
-			client.Address = s.said.find(t, "serving agents at ")
+			client.Address = s.said.find(t, `"Started serving events" address=`)
 			transport, err := grpc.New(client)
 			if err != nil {
 				t.Fatal(err)
@@ -90,8 +90,8 @@ func (l *lines) find(t *testing.T, prefix string) (rest string) {
 	t.Helper()
 	eventually(t, prefix, func() bool {
 		for line := range strings.Lines(l.String()) {
-			if after, ok := strings.CutPrefix(strings.TrimSpace(line), prefix); ok {
-				rest = after
+			if _, after, ok := strings.Cut(strings.TrimSpace(line), prefix); ok {
+				rest, _, _ = strings.Cut(after, " ")
 			}
 		}
 		return rest != ""

@@ -63,7 +63,8 @@ func TestInvalidObjects(t *testing.T) {
 		t.Errorf("it is %s", got)
 	}
 	s.objects("c1", `x/a={"v":"1"}`, `x/b={"v":"1"}`,
-		`x/first={"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"first","namespace":"x"}}`)
+		`x/first={"apiVersion":"v1","kind":"ConfigMap","metadata":{`+
+			`"labels":{"hub.spokewire.io/application":"g"},"name":"first","namespace":"x"}}`)
 	// The labels of another cluster may make the object invalid.
 	s.must("PUT", "/api/v1/applications/g",
 		parts("2", "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: x, labels: {x: '{{ if index "+

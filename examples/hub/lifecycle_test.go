@@ -196,7 +196,7 @@ func TestForgetCluster(t *testing.T) {
 		t.Errorf("%d %s", code, text)
 	}
 	s.must("DELETE", "/api/v1/clusters/c2", "")
-	s.says("is updated to")
+	s.says("Started an update")
 	s.must("POST", "/api/v1/clusters/c2/forget", "")
 	s.must("POST", "/api/v1/clusters/c2/forget", "") // repeated
 	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {

@@ -54,7 +54,7 @@ func TestLostWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.says("shop: works of revision 1 are missing")
+	s.says(`missing works, writing them again" application=shop revision=1`)
 	s.becomes("shop", "OutOfSync Missing 1 1 of 2 clusters is Missing: c2: no agent of the cluster has ever connected; "+
 		"waits for the agent of c2 to apply it")
 	if !cleans("0").MatchString(s.must("GET", "/metrics", "")) {
@@ -138,7 +138,7 @@ func TestEmptyFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // the end of a hub that accepts the file
-		err := start(ctx, s.options, s.transport, t.Logf)
+		err := start(ctx, s.options, s.transport)
 		cancel()
 		if err == nil || !strings.Contains(err.Error(), file) ||
 			!strings.Contains(err.Error(), " by a full disk, or never written; restore it, or remove it") {
@@ -169,7 +169,7 @@ func TestOldWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.says("shop: works of revision 2 are missing")
+	s.says(`missing works, writing them again" application=shop revision=2`)
 	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}
@@ -179,7 +179,7 @@ func TestOldWorks(t *testing.T) {
 	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}
-	if said := s.said.String(); strings.Contains(said, "missing") || strings.Contains(said, "rolls out") {
+	if said := s.said.String(); strings.Contains(said, "missing") || strings.Contains(said, "Started a rollout") {
 		t.Error(said)
 	}
 }

@@ -15,15 +15,9 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
-	"strconv"
-	"strings"
-	"sync"
-	"time"
-	"unicode"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
@@ -37,42 +31,26 @@ func main() { command.Main(run) }
 // Without the limit the heap may double before it is collected.
 const memoryLimit = 96
 
+// commands are the first arguments that are not flags.
+var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
+	"certs": certs, "install": installation.Run, "token": token, "revoke": revoke,
+}
+
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](ctx, args[1:], stdout, stderr)
+	}
 	p := command.Program[options]{
 		Name: "hub", Usage: usage, Parse: parse, Check: check,
 	}
 	return p.Run(args, stdout, stderr, func(o options) error {
-		ctx, restore := logging.Route(ctx, stderr, o.Verbose)
+		ctx, restore := logging.Start(ctx, stderr, o.Log)
 		defer restore()
 		if os.Getenv("GOMEMLIMIT") == "" {
 			debug.SetMemoryLimit(int64(memoryLimit+2*o.MaxMemory) << 20)
 		}
 		broker := func() (cloudevents.Transport, error) { return mqtt.New(o.Broker) }
-		return start(ctx, o, broker, logTo(stdout))
+		return start(ctx, o, broker)
 	})
-}
-
-// logTo returns a function that writes lines with the time. It may be called concurrently. Line
-// breaks and control characters are escaped as in Go strings, because names of files, templates and
-// servers are untrusted.
-func logTo(w io.Writer) func(format string, args ...any) {
-	var mu sync.Mutex
-	return func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format("15:04:05.000"), printable(fmt.Sprintf(format, args...)))
-	}
-}
-
-func printable(text string) string {
-	var out strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) {
-			out.WriteRune(r)
-		} else {
-			out.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return out.String()
 }

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -21,10 +20,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 	"github.com/spokewire/sdk-go/internal/testing/background"
 )
@@ -53,16 +54,23 @@ type lines struct {
 	first sync.Once
 }
 
-var serving = regexp.MustCompile(`serving at (http://\S+)`)
+var serving = regexp.MustCompile(`msg="Started serving" url=(http://\S+)`)
 
-func (l *lines) say(format string, args ...any) {
-	line := fmt.Sprintf(format, args...)
+// Write adds a record of the log.
+func (l *lines) Write(record []byte) (int, error) {
+	line := strings.ReplaceAll(string(record), `\"`, `"`)
 	l.mu.Lock()
 	l.all = append(l.all, line)
 	l.mu.Unlock()
 	if at := serving.FindStringSubmatch(line); at != nil {
 		l.first.Do(func() { l.url <- at[1] })
 	}
+	return len(record), nil
+}
+
+// log returns a context with the log of a hub.
+func (l *lines) log(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, logging.New(l, logging.Options{}))
 }
 
 func (l *lines) String() string {
@@ -122,13 +130,14 @@ func (s *site) start() {
 	s.t.Helper()
 	s.said = &lines{url: make(chan string, 1)}
 	said := s.said
-	say := func(format string, args ...any) {
-		said.say(format, args...)
-		if text := fmt.Sprintf(format, args...); strings.HasPrefix(text, "No application has") && !s.lost {
-			s.t.Error(text)
-		}
-	}
-	s.stop = background.Run(s.t, func(ctx context.Context) error { return start(ctx, s.options, s.transport, say) })
+	s.stop = background.Run(s.t, func(ctx context.Context) error {
+		defer func() {
+			if strings.Contains(said.String(), "No application has") && !s.lost {
+				s.t.Error(said)
+			}
+		}()
+		return start(said.log(ctx), s.options, s.transport)
+	})
 	select {
 	case s.url = <-said.url:
 	case <-time.After(patience):
@@ -217,7 +226,8 @@ func TestSamples(t *testing.T) {
 		t.Errorf("status %q", got)
 	}
 	for cluster, region := range map[string]string{"cluster1": "north", "cluster2": "south"} {
-		s.objects(cluster, `Namespace /shop={"apiVersion":"v1","kind":"Namespace","metadata":{"name":"shop"}}`,
+		s.objects(cluster, `Namespace /shop={"apiVersion":"v1","kind":"Namespace","metadata":{`+
+			`"labels":{"hub.spokewire.io/application":"shop"},"name":"shop"}}`,
 			`shop/database={"place":"`+region+`","size":"small"}`, `shop/web={"greeting":"Welcome to the shop on `+cluster+`"}`)
 		if problems := s.clusters[cluster].Problems(); len(problems) > 0 {
 			t.Error(problems)

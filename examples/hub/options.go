@@ -4,20 +4,23 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/customizations"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
@@ -26,7 +29,9 @@ const usage = `Usage: go run ./examples/hub --broker URL|--grpc ADDR [flags]
 
 Runs applications on clusters. Reads documents that place applications on clusters, sends the
 applications as ManifestWorks to the clusters' agents, rolls updates out in order and back
-again, and shows the state on a web page. One of --broker and --grpc is required.
+again, and shows the state on a web page. One of --broker and --grpc is required. The commands
+certs, token and revoke, as first argument, let agents join, and install runs the hub in a cluster:
+each has its own --help.
 
   --grpc ADDR          serve the agents over gRPC at this address, for example :8443, without a
                        broker. A certificate is required unless it is a loopback address; without a
@@ -42,6 +47,14 @@ again, and shows the state on a web page. One of --broker and --grpc is required
   --broker-key FILE    the key of the certificate
   --username NAME      the user at the broker
   --password-file FILE a file with the user's password
+  --certs DIR          the certificates of hub certs, for the flags above that are missing, and for
+                       --join-listen
+  --join-listen ADDR   let agents join over HTTPS at this address, for example :8444: see hub token
+                       --help. Needs --certs. A broker must be Mosquitto with its dynamic security
+  --join-url URL       the URL of --join-listen for agents, in the output of hub token create
+                       (default: the address of --join-listen, with the name of this machine if it
+                       is an address for all interfaces)
+  --cert-lifetime D    the lifetime of agents' certificates, which agents renew (default 720h)
   --source ID          the source ID of the hub (default hub). It must stay the same, and differ
                        between hubs of one broker: two hubs with the same ID delete each other's
                        works, and report this
@@ -95,7 +108,8 @@ again, and shows the state on a web page. One of --broker and --grpc is required
   --patience D         when a newer update has waited for this time, stop the current update if it
                        waits for offline clusters, or for hooks and parts that do not become ready
                        (default 30s)
-  --verbose            log the activity of the SDK to standard error
+  --log-format FORMAT  the form of the log on standard error, text or json (default text)
+  -v N                 log details up to level N, from 0 to 10: 2 has each connection (default 0)
   --help               show this help
 
 examples/hub/internal/document describes documents, and examples/hub/samples has some. An
@@ -110,6 +124,10 @@ type options struct {
 	Broker            mqtt.Options
 	GRPC              string // the address of Server
 	Server            grpc.ServerOptions
+	Certs             certificates
+	JoinListen        string
+	JoinURL           string
+	CertLifetime      time.Duration
 	Source            string
 	Dir, Listen       string
 	Advertise         string
@@ -118,7 +136,7 @@ type options struct {
 	Revisions         int
 	MaxMemory         int // MiB
 	Patience          time.Duration
-	Verbose           bool
+	Log               logging.Options
 	// Customizations are the values of --customizations: files and folders.
 	Customizations []string
 	// AllowedHosts are the values of --allowed-host.
@@ -133,15 +151,14 @@ type options struct {
 func parse(args []string) (options, error) {
 	o := options{Services: []string{}} // nil would allow all
 	flags := command.NewFlags("hub")
-	for name, value := range map[string]*string{
-		"broker": &o.Broker.BrokerURL, "broker-ca": &o.Broker.CAFile, "broker-cert": &o.Broker.CertFile,
-		"broker-key": &o.Broker.KeyFile,
-		"username":   &o.Broker.Username, "password-file": &o.Broker.PasswordFile,
-		"grpc": &o.GRPC, "grpc-cert": &o.Server.CertFile, "grpc-key": &o.Server.KeyFile,
-		"grpc-client-ca": &o.Server.ClientCAFile,
-	} {
-		flags.StringVar(value, name, "", "")
-	}
+	flags.StringVar(&o.Broker.BrokerURL, "broker", "", "")
+	command.BrokerFlags(flags.StringVar, &o.Broker)
+	flags.StringVar(&o.GRPC, "grpc", "", "")
+	command.ServerFlags(flags, &o.Server)
+	flags.StringVar((*string)(&o.Certs), "certs", "", "")
+	flags.StringVar(&o.JoinListen, "join-listen", "", "")
+	flags.StringVar(&o.JoinURL, "join-url", "", "")
+	flags.DurationVar(&o.CertLifetime, "cert-lifetime", 30*24*time.Hour, "")
 	flags.StringVar(&o.Source, "source", "hub", "")
 	flags.StringVar(&o.Dir, "dir", "", "")
 	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
@@ -158,26 +175,25 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.Revisions, "revisions", 10, "")
 	flags.IntVar(&o.MaxMemory, "max-memory", 64, "")
 	flags.DurationVar(&o.Patience, "patience", 30*time.Second, "")
-	flags.BoolVar(&o.Verbose, "verbose", false, "")
+	o.Log.AddFlags(flags.FlagSet)
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
+	o.useCerts(flags)
 	return o, o.validate(flags)
 }
 
 // check checks the files of the options.
 func check(o options) error {
-	if o.Dir != "" {
-		if info, err := os.Stat(o.Dir); err != nil {
-			return fmt.Errorf("--dir: %w", err)
-		} else if !info.IsDir() {
-			return fmt.Errorf("--dir: %s: not a folder", o.Dir)
-		}
+	_, err := customizations.Open(o.Customizations...)
+	err = cmp.Or(command.CheckFolder("--dir", o.Dir), err)
+	if o.Kubeconfig != objects.Auto {
+		err = cmp.Or(err, command.CheckKubeconfig("--kubeconfig", o.Kubeconfig))
 	}
 	if o.GRPC != "" {
-		return command.CheckServer(o.server())
+		return cmp.Or(err, o.checkJoin(), command.CheckServer(o.server()))
 	}
-	return command.CheckBroker(o.Broker)
+	return cmp.Or(err, o.checkJoin(), command.CheckBroker(o.Broker))
 }
 
 // server returns the options of the server at --grpc.
@@ -213,7 +229,8 @@ func (o *options) allowWebhook(target string) error {
 
 func (o options) validate(flags command.Flags) error {
 	if err := flags.NotEmpty("broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
-		"grpc", "grpc-cert", "grpc-key", "grpc-client-ca", "dir", "listen", "advertise", "kubeconfig", "store"); err != nil {
+		"grpc", "grpc-cert", "grpc-key", "grpc-client-ca", "certs", "join-listen", "join-url", "dir", "listen", "advertise",
+		"kubeconfig", "store"); err != nil {
 		return err
 	}
 	if err := command.Within("revisions", o.Revisions, 2, 1000); err != nil {
@@ -232,12 +249,15 @@ func (o options) validate(flags command.Flags) error {
 			o.Listen)
 	case o.Advertise != "" && !o.shared():
 		return errors.New("--advertise needs a --store that replicas can share: postgres://…")
+	case o.CertLifetime < time.Second:
+		return fmt.Errorf("--cert-lifetime must be 1s or more, not %s", o.CertLifetime)
 	case o.LeaveDir && o.Dir != "":
 		return errors.New("--leave-dir needs a hub without --dir")
 	case o.Patience <= 0:
 		return errors.New("--patience must be more than 0")
 	}
-	return errors.Join(o.validateAgents(flags), codec.ValidateName("--source", o.Source), o.validateURLs())
+	return errors.Join(o.validateAgents(flags), o.validateJoin(flags), codec.ValidateName("--source", o.Source),
+		o.validateURLs())
 }
 
 // validateAgents checks the flags of the connection to the agents.

@@ -9,7 +9,31 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
 )
+
+// TestMisuse checks the answers to wrong files and addresses. A hub that does not start leaves no
+// folder for its store.
+func TestMisuse(t *testing.T) {
+	const (
+		broker = "--listen 127.0.0.1:0 --broker mqtt://b "
+		server = "--listen 127.0.0.1:0 --grpc 127.0.0.1:0 "
+	)
+	commandtest.Misuse(t, "hub", run, map[string]string{
+		"--broker here":                             `--broker "here" has no scheme`,
+		broker + "--dir /nope":                      "--dir: open /nope: no such file",
+		broker + "--dir text":                       "--dir: open text: not a directory",
+		broker + "--customizations /nope":           "--customizations /nope: no such file",
+		broker + "--kubeconfig /nope":               "--kubeconfig: open /nope: no such file",
+		broker + "--broker-ca text":                 `--broker-ca is set, but --broker "mqtt://b:1883" is not encrypted`,
+		"--broker mqtts://b --broker-ca text":       "--broker-ca text contains no certificate in PEM",
+		"--broker mqtts://b --broker-key text":      "only one of --broker-cert and --broker-key is set",
+		broker + "--password-file /nope":            "--password-file: open /nope: no such file",
+		server + "--grpc-client-ca text":            "--grpc-client-ca is set without --grpc-cert and --grpc-key",
+		server + "--grpc-cert text --grpc-key text": "--grpc-cert text, --grpc-key text: tls: failed to find any PEM data",
+	})
+}
 
 // TestAllowWebhook checks that each kind of target is added to its own list, and that no webhook is
 // allowed without the flag.

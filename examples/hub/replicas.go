@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	workstore "github.com/spokewire/sdk-go/cloudevents/work/pgstore"
@@ -32,11 +33,12 @@ const (
 // replicate runs the hub as a replica until ctx ends. When it loses the leadership, it starts all
 // parts again, as a follower.
 func replicate(
-	ctx context.Context, o options, listener net.Listener, broker connector, log func(string, ...any),
+	ctx context.Context, o options, listener net.Listener, broker connector,
 ) error {
 	if o.Advertise == "" {
 		o.Advertise = advertised(listener.Addr())
 	}
+	log := klog.FromContext(ctx)
 	var current atomic.Pointer[http.Handler]
 	var ready atomic.Bool
 	group, ctx := errgroup.WithContext(ctx)
@@ -53,7 +55,7 @@ func replicate(
 		logged := ""
 		var last *parts // shows the page until the next ones are open
 		for first := true; ctx.Err() == nil; first = false {
-			p, err := open(ctx, o, broker, log)
+			p, err := open(ctx, o, broker)
 			switch {
 			case err != nil && first:
 				return err
@@ -61,12 +63,15 @@ func replicate(
 				last.outage.Store(&err)
 				if err.Error() != logged {
 					logged = err.Error()
-					log("failed to start again, retrying: %s", logged)
+					log.Error(err, "Failed to start again, retrying")
 				}
 				_ = wait.Sleep(ctx, clock.RealClock{}, reopenAfter)
 				continue
 			case first:
-				log("serving at http://%s", reachable(listener.Addr()))
+				log.Info("Started serving", "url", reachable(listener.Addr()))
+			case logged != "":
+				logged = ""
+				log.Info("Started again")
 			}
 			p.ready = &ready
 			handler := p.handler(o, listener.Addr())
@@ -76,7 +81,7 @@ func replicate(
 				return err
 			}
 			if ctx.Err() == nil {
-				log("starting again as a follower: %v", err)
+				log.Info("Started again as a follower", "reason", err)
 			}
 		}
 		return nil
@@ -95,7 +100,7 @@ func advertised(addr net.Addr) string {
 }
 
 // openDatabase opens the stores that the replicas share, and joins the election.
-func (p *parts) openDatabase(ctx context.Context, o options, log func(string, ...any)) error {
+func (p *parts) openDatabase(ctx context.Context, o options) error {
 	state, err := statestore.Open(ctx, statestore.Options{ConnString: o.Store, Name: o.Source})
 	if err != nil {
 		return err
@@ -107,7 +112,9 @@ func (p *parts) openDatabase(ctx context.Context, o options, log func(string, ..
 	}
 	p.works, p.close = works, append(p.close, works.Close)
 	p.healthy = state.Healthy
-	p.election = election.New(election.Options{Store: state, Key: leaderKey, Address: o.Advertise, Log: log})
+	p.election = election.New(election.Options{
+		Store: state, Key: leaderKey, Address: o.Advertise, Log: klog.FromContext(ctx),
+	})
 	p.state, p.group = p.election.Store(), o.Source
 	return nil
 }

@@ -46,7 +46,7 @@ func TestFollowerServes(t *testing.T) {
 	two := &site{t: t, bus: one.bus, options: one.options, clusters: one.clusters}
 	one.start()
 	eventually(t, "the first replica leads",
-		func() bool { return strings.Contains(one.said.String(), "this replica leads") })
+		func() bool { return strings.Contains(one.said.String(), "Became the leader") })
 	two.start()
 	eventually(t, "the second replica follows", func() bool {
 		code, _ := two.call("GET", "/readyz", "")
@@ -86,7 +86,7 @@ func TestReplicaWithoutDatabase(t *testing.T) {
 	t.Setenv("PGPASSFILE", filepath.Join(t.TempDir(), "none"))
 	addr := listener.Addr().String()
 	s.options.Store = "postgres://hub@" + addr + "/hub"
-	err = start(t.Context(), s.options, s.transport, t.Logf)
+	err = start(t.Context(), s.options, s.transport)
 	if err == nil || !strings.HasPrefix(err.Error(), "--store: ") || !strings.Contains(err.Error(), addr) {
 		t.Errorf("%v", err)
 	}

@@ -13,14 +13,17 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
+	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
@@ -41,6 +44,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
+
+// storeInterval is the time between two checks of the store.
+const storeInterval = 2 * time.Second
 
 // parts are the parts of the hub. They call each other after changes, but not before they are
 // started.
@@ -65,26 +71,29 @@ type parts struct {
 	rollouts  *rollout.Manager
 	hub       *hub.Hub
 	page      *page.Page
-	registry  *prometheus.Registry
+	// join issues certificates to agents, and recheck checks connected agents again. They may be nil.
+	join     *join.Server
+	recheck  func()
+	registry *prometheus.Registry
 }
 
 // connector returns a new transport: each source needs its own.
 type connector func() (cloudevents.Transport, error)
 
 // start runs the hub until ctx ends.
-func start(ctx context.Context, o options, broker connector, log func(string, ...any)) error {
+func start(ctx context.Context, o options, broker connector) error {
 	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	defer func() { _ = listener.Close() }() // usually closed by the server
 	if o.shared() {
-		return replicate(ctx, o, listener, broker, log)
+		return replicate(ctx, o, listener, broker)
 	}
 	if err := os.MkdirAll(o.Store, 0o700); err != nil {
 		return fmt.Errorf("--store: %w", err)
 	}
-	p, err := open(ctx, o, broker, log)
+	p, err := open(ctx, o, broker)
 	if err != nil {
 		return err
 	}
@@ -94,25 +103,29 @@ func start(ctx context.Context, o options, broker connector, log func(string, ..
 		if !p.loaded(ctx) {
 			return nil
 		}
-		log("serving at http://%s", reachable(listener.Addr()))
+		klog.FromContext(ctx).Info("Started serving", "url", reachable(listener.Addr()))
 		return serve(ctx, listener, p.handler(o, listener.Addr()))
 	})
 	return group.Wait()
 }
 
 // open connects the parts of the hub.
-func open(ctx context.Context, o options, broker connector, log func(string, ...any)) (*parts, error) {
+func open(ctx context.Context, o options, broker connector) (*parts, error) {
 	p := &parts{registry: prometheus.NewRegistry()}
 	p.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	openStores := p.openFolder
+	log, openStores := klog.FromContext(ctx), p.openFolder
 	if o.shared() {
 		openStores = p.openDatabase
 	}
-	err := openStores(ctx, o, log)
+	err := openStores(ctx, o)
 	if err != nil {
 		err = fmt.Errorf("--store: %w", err)
-	} else if err = p.openClusters(o, broker, log); err == nil {
+	} else if err = p.openJoin(o); err == nil {
+		err = p.openClusters(o, broker, log)
+	}
+	if err == nil {
+		p.agents = p.withJoins(o, p.agents)
 		err = p.openHub(o, log)
 	}
 	if err != nil {
@@ -122,7 +135,7 @@ func open(ctx context.Context, o options, broker connector, log func(string, ...
 }
 
 // openFolder opens the stores of a hub without replicas.
-func (p *parts) openFolder(ctx context.Context, o options, _ func(string, ...any)) error {
+func (p *parts) openFolder(ctx context.Context, o options) error {
 	state, err := filestore.Open(ctx, filepath.Join(o.Store, "state.db"))
 	if err != nil {
 		return err
@@ -145,7 +158,7 @@ func (p *parts) closeAll() (err error) {
 }
 
 // openClusters opens the connection to the clusters, and their interpreters.
-func (p *parts) openClusters(o options, broker connector, log func(string, ...any)) (err error) {
+func (p *parts) openClusters(o options, broker connector, log klog.Logger) (err error) {
 	changed := func(ctx context.Context, application, cause string) error {
 		return p.hub.Changed(ctx, application, cause)
 	}
@@ -165,7 +178,7 @@ func (p *parts) openClusters(o options, broker connector, log func(string, ...an
 	if err != nil {
 		return err
 	}
-	transport, err := p.openTransport(o, broker, log)
+	transport, err := p.openTransport(o, broker)
 	if err != nil {
 		return err
 	}
@@ -179,16 +192,14 @@ func (p *parts) openClusters(o options, broker connector, log func(string, ...an
 
 // openTransport returns the transport of the source. With --grpc, it is that of a server in this
 // process.
-func (p *parts) openTransport(
-	o options, broker connector, log func(string, ...any),
-) (cloudevents.Transport, error) {
+func (p *parts) openTransport(o options, broker connector) (cloudevents.Transport, error) {
 	p.agents = func(context.Context) error { return nil }
 	if o.GRPC == "" {
 		return broker()
 	}
 	options := o.server()
 	if options.Authorizer == nil {
-		options.Authorizer = grpc.AuthorizeNames()
+		options.Authorizer = p.authorizer()
 	}
 	p.strangers.source, p.strangers.next = o.Source, options.Authorizer
 	options.Authorizer = &p.strangers
@@ -196,19 +207,19 @@ func (p *parts) openTransport(
 	if err != nil {
 		return nil, err
 	}
+	p.recheck = server.Recheck
 	p.agents = func(ctx context.Context) error {
 		listener, err := net.Listen("tcp", o.GRPC)
 		if err != nil {
 			return fmt.Errorf("--grpc: %w", err)
 		}
-		log("serving agents at %s", listener.Addr())
 		return server.Serve(ctx, listener)
 	}
 	return server.Transport(), nil
 }
 
 // openHub opens the engine, the hub and its page.
-func (p *parts) openHub(o options, log func(string, ...any)) (err error) {
+func (p *parts) openHub(o options, log klog.Logger) (err error) {
 	p.engine, err = rsync.New(p.state, p.clusters, rsync.Options{
 		Transitions: rollout.Transitions(), Comparer: rollout.Everything, MetricsRegisterer: p.registry,
 		LeaseTTL: election.DefaultTTL,
@@ -242,8 +253,11 @@ func (p *parts) run(ctx context.Context) error {
 	if p.election != nil {
 		lead = p.follow
 	}
-	err := command.Together(ctx, func(ctx context.Context) error { return p.clusters.Start(logging.Notices(ctx)) },
-		p.objects.Start, p.webhooks.Start, p.clusters.Health.Start, lead)
+	store := logging.Watch{
+		Lost: "Lost the store", Back: "Reached the store again", Check: p.healthy, Interval: storeInterval,
+	}
+	err := command.Together(ctx, p.clusters.Start, store.Start, p.objects.Start, p.webhooks.Start,
+		p.clusters.Health.Start, lead)
 	return errors.Join(err, p.closeAll())
 }
 
@@ -278,12 +292,12 @@ func (p *parts) loaded(ctx context.Context) bool {
 	return p.clusters.Health.Synced(ctx)
 }
 
-// reachable returns an address that a browser on this machine can open.
+// reachable returns a URL that a browser on this machine can open.
 func reachable(addr net.Addr) string {
 	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return fmt.Sprintf("localhost:%d", tcp.Port)
+		return fmt.Sprintf("http://localhost:%d", tcp.Port)
 	}
-	return addr.String()
+	return "http://" + addr.String()
 }
 
 func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
@@ -295,7 +309,9 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 	var own http.Handler = http.NewServeMux()
 	own.(*http.ServeMux).Handle("/", p.page)
 	own.(*http.ServeMux).Handle("/api/",
-		httpapi.New(httpapi.Options{Hub: p.hub, Rollouts: p.rollouts, ReadOnly: o.Dir != ""}))
+		httpapi.New(httpapi.Options{
+			Hub: p.hub, Rollouts: p.rollouts, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "",
+		}))
 	mux := http.NewServeMux()
 	if p.election != nil {
 		own = p.orForward(own)

@@ -45,12 +45,12 @@ func main() { command.Main(run) }
 
 // run runs the program, and returns its exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	p := command.Program[*options]{Name: "rsync", Usage: usage(), Parse: parse}
+	p := command.Program[*options]{Name: "rsync", Usage: usage(), Parse: parse, Check: check}
 	return p.Run(args, stdout, stderr, func(o *options) error {
-		ctx, restore := logging.Route(ctx, stderr, o.verbose)
+		ctx, restore := logging.Start(ctx, stderr, o.log)
 		defer restore()
 		if o.name == "serve" {
-			return serve(ctx, o, stdout)
+			return serve(ctx, o)
 		}
 		return call(ctx, o, stdout)
 	})

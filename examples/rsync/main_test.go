@@ -61,15 +61,16 @@ type server struct {
 func startServer(t *testing.T, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, cmd: program(context.Background(), t, append([]string{"serve"}, args...)...)}
-	s.cmd.Stderr = &s.stderr
-	stdout, err := s.cmd.StdoutPipe()
+	log, err := s.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	copied := make(chan struct{})
 	s.end = sync.OnceFunc(func() {
+		<-copied
 		if err := s.cmd.Wait(); err != nil && s.cmd.ProcessState.ExitCode() >= 0 {
 			t.Errorf("serve: %v\n%s", err, s.stderr.String())
 		}
@@ -78,12 +79,17 @@ func startServer(t *testing.T, args ...string) *server {
 		_ = s.cmd.Process.Kill()
 		s.end()
 	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatalf("the server said %q: %v", line, err)
+	buffered := bufio.NewReader(log)
+	line, err := buffered.ReadString('\n')
+	_, after, found := strings.Cut(line, `"Started serving an rsync engine" address=`)
+	go func() {
+		defer close(copied)
+		_, _ = io.Copy(&s.stderr, buffered)
+	}()
+	if err != nil || !found {
+		t.Fatalf("the server logged %q: %v", line, err)
 	}
-	go func() { _, _ = io.Copy(io.Discard, stdout) }()
-	s.addr = strings.TrimSpace(strings.TrimPrefix(line, "serving at "))
+	s.addr, _, _ = strings.Cut(after, " ")
 	return s
 }
 
@@ -234,8 +240,7 @@ func TestFailures(t *testing.T) {
 			command.Failed, `--store: open the store "default": PostgreSQL at ` + closed},
 		{"a watch without a server", []string{"status", "--server", closed, "--watch", "x"}, command.Failed,
 			"the rsync server does not answer"},
-		{"no folder", []string{"create", "--cluster", "a+b", "x", "/nowhere"}, command.Failed, "/nowhere: "},
-		{"no CA", []string{"list", "--ca", "/nowhere", "--cert", cert, "--key-file", key}, command.Failed, "no such file"},
+		{"no CA", []string{"list", "--ca", "/nowhere", "--cert", cert, "--key-file", key}, command.Misuse, "no such file"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
 			t.Chdir(t.TempDir())
@@ -249,13 +254,30 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestMisuse checks the answers to wrong files and addresses.
+func TestMisuse(t *testing.T) {
+	commandtest.Misuse(t, "rsync", run, map[string]string{
+		"serve --broker here":                          `--broker "here" has no scheme`,
+		"serve --broker mqtt://me:s3cr3t@here":         "--broker contains user or password: use --username and --password-file",
+		"serve --broker mqtts://b --broker-ca text":    "--broker-ca text contains no certificate in PEM",
+		"serve --broker-ca text":                       "--broker is empty",
+		"serve --kubeconfig-dir /nope":                 "--kubeconfig-dir: open /nope: no such file",
+		"serve --git ftp://host/fleet.git":             "--git: ",
+		"serve --client-ca text --cert x --key-file y": "--client-ca text contains no certificate in PEM",
+		"list --ca /nope --cert x --key-file y":        "--ca: open /nope: no such file",
+		"create --cluster a+b shop /nope":              "DIR: open /nope: no such file",
+		"create --cluster a+b shop text":               "DIR: open text: not a directory",
+	})
+}
+
 func TestUsage(t *testing.T) {
-	commandtest.Usage(t, usage(), "listen", "store", "fake", "kubeconfig-dir", "git", "broker", "client-ca", "server",
-		"ca", "cluster", "watch", "terminate", "cert", "key-file", "verbose")
+	commandtest.Usage(t, usage(), "listen", "store", "fake", "kubeconfig-dir", "git", "broker", "broker-ca", "broker-cert",
+		"broker-key", "username", "password-file", "client-ca", "server",
+		"ca", "cluster", "watch", "terminate", "cert", "key-file", "log-format")
 	commandtest.Refuses(t, parse, map[string]string{
 		"":                         "unknown command",
 		"go":                       `unknown command "go"`,
-		"--verbose list":           "--verbose",
+		"--log-format list":        "--log-format",
 		"list a":                   `list needs no arguments, and has ["a"]`,
 		"update a":                 `update needs FROM TO, and has ["a"]`,
 		"status a --watch":         "flags come before arguments",

@@ -13,14 +13,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/internal/tlsfiles"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/rsyncgrpc"
 )
 
 // commands has the arguments and the flags of each command.
 var commands = map[string]struct{ args, flags, help string }{
-	"serve":       {"", "listen client-ca store fake kubeconfig-dir git broker", "run the engine until Ctrl-C"},
+	"serve": {"", "listen client-ca store fake kubeconfig-dir git broker broker-ca broker-cert broker-key username " +
+		"password-file", "run the engine until Ctrl-C"},
 	"create":      {"ID DIR", "cluster server ca", "store a context: each folder in DIR is an app, on each --cluster"},
 	"instantiate": {"ID", "server ca", "apply the context to its clusters"},
 	"update":      {"FROM TO", "server ca", "update from one context to another, or back"},
@@ -34,13 +38,15 @@ var commands = map[string]struct{ args, flags, help string }{
 
 // options are the name of a command, its arguments and its flags.
 type options struct {
-	name                                string
-	args                                []string
-	addr, ca, cert, key                 string // of the server and for TLS
-	store, kubeconfigDir, git, broker   string
-	fake                                int
-	clusters                            []appcontext.ClusterID
-	insecure, terminate, watch, verbose bool
+	name                       string
+	args                       []string
+	addr, ca, cert, key        string // of the server and for TLS
+	store, kubeconfigDir, git  string
+	broker                     mqtt.Options
+	fake                       int
+	clusters                   []appcontext.ClusterID
+	insecure, terminate, watch bool
+	log                        logging.Options
 }
 
 // flags returns the flags of all commands.
@@ -53,7 +59,8 @@ func (o *options) flags() command.Flags {
 	f.IntVar(&o.fake, "fake", 3, "serve: clusters in memory, fake+cluster1 to fake+cluster`N`")
 	f.StringVar(&o.kubeconfigDir, "kubeconfig-dir", "", "serve: clusters kube+NAME with the files `DIR`/NAME.kubeconfig")
 	f.StringVar(&o.git, "git", "", "serve: clusters git+NAME, folders of the git repository `URL`")
-	f.StringVar(&o.broker, "broker", "", "serve: clusters work+NAME with agents on the MQTT broker `URL`")
+	f.StringVar(&o.broker.BrokerURL, "broker", "", "serve: clusters work+NAME with agents on the MQTT broker `URL`")
+	command.BrokerFlags(f.StringVar, &o.broker)
 	f.StringVar(&o.addr, "server", rsyncgrpc.DefaultAddr, "the `ADDR` of the server")
 	f.StringVar(&o.ca, "ca", "", "use TLS, with the CA of the server in `FILE`")
 	f.StringVar(&o.cert, "cert", "", "the certificate of this program in `FILE`")
@@ -68,7 +75,7 @@ func (o *options) flags() command.Flags {
 	})
 	f.BoolVar(&o.terminate, "terminate", false, "diff: show what terminate would change")
 	f.BoolVar(&o.watch, "watch", false, "status: continue with all changes, until the context is deleted")
-	f.BoolVar(&o.verbose, "verbose", false, "log the activity of the SDK to standard error")
+	o.log.AddFlags(f.FlagSet)
 	return f
 }
 
@@ -82,7 +89,7 @@ func usage() string {
 	b.WriteString("\nFlags:\n")
 	new(options).flags().VisitAll(func(f *flag.Flag) {
 		value, help := flag.UnquoteUsage(f)
-		fmt.Fprintf(&b, "  --%-18s %s\n", f.Name+" "+value, help)
+		fmt.Fprintf(&b, "  %-20s %s\n", command.Dashed(f.Name)+" "+value, help)
 	})
 	b.WriteString("  --help               show this help\n\n")
 	b.WriteString("Exit status: 0 after success, 1 after a failure, 2 for a wrong command line.\n")
@@ -100,7 +107,7 @@ func parse(args []string) (*options, error) {
 		return nil, cmp.Or(flags.ParseFlags(args[:1]), fmt.Errorf("unknown command %q", o.name))
 	}
 	all := o.flags()
-	for _, name := range strings.Fields(own.flags + " cert key-file verbose") {
+	for _, name := range strings.Fields(own.flags + " cert key-file log-format v") {
 		flags.Var(all.Lookup(name).Value, name, "")
 	}
 	if err := flags.ParseFlags(args[1:]); err != nil {
@@ -123,5 +130,33 @@ func parse(args []string) (*options, error) {
 		return nil, fmt.Errorf("%s needs --cluster, once or more", o.name)
 	}
 	return o, cmp.Or(command.Within("fake", o.fake, 1, 10_000),
-		flags.NotEmpty("ca", "client-ca", "cert", "key-file", "store", "kubeconfig-dir", "git", "broker"))
+		flags.NotEmpty("ca", "client-ca", "cert", "key-file", "store", "kubeconfig-dir", "git", "broker", "broker-ca",
+			"broker-cert", "broker-key", "username", "password-file"))
+}
+
+// check checks the files and folders of the options.
+func check(o *options) error {
+	if !o.insecure {
+		flag := map[bool]string{true: "--client-ca", false: "--ca"}[o.name == "serve"]
+		if _, err := tlsfiles.Authorities(flag, o.ca); err != nil {
+			return err
+		}
+		if _, err := tlsfiles.Pair(o.cert, o.key); err != nil {
+			return tlsfiles.OptionNames{"CertFile": "--cert", "KeyFile": "--key-file"}.Error(err)
+		}
+	}
+	if o.name == "create" {
+		return command.CheckFolder("DIR", o.args[1])
+	}
+	if o.git != "" {
+		if _, err := openGit(o.git); err != nil {
+			return err
+		}
+	}
+	if b := o.broker; b.BrokerURL+b.CAFile+b.CertFile+b.KeyFile+b.Username+b.PasswordFile != "" {
+		if err := command.CheckBroker(o.broker); err != nil {
+			return err
+		}
+	}
+	return command.CheckFolder("--kubeconfig-dir", o.kubeconfigDir)
 }

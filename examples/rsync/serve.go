@@ -37,7 +37,7 @@ import (
 )
 
 // serve runs the engine and its service until ctx ends.
-func serve(ctx context.Context, o *options, stdout io.Writer) error {
+func serve(ctx context.Context, o *options) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(192 << 20) // otherwise calls with large app contexts double the heap
 	}
@@ -70,11 +70,6 @@ func serve(ctx context.Context, o *options, stdout io.Writer) error {
 		defer stopEngine()
 		return server.Start(ctx)
 	})
-	select {
-	case <-server.Ready():
-		fmt.Fprintf(stdout, "serving at %s\n", server.Addr())
-	case <-ctx.Done():
-	}
 	return group.Wait()
 }
 
@@ -122,29 +117,33 @@ func openClusters(o *options, start func(run func(context.Context) error)) (conn
 	var err error
 	if o.kubeconfigDir != "" {
 		clusters := map[string]kube.Cluster{"kube+*": {Load: kube.Directory(o.kubeconfigDir)}}
-		if all["kube"], err = kube.New(clusters, kube.Options{}); err == nil {
-			_, err = os.ReadDir(o.kubeconfigDir)
-		}
-		if err != nil {
+		if all["kube"], err = kube.New(clusters, kube.Options{}); err != nil {
 			return nil, fmt.Errorf("--kubeconfig-dir: %w", err)
 		}
 	}
 	if o.git != "" {
-		url := o.git
-		if _, err := os.Stat(url); err == nil { // a folder
-			url, _ = filepath.Abs(url)
-		}
-		repositories := map[string]git.Repository{"git+*": {URL: url, CreateBranch: true}}
-		if all["git"], err = git.New(repositories, git.Options{}); err != nil {
-			return nil, fmt.Errorf("--git: %w", err)
+		if all["git"], err = openGit(o.git); err != nil {
+			return nil, err
 		}
 	}
-	if o.broker != "" {
+	if o.broker.BrokerURL != "" {
 		if all["work"], err = openBroker(o.broker, start); err != nil {
-			return nil, fmt.Errorf("--broker: %w", err)
+			return nil, err
 		}
 	}
 	return all, nil
+}
+
+// openGit returns the connectors of the clusters in a repository.
+func openGit(url string) (connector.Connectors, error) {
+	if _, err := os.Stat(url); err == nil { // a folder
+		url, _ = filepath.Abs(url)
+	}
+	clusters, err := git.New(map[string]git.Repository{"git+*": {URL: url, CreateBranch: true}}, git.Options{})
+	if err != nil {
+		return nil, fmt.Errorf("--git: %w", err)
+	}
+	return clusters, nil
 }
 
 // fakes returns the clusters in memory cluster1 to clusterN.
@@ -160,8 +159,8 @@ func fakes(n int) connector.Connectors {
 }
 
 // openBroker starts a source. Its works are in a file, for an engine after a restart.
-func openBroker(url string, start func(run func(context.Context) error)) (connector.Connectors, error) {
-	transport, err := mqtt.New(mqtt.Options{BrokerURL: url})
+func openBroker(o mqtt.Options, start func(run func(context.Context) error)) (connector.Connectors, error) {
+	transport, err := mqtt.New(o)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func TestBroker(t *testing.T) {
 	background.Run(t, func(ctx context.Context) error { return agenttest.Run(ctx, cluster, agent.Clientset(), "cluster1") })
 	for _, process := range []string{"the first process", "the second"} {
 		var stop func()
-		clusters, err := openClusters(&options{fake: 1, broker: broker.URL()}, func(run func(context.Context) error) {
+		clusters, err := openClusters(&options{fake: 1, broker: mqtt.Options{BrokerURL: broker.URL()}}, func(run func(context.Context) error) {
 			stop = background.Run(t, run)
 		})
 		if err != nil {
@@ -136,12 +136,11 @@ func TestClusters(t *testing.T) {
 func TestBadClusters(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for want, o := range map[string]options{
-		"--kubeconfig-dir: open /nowhere": {kubeconfigDir: "/nowhere"},
-		"scheme":                          {git: "ftp://host/fleet.git"},
-		"credentials":                     {git: "https://bot:s3cr3t@host/fleet.git"},
-		"--git: ":                         {git: "https://host/fleet.git?token=s3cr3t"},
-		"--broker: ":                      {broker: "here"},
-		"password":                        {broker: "mqtt://me:s3cr3t@here"},
+		"scheme":        {git: "ftp://host/fleet.git"},
+		"credentials":   {git: "https://bot:s3cr3t@host/fleet.git"},
+		"--git: ":       {git: "https://host/fleet.git?token=s3cr3t"},
+		"scheme: write": {broker: mqtt.Options{BrokerURL: "here"}},
+		"password":      {broker: mqtt.Options{BrokerURL: "mqtt://me:s3cr3t@here"}},
 	} {
 		_, err := openClusters(&o, notStarted)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cr3t") {

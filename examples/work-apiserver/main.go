@@ -28,14 +28,22 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
 	"github.com/spokewire/sdk-go/cloudevents/work/pgstore"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 func main() { command.Main(run) }
 
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "install" {
+		return installation.Run(ctx, args[1:], stdout, stderr)
+	}
 	p := command.Program[*options]{Name: "work-apiserver", Usage: help(), Parse: parse, Check: check}
-	return p.Run(args, stdout, stderr, func(o *options) error { return serve(ctx, o) })
+	return p.Run(args, stdout, stderr, func(o *options) error {
+		ctx, restore := logging.Start(ctx, stderr, o.log)
+		defer restore()
+		return serve(ctx, o)
+	})
 }
 
 // closer is a store that must be closed.

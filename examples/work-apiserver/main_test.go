@@ -22,6 +22,17 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestMisuse checks the answers to wrong files and addresses. A server that does not start leaves no
+// folder for its store.
+func TestMisuse(t *testing.T) {
+	commandtest.Misuse(t, "work-apiserver", run, map[string]string{
+		"--broker here":                                     `--broker "here" has no scheme`,
+		"--broker mqtt://b --kubeconfig /nope":              "--kubeconfig: open /nope: no such file",
+		"--broker mqtt://b --authorization-kubeconfig text": "--authorization-kubeconfig text: not a kubeconfig",
+		"--broker mqtts://b --broker-ca /nope":              "--broker-ca: open /nope: no such file",
+	})
+}
+
 func TestParse(t *testing.T) {
 	commandtest.Refuses(t, parse, map[string]string{
 		"--store x":                                                "--broker is required",

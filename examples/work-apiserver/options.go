@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,12 +12,12 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work/apiserver"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 // usage is the first part of the output of --help.
@@ -59,6 +60,7 @@ type options struct {
 	complete      bool
 	forget        []string
 	server        *apiserver.Options
+	log           logging.Options
 }
 
 // newFlags returns the flags of the API server, and the options that all flags set.
@@ -66,9 +68,9 @@ func newFlags() (*pflag.FlagSet, *options) {
 	o, flags := &options{server: apiserver.NewOptions()}, pflag.NewFlagSet("work-apiserver", pflag.ContinueOnError)
 	flags.Usage = func() {}
 	o.server.AddFlags(flags)
-	verbosity := flag.NewFlagSet("", flag.ContinueOnError)
-	klog.InitFlags(verbosity)
-	flags.AddGoFlag(verbosity.Lookup("v"))
+	var log flag.FlagSet
+	o.log.AddFlags(&log)
+	flags.AddGoFlagSet(&log)
 	return flags, o
 }
 
@@ -81,13 +83,8 @@ func help() string {
 // parse reads arguments, without the program's name. It returns [flag.ErrHelp] for --help.
 func parse(args []string) (*options, error) {
 	flags, o := newFlags()
-	for name, value := range map[string]*string{
-		"broker": &o.broker.BrokerURL, "broker-ca": &o.broker.CAFile, "broker-cert": &o.broker.CertFile,
-		"broker-key": &o.broker.KeyFile,
-		"username":   &o.broker.Username, "password-file": &o.broker.PasswordFile,
-	} {
-		flags.StringVar(value, name, "", "")
-	}
+	flags.StringVar(&o.broker.BrokerURL, "broker", "", "")
+	command.BrokerFlags(flags.StringVar, &o.broker)
 	flags.StringVar(&o.source, "source", "hub", "")
 	flags.StringVar(&o.store, "store", "work-data", "")
 	flags.BoolVar(&o.complete, "inventory-complete", false, "")
@@ -136,4 +133,12 @@ func checkDatabase(store string) error {
 }
 
 // check checks the files of the options.
-func check(o *options) error { return command.CheckBroker(o.broker) }
+func check(o *options) error {
+	r := o.server.Recommended
+	return cmp.Or(
+		command.CheckKubeconfig("--kubeconfig", r.CoreAPI.CoreAPIKubeconfigPath),
+		command.CheckKubeconfig("--authentication-kubeconfig", r.Authentication.RemoteKubeConfigFile),
+		command.CheckKubeconfig("--authorization-kubeconfig", r.Authorization.RemoteKubeConfigFile),
+		command.CheckBroker(o.broker),
+	)
+}

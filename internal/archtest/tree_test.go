@@ -51,7 +51,8 @@ func TestFolders(t *testing.T) {
 		if !strings.Contains(path, "/") && !slices.Contains(folders, path) {
 			t.Errorf("%s is a top-level folder that rules_test.go does not list", path)
 		}
-		if slices.Contains(forbiddenFolders, entry.Name()) {
+		const replacement = "internal/maestro/ocmcommon/" // has the names of the module that it replaces
+		if slices.Contains(forbiddenFolders, entry.Name()) && !strings.HasPrefix(path, replacement) {
 			t.Errorf("%s: types and helpers sit with their owner, not in a folder %s", path, entry.Name())
 		}
 	})

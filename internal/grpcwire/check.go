@@ -11,10 +11,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-var errUTF8 = errors.New("a string is not UTF-8")
-
-// CheckEvent returns an error for bytes that protobuf cannot read as a CloudEvent message. It does not
-// check that the event is valid.
+// CheckEvent returns an error for bytes that protobuf cannot read as a CloudEvent message, and for
+// fields that readers may understand differently: a known field twice, or with another wire type. It
+// does not check that the event is valid.
 func CheckEvent(b []byte) error {
 	if err := check(b, event); err != nil {
 		return fmt.Errorf("not a CloudEvent: %w", err)
@@ -22,30 +21,69 @@ func CheckEvent(b []byte) error {
 	return nil
 }
 
-// kinds has a check for each field of a message that is a string or a message.
-type kinds map[protowire.Number]func([]byte) error
+// layout has the known fields of a message, by their numbers.
+type layout []layoutField
 
-var event = kinds{
-	fieldID: isText, fieldSource: isText, fieldSpecVersion: isText, fieldType: isText, fieldText: isText,
-	fieldAttributes: within(kinds{1: isText, 2: within(kinds{
-		valueString: isText, valueURI: isText, valueURIRef: isText, valueTimestamp: within(nil),
-	})}),
-	fieldAny: within(kinds{1: isText}),
+type layoutField struct {
+	wire  protowire.Type
+	group uint   // at most one field of a group is present, except for group 0
+	text  bool   // it must be UTF-8
+	inner layout // of a message
 }
 
-func within(k kinds) func([]byte) error { return func(b []byte) error { return check(b, k) } }
-
-func isText(b []byte) error {
-	if !utf8.Valid(b) {
-		return errUTF8
+var (
+	event = layout{
+		fieldID: text(1), fieldSource: text(2), fieldSpecVersion: text(3), fieldType: text(4),
+		fieldAttributes: message(0, attribute),
+		fieldBinary:     {wire: protowire.BytesType, group: 5}, fieldText: text(5), fieldAny: message(5, anyMessage),
 	}
-	return nil
+	attribute      = layout{1: text(1), 2: message(2, attributeValue)}
+	attributeValue = layout{
+		valueBool: {wire: protowire.VarintType, group: 1}, valueInteger: {wire: protowire.VarintType, group: 1},
+		valueString: text(1), valueBytes: {wire: protowire.BytesType, group: 1}, valueURI: text(1), valueURIRef: text(1),
+		valueTimestamp: message(1, timestamp),
+	}
+	timestamp  = layout{1: {wire: protowire.VarintType, group: 1}, 2: {wire: protowire.VarintType, group: 2}}
+	anyMessage = layout{1: text(1), 2: {wire: protowire.BytesType, group: 2}}
+)
+
+func text(group uint) layoutField {
+	return layoutField{wire: protowire.BytesType, group: group, text: true}
 }
 
-func check(b []byte, k kinds) error {
-	return fields(b, func(field protowire.Number, _ uint64, v []byte) error {
-		if is := k[field]; is != nil && v != nil {
-			return is(v)
+func message(group uint, inner layout) layoutField {
+	return layoutField{wire: protowire.BytesType, group: group, inner: inner}
+}
+
+var errUTF8 = errors.New("a string is not UTF-8")
+
+// known calls visit as [fields] does, only for the fields of a layout. It checks all but inner messages.
+func known(b []byte, l layout, visit func(field protowire.Number, n uint64, v []byte) error) error {
+	seen := uint(0) // a bit for each group
+	return typed(b, func(field protowire.Number, wire protowire.Type, n uint64, v []byte) error {
+		if int(field) >= len(l) {
+			return nil
+		}
+		f := l[field]
+		switch group := uint(1) << f.group; {
+		case wire != f.wire:
+			return fmt.Errorf("field %d: must have the wire type %d, not %d", field, f.wire, wire)
+		case f.group != 0 && seen&group != 0:
+			return fmt.Errorf("field %d: must not be present twice, or together with an alternative", field)
+		case f.text && !utf8.Valid(v):
+			return fmt.Errorf("field %d: %w", field, errUTF8)
+		default:
+			seen |= group
+		}
+		return visit(field, n, v)
+	})
+}
+
+// check checks a message and its inner messages.
+func check(b []byte, l layout) error {
+	return known(b, l, func(field protowire.Number, _ uint64, v []byte) error {
+		if inner := l[field].inner; inner != nil {
+			return check(v, inner)
 		}
 		return nil
 	})

@@ -4,6 +4,8 @@
 package grpcwire
 
 import (
+	"fmt"
+
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
@@ -48,14 +50,35 @@ func (c Codec) Marshal(v any) (mem.BufferSlice, error) {
 	return c.fallback.Marshal(v)
 }
 
-// Unmarshal implements [encoding.CodecV2].
+// Unmarshal implements [encoding.CodecV2]. It stores the error of a message with the field Malformed
+// there: gRPC would end the call with the code Internal.
 func (c Codec) Unmarshal(data mem.BufferSlice, v any) error {
+	err := c.decode(data, v)
+	if err == nil {
+		return nil
+	}
+	switch m := v.(type) {
+	case *ClientFrame:
+		m.Malformed = fmt.Errorf("decode the frame: %w", err)
+	case *SubscriptionRequest:
+		m.Malformed = fmt.Errorf("decode the subscription: %w", err)
+	default:
+		return err
+	}
+	return nil
+}
+
+func (c Codec) decode(data mem.BufferSlice, v any) error {
 	switch d := v.(type) {
 	case *ClientFrame, *ServerFrame:
 		if data.Len() <= copiedFrame {
 			b := data.MaterializeToBuffer(buffers)
 			defer b.Free()
 			return d.(Decoder).Decode(b.ReadOnlyData())
+		}
+	case *SubscriptionRequest:
+		if n := data.Len(); n > largestSubscription {
+			return fmt.Errorf("%d bytes: must have at most %d bytes", n, largestSubscription)
 		}
 	case Decoder:
 	default:

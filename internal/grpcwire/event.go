@@ -7,8 +7,10 @@
 package grpcwire
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/cut"
 )
 
 // Field numbers of CloudEvent.
@@ -25,6 +28,8 @@ const (
 	fieldID, fieldSource, fieldSpecVersion, fieldType = 1, 2, 3, 4
 	fieldAttributes, fieldBinary, fieldText, fieldAny = 5, 6, 7, 8
 )
+
+var fieldNames = [...]string{fieldID: "id", fieldSource: "source", fieldSpecVersion: "specversion", fieldType: "type"}
 
 // Field numbers of CloudEventAttributeValue.
 const (
@@ -46,7 +51,10 @@ func AppendEvent(dst []byte, e *ce.Event) ([]byte, error) {
 	if err := e.Validate(); err != nil {
 		return dst, fmt.Errorf("not a CloudEvent: %w", err)
 	}
-	extensions := typed(e)
+	if err := checkContentType(e); err != nil {
+		return dst, err
+	}
+	extensions := extensionsOf(e)
 	var scratch [256]byte
 	value := scratch[:0]
 	for name, text := range codec.Attributes(e) {
@@ -54,14 +62,11 @@ func AppendEvent(dst []byte, e *ce.Event) ([]byte, error) {
 			return dst, fmt.Errorf("attribute %s is not UTF-8", name)
 		}
 		switch name {
-		case "id":
-			dst = appendString(dst, fieldID, text)
-		case "source":
-			dst = appendString(dst, fieldSource, text)
-		case "specversion":
-			dst = appendString(dst, fieldSpecVersion, text)
-		case "type":
-			dst = appendString(dst, fieldType, text)
+		case "id", "source", "specversion", "type":
+			if err := checkSpace(name, text); err != nil {
+				return dst, err
+			}
+			dst = appendString(dst, protowire.Number(slices.Index(fieldNames[:], name)), text) //nolint:gosec // 1 to 4
 		case "time":
 			value = appendTime(value[:0], e.Time())
 			dst = appendAttribute(dst, prefix+name, value)
@@ -85,8 +90,8 @@ func AppendEvent(dst []byte, e *ce.Event) ([]byte, error) {
 	return dst, nil
 }
 
-// typed returns the extensions of an event, which the caller must not change.
-func typed(e *ce.Event) map[string]any {
+// extensionsOf returns the extensions of an event, which the caller must not change.
+func extensionsOf(e *ce.Event) map[string]any {
 	if v1, ok := e.Context.(*ce.EventContextV1); ok {
 		return v1.Extensions
 	}
@@ -127,64 +132,116 @@ func appendTime(dst []byte, t time.Time) []byte {
 }
 
 // ParseEvent reads an event. Attributes become strings in their canonical form, except the time.
-// The event refers to b.
+// The event refers to b. An event that other readers may understand differently is an error: what the
+// server authorizes must be what a subscriber reads.
 func ParseEvent(b []byte) (*ce.Event, error) {
 	var buf [32]string
 	pairs := buf[:0]
 	var data []byte
-	kind := ""
-	err := fields(b, func(field protowire.Number, _ uint64, v []byte) error {
+	err := known(b, event, func(field protowire.Number, _ uint64, v []byte) (err error) {
 		switch field {
-		case fieldID:
-			pairs = append(pairs, "id", string(v))
-		case fieldSource:
-			pairs = append(pairs, "source", string(v))
-		case fieldSpecVersion:
-			pairs = append(pairs, "specversion", string(v))
-		case fieldType:
-			pairs = append(pairs, "type", string(v))
+		case fieldID, fieldSource, fieldSpecVersion, fieldType:
+			pairs = append(pairs, fieldNames[field], string(v))
+			return checkSpace(fieldNames[field], pairs[len(pairs)-1])
 		case fieldAttributes:
-			name, text, err := parseAttribute(v)
-			if name == contentType {
-				kind = text
-			} else if strings.HasPrefix(name, prefix) {
-				pairs = append(pairs, name, text)
-			}
-			return err
+			pairs, err = appendPair(pairs, v)
 		case fieldBinary, fieldText:
 			data = v
 		case fieldAny:
 			return errors.New("proto_data: must be binary_data or text_data")
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("not a CloudEvent: %w", err)
 	}
-	if strings.HasPrefix(strings.ToLower(kind), "application/cloudevents") {
-		return codec.ParseStructured(data)
-	}
-	return codec.FromAttributes(func(yield func(string, string) bool) {
+	e, err := codec.FromAttributes(func(yield func(string, string) bool) {
 		for i := 0; i < len(pairs) && yield(pairs[i], pairs[i+1]); i += 2 {
 		}
-	}, kind, data)
+	}, "", data)
+	if err == nil {
+		err = checkContentType(e)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
+// checkSpace returns an error for a value that other readers shorten.
+func checkSpace(name, value string) error {
+	if len(strings.TrimSpace(value)) != len(value) {
+		return fmt.Errorf("%s: must not begin or end with space", name)
+	}
+	return nil
+}
+
+// checkContentType returns an error for events in structured mode: their readers use the attributes
+// in the data or those of the message.
+func checkContentType(e *ce.Event) error {
+	if strings.HasPrefix(strings.ToLower(e.DataContentType()), "application/cloudevents") {
+		return errors.New("contenttype: must not be a format of CloudEvents: the attributes belong into the message")
+	}
+	return nil
+}
+
+// mostAttributes bounds the attributes of an event. Each is compared with all others.
+const mostAttributes = 128
+
+// appendPair appends the name and the value of an attribute, unless it does not belong to the event.
+func appendPair(pairs []string, b []byte) ([]string, error) {
+	key, text, err := parseAttribute(b)
+	if err != nil {
+		return pairs, err
+	}
+	name, isOfEvent := strings.CutPrefix(key, prefix)
+	switch {
+	case key == contentType:
+		name = "datacontenttype"
+	case !isOfEvent:
+		return pairs, nil
+	case !ce.IsExtensionNameValid(name):
+		return pairs, fmt.Errorf("attribute %q: the name must have only letters and digits", cut.Text(key, longestName))
+	}
+	if name = strings.ToLower(name); slices.Contains(fieldNames[1:], name) {
+		return pairs, fmt.Errorf("attribute %q: must be a field of the message", key)
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i] == name {
+			return pairs, fmt.Errorf("attribute %q: must not be present twice", cut.Text(key, longestName))
+		}
+	}
+	if pairs = append(pairs, name, text); len(pairs) > 2*mostAttributes {
+		return pairs, fmt.Errorf("must not have more than %d attributes", mostAttributes)
+	}
+	return pairs, nil
+}
+
+// longestName is the length up to which errors have a name, in bytes.
+const longestName = 128
+
 func parseAttribute(b []byte) (name, text string, err error) {
-	err = fields(b, func(field protowire.Number, _ uint64, v []byte) (err error) {
+	hasValue := false
+	err = known(b, attribute, func(field protowire.Number, _ uint64, v []byte) (err error) {
 		switch field {
 		case 1:
 			name = string(v)
 		case 2:
-			text, err = parseValue(v)
+			text, hasValue, err = parseValue(v)
 		}
 		return err
 	})
+	if err != nil || !hasValue {
+		err = fmt.Errorf("attribute %q: %w", cut.Text(name, longestName), cmp.Or(err, errNoValue))
+	}
 	return name, text, err
 }
 
-func parseValue(b []byte) (text string, err error) {
-	err = fields(b, func(field protowire.Number, n uint64, v []byte) (err error) {
+var errNoValue = errors.New("has no value")
+
+func parseValue(b []byte) (text string, found bool, err error) {
+	err = known(b, attributeValue, func(field protowire.Number, n uint64, v []byte) (err error) {
+		found = true
 		switch field {
 		case valueBool:
 			text = strconv.FormatBool(n != 0)
@@ -199,17 +256,17 @@ func parseValue(b []byte) (text string, err error) {
 		}
 		return err
 	})
-	return text, err
+	return text, found, err
 }
 
 func parseTime(b []byte) (string, error) {
 	var seconds, nanos int64
-	err := fields(b, func(field protowire.Number, n uint64, _ []byte) error {
+	err := known(b, timestamp, func(field protowire.Number, n uint64, _ []byte) error {
 		switch field {
 		case 1:
 			seconds = int64(n) //nolint:gosec // protobuf's int64
 		case 2:
-			nanos = int64(n) //nolint:gosec // protobuf's int32
+			nanos = int64(int32(n)) //nolint:gosec // protobuf's int32: the low 32 bits
 		}
 		return nil
 	})

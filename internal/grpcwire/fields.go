@@ -12,6 +12,11 @@ import (
 
 // fields calls visit with the number of each field and its varint or bytes.
 func fields(b []byte, visit func(field protowire.Number, n uint64, v []byte) error) error {
+	return typed(b, func(field protowire.Number, _ protowire.Type, n uint64, v []byte) error { return visit(field, n, v) })
+}
+
+// typed calls visit as [fields] does, also with the wire type.
+func typed(b []byte, visit func(field protowire.Number, wire protowire.Type, n uint64, v []byte) error) error {
 	for len(b) > 0 {
 		field, wire, size := protowire.ConsumeTag(b)
 		if size < 0 {
@@ -35,7 +40,7 @@ func fields(b []byte, visit func(field protowire.Number, n uint64, v []byte) err
 			return fmt.Errorf("field %d: %w", field, protowire.ParseError(size))
 		}
 		b = b[size:]
-		if err := visit(field, n, v); err != nil {
+		if err := visit(field, wire, n, v); err != nil {
 			return err
 		}
 	}

@@ -39,6 +39,7 @@ type ClientFrame struct {
 	Subscribe    *Subscribe // first frame only
 	Messages     []Message
 	Acknowledged uint64 // number of handled deliveries
+	Malformed    error  // of a received frame; the other fields are then incomplete
 }
 
 // Subscribe opens a connection.

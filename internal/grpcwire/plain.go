@@ -37,7 +37,13 @@ func (r *PublishRequest) Decode(b []byte) error {
 const maxHead = 1 + 10
 
 // SubscriptionRequest is the request of CloudEventService.Subscribe.
-type SubscriptionRequest struct{ Source, ClusterName, DataType string }
+type SubscriptionRequest struct {
+	Source, ClusterName, DataType string
+	Malformed                     error // of a received request; the other fields are then incomplete
+}
+
+// largestSubscription is the size in bytes of the largest SubscriptionRequest that is decoded.
+const largestSubscription = 16 << 10
 
 // Encode implements [Encoder].
 func (r *SubscriptionRequest) Encode() mem.BufferSlice {

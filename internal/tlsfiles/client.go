@@ -17,6 +17,21 @@ type Client struct {
 	CAFile, CertFile, KeyFile string
 }
 
+// Option returns the name of an option that is set, or "".
+func (c Client) Option() string {
+	switch {
+	case c.CAFile != "":
+		return "CAFile"
+	case c.CertFile != "":
+		return "CertFile"
+	case c.KeyFile != "":
+		return "KeyFile"
+	case c.Base != nil:
+		return "TLS"
+	}
+	return ""
+}
+
 // Config reads the CA file and returns the configuration for one connection to host.
 func (c Client) Config(host string) (*tls.Config, error) {
 	config := &tls.Config{}
@@ -57,8 +72,14 @@ type Advice struct {
 	Plain string
 }
 
-// Permanent returns whether a handshake failed permanently, and advice. With TLS 1.3 the first read
-// after the handshake fails if the peer refuses the client's certificate.
+// Alerts by their text, because their type is not exported.
+var (
+	alertUnknownCA = tls.AlertError(48).Error()
+	alertInternal  = tls.AlertError(80).Error()
+)
+
+// Permanent returns whether a handshake failed permanently, and advice for a known cause. With TLS 1.3
+// the first read after the handshake fails if the peer refuses the client's certificate.
 func (a Advice) Permanent(err error) (advice string, permanent bool) {
 	var record tls.RecordHeaderError
 	var verification *tls.CertificateVerificationError
@@ -68,10 +89,15 @@ func (a Advice) Permanent(err error) (advice string, permanent bool) {
 		return "the " + a.Peer + " does not speak TLS on this port: " + a.Plain, true
 	case errors.As(err, &verification):
 		return "the " + a.Peer + "'s certificate was not accepted: " + a.verification(verification), true
-	case errors.As(err, &remote) && remote.Op == "remote error": // a TLS alert; its own type is not exported
-		return "the " + a.Peer + " refused the handshake: check CertFile and KeyFile", true
+	case !errors.As(err, &remote) || remote.Op != "remote error": // not an alert
+		return "", false
+	case remote.Err.Error() == alertInternal:
+		return "the " + a.Peer + " failed: check its certificate files and its log", false
+	case remote.Err.Error() == alertUnknownCA:
+		return "the " + a.Peer + " does not trust the CA of the certificate: check CertFile and KeyFile", true
 	}
-	return "", false
+	return "the " + a.Peer + " refused the handshake: check CertFile and KeyFile; the certificate must be valid now " +
+		"and allow client authentication", true
 }
 
 func (a Advice) verification(err error) string {
@@ -79,8 +105,10 @@ func (a Advice) verification(err error) string {
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
+	case errors.As(err, &host) && len(host.Certificate.DNSNames)+len(host.Certificate.IPAddresses) == 0:
+		return "issue it with a subjectAltName for the host in " + a.Address
 	case errors.As(err, &host):
-		return "check the host in " + a.Address + ", or set TLS.ServerName to a name that the certificate has"
+		return "check the host in " + a.Address + ": it must be a name of the certificate"
 	case errors.As(err, &authority):
 		return "check CAFile, it must contain the CA that signed the certificate"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package tlsfiles reads certificates from files that may be replaced while a program runs.
+// Package tlsfiles reads certificates from files that may be replaced while a program runs. Its errors
+// contain the names of options.
 package tlsfiles
 
 import (

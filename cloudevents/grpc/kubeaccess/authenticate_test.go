@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
@@ -91,22 +92,53 @@ func TestRevokedTokenEnds(t *testing.T) {
 	})
 }
 
-// TestTokensAreSecret checks errors that quote the token, and the log at the level of bodies.
+// TestTokensAreSecret checks answers that quote a part of the token, and the log at the level of
+// bodies.
 func TestTokensAreSecret(t *testing.T) {
-	a := &api{err: errors.New("webhook: denied " + secret)}
-	r := newReviews(t, a, kubeaccess.Options{})
-	var log strings.Builder
-	ctx := klog.NewContext(t.Context(),
-		textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log), textlogger.Verbosity(10))))
-	_, failure := r.AuthenticateToken(ctx, secret)
-	a.set(func() { a.err = nil })
-	_, unknown := r.AuthenticateToken(ctx, secret)
-	if failure == nil || unknown == nil || !strings.Contains(log.String(), "tokenreviews") {
-		t.Errorf("got %v and %v, want errors and a log:\n%s", failure, unknown, &log)
+	const most = len(secret) - 2
+	quote := "denied token " + secret[:most] + "…"
+	for name, a := range map[string]*api{
+		"an admission webhook": {fail: func() (int, metav1.Status) {
+			return 422, metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReason(quote), Message: quote}
+		}},
+		"another object": {fail: func() (int, metav1.Status) { return 200, metav1.Status{Status: quote, Message: quote} }},
+		"an authenticator": {tokens: map[string]authenticationv1.TokenReviewStatus{
+			secret: {Error: quote},
+		}},
+	} {
+		r := newReviews(t, a, kubeaccess.Options{})
+		var log strings.Builder
+		ctx := klog.NewContext(t.Context(),
+			textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log), textlogger.Verbosity(10))))
+		_, err := r.AuthenticateToken(ctx, secret)
+		if err == nil {
+			t.Errorf("%s: the token was accepted", name)
+			continue
+		}
+		for _, text := range []string{err.Error(), log.String()} {
+			if strings.Contains(text, secret[:most]) {
+				t.Errorf("%s: a part of the token is in: %s", name, text)
+			}
+		}
 	}
-	for _, text := range []string{failure.Error(), unknown.Error(), log.String()} {
-		if strings.Contains(text, secret) {
-			t.Errorf("the token is in: %s", text)
+}
+
+// TestTokenHidesNoCause checks that the cause of an outage is logged for each token.
+func TestTokenHidesNoCause(t *testing.T) {
+	for want, a := range map[string]*api{
+		"connection refused": {err: errors.New("connection refused")},
+		"HTTP 503 Service Unavailable": {fail: func() (int, metav1.Status) {
+			return 503, metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonServiceUnavailable}
+		}},
+	} {
+		r := newReviews(t, a, kubeaccess.Options{})
+		var log strings.Builder
+		ctx := klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))))
+		if _, err := r.AuthenticateToken(ctx, "e"); status.Code(err) != codes.Unavailable {
+			t.Errorf("%s: %v, want Unavailable", want, err)
+		}
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log has no %q:\n%s", want, &log)
 		}
 	}
 }

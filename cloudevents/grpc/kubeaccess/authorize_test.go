@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -56,16 +57,32 @@ func use(t *testing.T, r *kubeaccess.Reviews, topic string, write bool) error {
 	if !write {
 		return nil
 	}
-	e := ce.New()
-	e.SetID("1")
-	e.SetSource("test")
-	e.SetType("test")
 	result := make(chan error, 1)
-	if err := conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: &e},
+	if err := conn.Publish(t.Context(), cloudevents.Message{Topic: topic, Event: eventFor(topic)},
 		func(err error) { result <- err }); err != nil {
 		t.Fatal(err)
 	}
 	return <-result
+}
+
+// eventFor is an event of the source hub and the cluster c1. The server publishes it on a topic of the
+// profile ManifestBundle only if its type and its names are those of the topic.
+func eventFor(topic string) *ce.Event {
+	kind := map[string]string{
+		"sourceevents": "spec.create_request", "agentevents": "status.update_request",
+		"sourcebroadcast": "status.resync_request", "agentbroadcast": "spec.resync_request",
+	}[path.Base(topic)]
+	e := ce.New()
+	e.SetID("1")
+	e.SetSource("hub")
+	e.SetType("io.open-cluster-management.works.v1alpha1.manifestbundles." + kind)
+	if path.Base(topic) != "sourcebroadcast" {
+		e.SetExtension("clustername", "c1")
+	}
+	if path.Base(topic) != "agentbroadcast" {
+		e.SetExtension("originalsource", "hub")
+	}
+	return &e
 }
 
 // TestRightsOfTopics checks the rights for all topics. Those of agents are the ones that OCM's hub checks.

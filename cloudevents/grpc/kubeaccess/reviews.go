@@ -8,6 +8,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -137,6 +139,10 @@ func create(ctx context.Context, client rest.Interface, resource string, review,
 // another try would not help.
 func (r *Reviews) failure(ctx context.Context, err error, resource string) error {
 	reason, malformed := "no answer", apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+	cause := err
+	if resource == reviewOfToken {
+		cause = withoutText(err)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return errUndecided // the client has left
@@ -144,13 +150,28 @@ func (r *Reviews) failure(ctx context.Context, err error, resource string) error
 		reason = "rejected"
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
 		reason = "not allowed"
-		err = fmt.Errorf("the hub's user needs the ClusterRole system:auth-delegator: %w", err)
+		cause = fmt.Errorf("the hub's user needs the ClusterRole system:auth-delegator: %w", cause)
 	}
-	r.failures.Error(klog.FromContext(ctx), err, reason, resource)
+	r.failures.Error(klog.FromContext(ctx), cause, reason, resource)
 	if malformed {
 		return errors.New("the API server rejected the review")
 	}
 	return errUndecided
+}
+
+// withoutText returns an error without text of the API server, which may quote the request and so the
+// token, in whole or in part.
+func withoutText(err error) error {
+	var answer apierrors.APIStatus
+	var unanswered *url.Error
+	switch {
+	case errors.As(err, &answer):
+		code := int(answer.Status().Code)
+		return fmt.Errorf("the API server answered HTTP %d %s", code, http.StatusText(code))
+	case errors.As(err, &unanswered), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return errors.New("the API server's answer is not a review")
 }
 
 var errUndecided = status.Error(codes.Unavailable, "the API server did not review the client: try again")

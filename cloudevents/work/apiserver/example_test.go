@@ -24,7 +24,7 @@ import (
 )
 
 // Serve runs a source and its server until ctx ends. The Service of the server has an APIService, as
-// in examples/work-apiserver/deploy.
+// in examples/work-apiserver/install.
 func Serve(ctx context.Context, transport cloudevents.Transport, store work.Store, args []string) error {
 	options, flags := apiserver.NewOptions(), pflag.NewFlagSet("work-apiserver", pflag.ContinueOnError)
 	options.AddFlags(flags)

@@ -14,6 +14,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
+// TestCheckBroker checks that errors contain the flags.
 func TestCheckBroker(t *testing.T) {
 	folder := t.TempDir()
 	file := func(name, content string) string {
@@ -38,12 +39,12 @@ func TestCheckBroker(t *testing.T) {
 	}{
 		{"all is well", mqtt.Options{BrokerURL: url, CAFile: ca, CertFile: cert, KeyFile: key, Username: "u",
 			PasswordFile: password}, nil},
-		{"a scheme that is none", mqtt.Options{BrokerURL: "tcp://b"}, []string{"--broker: ", "tcp"}},
+		{"a scheme that is none", mqtt.Options{BrokerURL: "tcp://b"}, []string{"--broker \"tcp://b\" has the scheme"}},
 		{"no CA there", mqtt.Options{BrokerURL: url, CAFile: missing}, []string{"--broker-ca: ", missing}},
 		{"no PEM in the CA", mqtt.Options{BrokerURL: url, CAFile: bad},
-			[]string{"--broker-ca: " + bad + ": the file has no certificate in PEM"}},
+			[]string{"--broker-ca " + bad + " contains no certificate in PEM"}},
 		{"a certificate without a key", mqtt.Options{BrokerURL: url, CertFile: cert},
-			[]string{"--broker-cert and --broker-key must be given together"}},
+			[]string{"only one of --broker-cert and --broker-key is set"}},
 		{"no certificate there", mqtt.Options{BrokerURL: url, CertFile: missing, KeyFile: key},
 			[]string{"--broker-cert " + missing, "no such file"}},
 		{"no PEM in the key", mqtt.Options{BrokerURL: url, CertFile: cert, KeyFile: bad},
@@ -53,8 +54,11 @@ func TestCheckBroker(t *testing.T) {
 		{"no password there", mqtt.Options{BrokerURL: url, Username: "u", PasswordFile: missing},
 			[]string{"--password-file: ", missing}},
 		{"an empty password", mqtt.Options{BrokerURL: url, Username: "u", PasswordFile: empty},
-			[]string{"--password-file: " + empty + ": the file is empty"}},
+			[]string{"--password-file " + empty + " is empty"}},
 	} {
+		var named mqtt.Options
+		command.BrokerFlags(command.NewFlags("agent").StringVar, &named)
+		tt.options.OptionNames = named.OptionNames
 		err := command.CheckBroker(tt.options)
 		if (err == nil) != (tt.want == nil) {
 			t.Errorf("%s: %v", tt.reason, err)

@@ -35,10 +35,10 @@ func (f Flags) ParseFlags(args []string) error {
 		return err
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "flag provided but not defined: -"); ok {
-		return fmt.Errorf("unknown flag %s", dashed(name))
+		return fmt.Errorf("unknown flag %s", Dashed(name))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "flag needs an argument: -"); ok {
-		return fmt.Errorf("%s needs a value", dashed(name))
+		return fmt.Errorf("%s needs a value", Dashed(name))
 	}
 	found := invalidValue.FindStringSubmatch(err.Error())
 	if found == nil {
@@ -48,7 +48,7 @@ func (f Flags) ParseFlags(args []string) error {
 	if problem == "parse error" {
 		problem = "must be " + f.typeOf(name)
 	}
-	return fmt.Errorf("%s: %s: %s", dashed(name), value, problem)
+	return fmt.Errorf("%s: %s: %s", Dashed(name), value, problem)
 }
 
 // typeOf describes the values of a flag.
@@ -64,7 +64,8 @@ func (f Flags) typeOf(name string) string {
 	}
 }
 
-func dashed(name string) string {
+// Dashed returns the name of a flag with its dashes.
+func Dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
 	}

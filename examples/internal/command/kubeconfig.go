@@ -35,3 +35,12 @@ func LoadKubeconfig(flag, file string) (*rest.Config, error) {
 	}
 	return nil, fmt.Errorf("%s: %w", flag, err)
 }
+
+// CheckKubeconfig returns the error of LoadKubeconfig for a file. An empty file is no error.
+func CheckKubeconfig(flag, file string) error {
+	if file == "" {
+		return nil
+	}
+	_, err := LoadKubeconfig(flag, file)
+	return err
+}

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/customization"
@@ -66,8 +67,8 @@ func Open(paths ...string) (*Interpreter, error) {
 	return &Interpreter{Chained: caller.Chain(first, second), Kinds: append(first.Kinds(), second.Kinds()...)}, nil
 }
 
-// Report prints the number of kinds and the first of them, if there are any.
-func (i *Interpreter) Report(print func(format string, args ...any)) {
+// Report logs the number of kinds and the first of them, if there are any.
+func (i *Interpreter) Report(log klog.Logger) {
 	if len(i.Kinds) == 0 {
 		return
 	}
@@ -79,7 +80,7 @@ func (i *Interpreter) Report(print func(format string, args ...any)) {
 	if len(i.Kinds) > most {
 		names = append(names, "…")
 	}
-	print("customizations of %d kinds: %s", len(i.Kinds), strings.Join(names, ", "))
+	log.Info("Loaded customizations", "count", len(i.Kinds), "kinds", strings.Join(names, ", "))
 }
 
 // mistake returns an error of the command line. It contains the path once.

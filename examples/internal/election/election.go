@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/internal/httpserve"
@@ -56,8 +57,8 @@ type Options struct {
 	// TTL is the time after which a leader is replaced that does not renew its lease, because it is
 	// frozen or disconnected. Defaults to 5 s, and is at least 1 s.
 	TTL time.Duration
-	// Log receives log lines.
-	Log func(format string, args ...any)
+	// Log receives changes of the leader, and failures.
+	Log klog.Logger
 }
 
 // Election is the part of one replica in the election. Its methods may be called concurrently.
@@ -113,7 +114,7 @@ func (e *Election) Start(ctx context.Context, lead func(context.Context) error) 
 		}
 		if err.Error() != logged {
 			logged = err.Error()
-			e.options.Log("failed to elect a leader, retrying: %s", logged)
+			e.options.Log.Error(err, "Failed to elect a leader, retrying")
 		}
 		_ = wait.Sleep(ctx, clock.RealClock{}, wait.Backoff(retryFirst, retryMost, failures))
 	}
@@ -156,7 +157,7 @@ func (e *Election) lead(
 	t := &term{kv, ctx, end}
 	e.set(t, nil)
 	defer e.set(nil, nil)
-	e.options.Log("this replica leads")
+	e.options.Log.Info("Became the leader")
 	var renewing sync.WaitGroup
 	renewing.Go(func() { e.renew(t, asked) })
 	err := lead(ctx)
@@ -205,7 +206,7 @@ func (e *Election) follow(parent context.Context, kv store.KeyValue) error {
 	defer cancel()
 	l := &leader{address: string(kv.Value), ctx: ctx}
 	e.set(nil, l)
-	e.options.Log("the leader is the replica at %s", l.address)
+	e.options.Log.Info("Detected the leader", "address", l.address)
 	attending.Go(func() { e.attend(l, kv) })
 	for watched := range e.options.Store.Watch(ctx, kv.Key, kv.ModRevision+1) {
 		if watched.Err != nil {
@@ -230,12 +231,13 @@ func (e *Election) attend(l *leader, kv store.KeyValue) {
 			return
 		case reached && errors.Is(err, syscall.ECONNREFUSED):
 			if e.options.Store.Revoke(ctx, kv.Lease) == nil {
-				e.options.Log("the process at %s has ended", l.address)
+				e.options.Log.Info("Detected the end of the leader", "address", l.address)
 				return
 			}
 		case !reached && !logged && time.Since(began) > dialTimeout: // it may not have noticed yet that it leads
 			logged = true
-			e.options.Log("failed to reach the leader, requests cannot be forwarded: is %s its --advertise? %v", l.address, err)
+			e.options.Log.Error(err, "Failed to reach the leader, requests cannot be forwarded: is address its --advertise?",
+				"address", l.address)
 		}
 		_ = wait.Sleep(ctx, clock.RealClock{}, redial)
 	}

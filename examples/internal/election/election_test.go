@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spokewire/sdk-go/examples/internal/election"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -56,7 +57,7 @@ func start(t *testing.T, name string, s store.Store, address string) *replica {
 		address = r.server.URL
 	}
 	r.Election = election.New(election.Options{Store: s, Key: "/leader/", Address: address, TTL: ttl,
-		Log: func(format string, args ...any) { t.Logf(name+": "+format, args...) }})
+		Log: logging.New(t.Output(), logging.Options{}).WithValues("replica", name)})
 	mux.Handle(election.Path, r)
 	forward := r.Forward(func(w http.ResponseWriter, _ *http.Request, reason string) {
 		http.Error(w, reason, http.StatusServiceUnavailable)

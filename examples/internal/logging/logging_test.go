@@ -5,65 +5,149 @@ package logging_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"errors"
+	"flag"
+	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
-func TestRoute(t *testing.T) {
-	for _, verbose := range []bool{false, true} {
-		var out bytes.Buffer
-		ctx, restore := logging.Route(t.Context(), &out, verbose)
-		klog.FromContext(ctx).Info("from the context")
-		klog.InfoS("from everywhere")
-		klog.Background().V(2).Info("details")
-		klog.Background().V(5).Info("noise")
-		restore()
-		for _, want := range []string{"from the context", "from everywhere", "details"} {
-			if strings.Contains(out.String(), want) != verbose {
-				t.Errorf("verbose %v: %q; %q belongs there: %v", verbose, out.String(), want, verbose)
+// TestRecords checks the two forms of each kind of record, and that each is one line.
+func TestRecords(t *testing.T) {
+	object := klog.KRef("c1", "w")
+	for _, test := range []struct {
+		write      func(klog.Logger)
+		text, json string
+	}{
+		{
+			func(l klog.Logger) { l.Info("Connected again", "client", "hub", "works", 3) },
+			`level=INFO msg="Connected again" client=hub works=3`,
+			`"level":"INFO","msg":"Connected again","client":"hub","works":3`,
+		},
+		{
+			func(l klog.Logger) { l.WithValues("cluster", "c1").Error(errors.New("no\nway"), "Failed") },
+			`level=ERROR msg=Failed cluster=c1 err="no\nway"`,
+			`"level":"ERROR","msg":"Failed","cluster":"c1","err":"no\nway"`,
+		},
+		{
+			func(l klog.Logger) { l.V(2).Info("Details", "work", object, "after", time.Second) },
+			`level=DEBUG msg=Details work.name=w work.namespace=c1 after=1s`,
+			`"level":"DEBUG","msg":"Details","work":{"name":"w","namespace":"c1"},"after":"1s"`,
+		},
+		{
+			func(l klog.Logger) { l.Info("Controls", "file", "a\x1b[2J\u2028é世\xff") },
+			`level=INFO msg=Controls file="a\x1b[2J\u2028é世\xff"`,
+			`"level":"INFO","msg":"Controls","file":"a\u001b[2J\u2028é世\ufffd"`,
+		},
+		{func(l klog.Logger) { l.V(3).Info("Too detailed") }, "", ""},
+	} {
+		for _, form := range []struct {
+			options logging.Options
+			want    string
+		}{
+			{logging.Options{Verbosity: 2}, test.text}, {logging.Options{Verbosity: 2, JSON: true}, test.json},
+		} {
+			var out bytes.Buffer
+			test.write(logging.New(&out, form.options))
+			got := out.String()
+			if !strings.Contains(got, form.want) || strings.Count(got, "\n") != min(len(form.want), 1) {
+				t.Errorf("%q, want %q", got, form.want)
+			}
+			if form.options.JSON && form.want != "" && !json.Valid(out.Bytes()) {
+				t.Errorf("%q is not JSON", got)
 			}
 		}
-		if strings.Contains(out.String(), "noise") {
-			t.Errorf("verbose %v: %q has noise", verbose, out.String())
+	}
+}
+
+// TestTimes checks that a record begins with its time in UTC.
+func TestTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(1500 * time.Millisecond)
+		var out bytes.Buffer
+		logging.New(&out, logging.Options{}).Info("Started")
+		if want := "time=2000-01-01T00:00:01.500Z level=INFO msg=Started\n"; out.String() != want {
+			t.Errorf("%q, want %q", out.String(), want)
+		}
+	})
+}
+
+// TestStart checks that the log has the records of the context and of klog, until restore is called.
+func TestStart(t *testing.T) {
+	var out bytes.Buffer
+	ctx, restore := logging.Start(t.Context(), &out, logging.Options{Verbosity: 1})
+	klog.FromContext(ctx).Info("From the context")
+	klog.InfoS("From everywhere")
+	klog.V(2).Info("Noise")
+	klog.V(1).Info("Details")
+	restore()
+	if text := out.String(); !strings.Contains(text, "From the context") || !strings.Contains(text, "From everywhere") ||
+		!strings.Contains(text, "Details") || strings.Contains(text, "Noise") {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	for args, want := range map[string]logging.Options{
+		"": {}, "--log-format=json -v=4": {JSON: true, Verbosity: 4}, "--log-format text": {},
+	} {
+		var o logging.Options
+		if err := parse(&o, strings.Fields(args)); err != nil || o != want {
+			t.Errorf("%q: %+v, %v; want %+v", args, o, err, want)
+		}
+	}
+	for args, want := range map[string]string{
+		"--log-format xml": "must be text or json", "-v x": "must be from 0 to 10", "-v 11": "must be from 0 to 10",
+	} {
+		if err := parse(new(logging.Options), strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", args, err, want)
 		}
 	}
 }
 
-// TestNotices checks that only notices are printed without --verbose, each on one line.
-func TestNotices(t *testing.T) {
-	var out bytes.Buffer
-	ctx, restore := logging.Route(t.Context(), &out, false)
-	defer restore()
-	logger := klog.FromContext(logging.Notices(ctx)).WithValues("client", "hub")
-	klog.FromContext(ctx).Info("from another part")
-	logger.V(2).Info("details")
-	for range 3 {
-		logger.Error(errors.New("no\nway"), "Cannot connect", "attempt", "next")
-	}
-	logger.Info("Connected again")
-	klog.FromContext(logging.Notices(ctx)).Error(nil, "Odd", "left over")
-	const want = "Cannot connect: no way (client: hub, attempt: next)\nConnected again (client: hub)\nOdd\n"
-	if out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
-	}
+func parse(o *logging.Options, args []string) error {
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	o.AddFlags(flags)
+	return flags.Parse(args)
 }
 
-// TestNoticesAreInTheLog checks that notices are part of the log with --verbose. Without Route they
-// are logged by klog as usual.
-func TestNoticesAreInTheLog(t *testing.T) {
-	var out bytes.Buffer
-	ctx, restore := logging.Route(t.Context(), &out, true)
-	defer restore()
-	klog.FromContext(logging.Notices(ctx)).Info("Connected again")
-	if !strings.Contains(out.String(), `"Connected again"`) {
-		t.Errorf("%q", out.String())
-	}
-	if ctx := t.Context(); logging.Notices(ctx) != ctx {
-		t.Error("there is nothing to change without Route")
-	}
+// TestWatch checks that a failure and a recovery are logged once, however long they last.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logging.New(&out, logging.Options{})))
+		began := time.Now()
+		watch := logging.Watch{Lost: "Lost the database", Back: "Reached the database again", Interval: time.Second,
+			KeysAndValues: []any{"address", "db:1"}, Check: func(ctx context.Context) error {
+				switch at := time.Since(began); {
+				case at > 5*time.Second && at < 10*time.Second:
+					return errors.New("refused")
+				case at > 15*time.Second && at < 20*time.Second:
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return nil
+			}}
+		time.AfterFunc(time.Minute, cancel)
+		if err := watch.Start(ctx); err != nil {
+			t.Error(err)
+		}
+		const want = `time=2000-01-01T00:00:06.000Z level=ERROR msg="Lost the database" address=db:1 err=refused
+time=2000-01-01T00:00:10.000Z level=INFO msg="Reached the database again" address=db:1
+time=2000-01-01T00:00:26.000Z level=ERROR msg="Lost the database" address=db:1 err="context deadline exceeded"
+time=2000-01-01T00:00:27.000Z level=INFO msg="Reached the database again" address=db:1
+`
+		if out.String() != want {
+			t.Errorf("%s\nwant:\n%s", out.String(), want)
+		}
+	})
 }

@@ -42,7 +42,7 @@ type scene struct {
 func (w *world) managed(t *testing.T, transport, cluster string, flags ...string) *scene {
 	t.Helper()
 	works, how := w.hub(t, transport, cluster)
-	args := append([]string{"--cluster", cluster, "--hub-name", cluster + "-hub", "--verbose"}, how...)
+	args := append([]string{"--cluster", cluster, "--hub-name", cluster + "-hub", "-v", "2"}, how...)
 	s := &scene{world: w, t: t, name: cluster, ns: cluster + "-objects", works: works,
 		process: newProcess(t, w.cluster.Config(), append(args, flags...)...)}
 	w.namespace(t, s.ns)

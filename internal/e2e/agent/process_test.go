@@ -209,6 +209,9 @@ func (p *process) stop() {
 	}
 }
 
+// log returns the output, with the quotes of values as in the program. The caller holds mu.
+func (p *process) log() string { return strings.ReplaceAll(p.output.String(), `\"`, `"`) }
+
 // lockedWriter collects the output of all processes, one after the other.
 type lockedWriter struct{ *process }
 
@@ -222,9 +225,10 @@ func (w *lockedWriter) Write(content []byte) (int, error) {
 func (p *process) fetch(path string) (status int, body string, err error) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Second}
 	p.mu.Lock()
-	lines := strings.Split(p.output.String(), "listening on ")
+	lines := strings.Split(p.output.String(), `msg="Started listening" `)
 	p.mu.Unlock()
-	addr, _, _ := strings.Cut(lines[len(lines)-1], "\n")
+	_, addr, _ := strings.Cut(lines[len(lines)-1], "address=")
+	addr, _, _ = strings.Cut(addr, "\n")
 	response, err := client.Get("http://" + addr + path)
 	if err != nil {
 		return 0, "", err

@@ -55,7 +55,7 @@ func (w *world) one(t *testing.T) {
 		run  func(*scene)
 	}{
 		{"Managers", (*scene).managers}, {"Requests", (*scene).requests}, {"Ignored", (*scene).ignored},
-		{"Rivals", (*scene).rivals}, {"Metrics", (*scene).metrics},
+		{"Rivals", (*scene).rivals}, {"Metrics", (*scene).metrics}, {"Records", (*scene).records},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(s.in(t, strings.ToLower(test.name))) })
 	}
@@ -65,7 +65,7 @@ func (w *world) one(t *testing.T) {
 // exist.
 func (w *world) agent(t *testing.T, cluster string, config *rest.Config, flags ...string) *scene {
 	t.Helper()
-	args := []string{"--cluster", cluster, "--hub-name", cluster + "-hub", "--verbose"}
+	args := []string{"--cluster", cluster, "--hub-name", cluster + "-hub", "-v", "2"}
 	s := &scene{world: w, t: t, name: cluster, ns: cluster + "-objects",
 		process: newProcess(t, config, append(args, flags...)...)}
 	w.namespace(t, s.ns)
@@ -203,7 +203,7 @@ func (w *world) twoHubs(t *testing.T) {
 
 	b := *a
 	b.works = workclientset.NewForConfigOrDie(w.cluster.Config())
-	flags := []string{"--cluster", "hubs", "--hub-name", "hubs-hub", "--verbose", "--hub-kubeconfig",
+	flags := []string{"--cluster", "hubs", "--hub-name", "hubs-hub", "-v", "2", "--hub-kubeconfig",
 		throughProxy, "--eviction-grace", "1s"}
 	b.process = newProcess(t, w.cluster.Config(), flags...)
 	b.create("both", spec(b.configMap("both", "b")))
@@ -214,8 +214,8 @@ func (w *world) twoHubs(t *testing.T) {
 	b.until("both", "is refused", func(w *workv1.ManifestWork) error {
 		return has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse, foreign)
 	})
-	b.process.says(t, "not yet   "+b.id("lonely")+", which the hub does not have: AppliedWork "+b.record("lonely").Name+
-		" "+foreign)
+	b.process.says(t, `msg="Failed to remove the objects of a work that the hub does not have" cluster=hubs work=`+
+		b.id("lonely")+` err="AppliedWork `+b.record("lonely").Name+" "+foreign)
 	b.delete("both")
 	eventually(t, "the refused work is gone", func() error {
 		if _, err := b.work("both"); err == nil {
@@ -298,7 +298,7 @@ func (p *process) says(t *testing.T, text string) {
 	eventually(t, "the agent says "+text, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if !strings.Contains(p.output.String(), text) {
+		if !strings.Contains(p.log(), text) {
 			return errors.New("it does not")
 		}
 		return nil

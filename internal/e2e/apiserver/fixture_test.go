@@ -73,11 +73,23 @@ func unregistered(t testing.TB, race bool, crds []string, flags ...string) *scen
 	s := &scene{t: t, race: race, ca: certtest.New(t), folder: t.TempDir()}
 	s.broker = mosquitto.Start(t, mosquitto.Options{})
 	s.cluster = kube.Start(t, kube.Options{CRDs: crds, Aggregates: true})
-	s.kubectl("apply", "-f", s.manifest("rbac.yaml"), "-f", s.manifest("users.yaml"))
+	s.install()
 	s.issue("serving")
 	s.start(flags...)
 	s.cluster.CreateNamespaces("cluster1", "cluster2")
 	return s
+}
+
+// install applies the manifests of the example, except the Service: the server of the test runs outside
+// of the cluster.
+func (s *scene) install() {
+	s.t.Helper()
+	out, err := s.command(s.cluster.Kubeconfig(), e2etest.Program(s.t, "work-apiserver", s.race), "install", "--apply",
+		"--namespace", system, "--image", "registry.example/server:v1", "--", "--broker", s.broker.URL())
+	if err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	s.kubectl("delete", "service", "-n", system, system)
 }
 
 // in returns the scene for a subtest.
@@ -90,7 +102,7 @@ func (s *scene) in(t *testing.T) *scene {
 // manifest returns the path of a manifest of the example.
 func (s *scene) manifest(name string) string {
 	s.t.Helper()
-	path, err := filepath.Abs(filepath.Join("../../../examples/work-apiserver/deploy", name))
+	path, err := filepath.Abs(filepath.Join("../../../examples/work-apiserver", name))
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 // commands returns the commands below a heading of the example's README.
 func (s *scene) commands(heading string) string {
 	s.t.Helper()
-	readme, err := os.ReadFile(s.manifest("../README.md"))
+	readme, err := os.ReadFile(s.manifest("README.md"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -37,7 +37,8 @@ func (s *scene) commands(heading string) string {
 	if !found || out.Len() == 0 {
 		s.t.Fatalf("README.md has no commands below %q", heading)
 	}
-	return strings.ReplaceAll(out.String(), "examples/work-apiserver/deploy", s.manifest("."))
+	return strings.NewReplacer("go run ./examples/work-apiserver", e2etest.Program(s.t, "work-apiserver", s.race),
+		"examples/work-apiserver", s.manifest(".")).Replace(out.String())
 }
 
 // script runs commands in the folder of the scene. kubectl waits longer than by default.
@@ -68,7 +69,7 @@ func TestInstallation(t *testing.T) {
 	if !found {
 		t.Fatal("the commands do not wait")
 	}
-	s.script(install)
+	s.script(strings.Replace(install, "kubectl create namespace "+system+"\n", "", 1)) // it exists
 	s.kubectl("delete", "service", "-n", system, system)
 	s.kubectl("delete", "apiservice", "v1.work.open-cluster-management.io")
 	s.kubectl("apply", "-f", s.registration()) // the server of the test in place of that without pods

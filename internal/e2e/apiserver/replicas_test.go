@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -318,14 +317,14 @@ func (r *replicas) testStopped() {
 		if err := r.createAt(leader.own(), name); err != nil {
 			t.Fatal(err)
 		}
-		signal(t, leader, syscall.SIGSTOP)
+		leader.server.Freeze()
 		stored := make(chan error, 1)
 		go func() { stored <- r.createAt(leader.own(), name+"-late") }()
 		w, err := other.own().Patch(t.Context(), name, types.MergePatchType, label(round), metav1.PatchOptions{})
 		if err != nil {
 			t.Fatalf("write at the other replica: %v", err)
 		}
-		signal(t, leader, syscall.SIGCONT)
+		leader.server.Thaw()
 		r.checkRead(leader.own(), w)
 		if err := <-stored; err == nil {
 			list, err := other.own().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + name + "-late",
@@ -340,13 +339,6 @@ func (r *replicas) testStopped() {
 			t.Errorf("late write: %v", err)
 		}
 		leader, other = other, leader
-	}
-}
-
-func signal(t testing.TB, s *scene, signal syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(s.server.PID(), signal); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -32,7 +32,8 @@ func TestReferences(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
-	for _, file := range append(files, filepath.Join(root, "cloudevents", "work", "PROTOCOL.md")) {
+	for _, file := range append(files, filepath.Join(root, "cloudevents", "work", "PROTOCOL.md"),
+		filepath.Join(root, "examples", "OPERATIONS.md")) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			folder, err := filepath.Rel(root, filepath.Dir(file))
 			if err != nil {

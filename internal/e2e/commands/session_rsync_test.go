@@ -101,7 +101,7 @@ func anEngineWithClusters(x *terminal) {
 	url := strings.NewReplacer(x.swap...).Replace("mqtt://broker:1883")
 	work.swap = append([]string{"URL", url}, x.swap...)
 	at, engine = work.engine("go run ./examples/rsync serve --broker URL")
-	agent := x.begin("serving c3", build(x.t, "./examples/agent"), "--broker", url, "--source", "rsync", "--cluster", "c3")
+	agent := x.begin("Started serving works", build(x.t, "./examples/agent"), "--broker", url, "--source", "rsync", "--cluster", "c3")
 	apply("work+c3", at, func() { x.value("default", "rsync-example-web", "color", "blue") })
 	agent.stop()
 	engine.stop()

@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
-	"github.com/spokewire/sdk-go/internal/testing/certtest"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 )
@@ -25,6 +24,7 @@ var sessions = map[string]func(x *terminal){
 	"a hub and an agent":      hubAndAgent,
 	"a hub without a broker":  hubWithoutBroker,
 	"an agent of an API hub":  agentOfAnAPIServer,
+	"a join":                  aJoin,
 	"a policy":                aPolicy,
 	"a tutorial":              aTutorial,
 	"a work of a folder":      aWorkOfAFolder,
@@ -70,9 +70,9 @@ func hubAndAgent(x *terminal) {
 	x.take("examples/hub/samples")
 	port := fmt.Sprint(daemon.FreeAddr(x.t).Port())
 	x.swap = append(x.swap, ":8080", ":"+port)
-	hub := x.start("serving at", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples",
+	hub := x.start("Started serving", "go run ./examples/hub --broker mqtt://localhost:1883 --dir examples/hub/samples",
 		"--listen", "127.0.0.1:"+port, "--patience", "1s")
-	agent := x.start("serving cluster1",
+	agent := x.start("Started serving works",
 		"go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 
@@ -85,7 +85,7 @@ func hubAndAgent(x *terminal) {
 	x.value("shop", "web", "greeting", "Hello to the shop on cluster1")
 
 	agent.stop()
-	x.start("serving cluster1",
+	x.start("Started serving works",
 		"go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db")
 	x.run("", "curl -X POST http://localhost:8080/api/v1/applications/shop/rollback", "--fail-with-body")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
@@ -95,7 +95,7 @@ func hubAndAgent(x *terminal) {
 
 	hub.stop()
 	url := strings.NewReplacer(x.swap...).Replace("mqtt://localhost:1883")
-	x.begin("these applications stay unchanged", build(x.t, "./examples/hub"), "--broker", url, "--leave-dir", "--listen",
+	x.begin("Kept applications unchanged", build(x.t, "./examples/hub"), "--broker", url, "--leave-dir", "--listen",
 		"127.0.0.1:"+port, "--patience", "1s")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 	put, err := http.NewRequest(http.MethodPut, "http://127.0.0.1:"+port+"/api/v1/clusters/cluster1",
@@ -145,14 +145,14 @@ func twoReplicas(x *terminal) {
 	x.swap = append(x.swap,
 		":8080", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()), ":8081", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()))
 	const replica = "go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub "
-	first := x.start("this replica leads", replica+"--listen 127.0.0.1:8080")
-	second := x.start("the leader is the replica at", replica+"--listen 127.0.0.1:8081")
+	first := x.start("Became the leader", replica+"--listen 127.0.0.1:8080")
+	second := x.start("Detected the leader", replica+"--listen 127.0.0.1:8081")
 	e2etest.Eventually(x.t, "the follower answers", func() error {
 		_, err := x.try("", "curl http://localhost:8081/api/v1/status", "--fail-with-body")
 		return err
 	})
 	first.stop()
-	second.says("this replica leads")
+	second.says("Became the leader")
 	e2etest.Eventually(x.t, "the new leader answers", func() error {
 		_, err := x.try("", "curl http://localhost:8081/api/v1/status", "--fail-with-body")
 		return err
@@ -164,24 +164,26 @@ func twoReplicas(x *terminal) {
 func hubWithoutBroker(x *terminal) {
 	x.clear()
 	x.take("examples/hub/samples")
-	ca := certtest.New(x.t)
-	ca.Write(x.t, x.dir, "ca")
-	ca.Issue(x.t, "hub", "localhost").Write(x.t, x.dir, "hub")
-	ca.Issue(x.t, "cluster1").Write(x.t, x.dir, "cluster1")
 	page, agents := fmt.Sprint(daemon.FreeAddr(x.t).Port()), fmt.Sprint(daemon.FreeAddr(x.t).Port())
 	x.swap = append(x.swap, "hub.example.com", "localhost", ":8080", ":"+page, ":8443", ":"+agents)
 
-	hub := x.start("serving at", "go run ./examples/hub --grpc localhost:8443 --dir examples/hub/samples",
+	hub := x.start("Started serving", "go run ./examples/hub --grpc localhost:8443 --dir examples/hub/samples",
 		"--listen", "127.0.0.1:"+page, "--patience", "1s")
-	agent := x.start("serving cluster1", "go run ./examples/agent --hub localhost:8443 --hub-insecure --cluster cluster1 "+
+	agent := x.start("Started serving works", "go run ./examples/agent --hub localhost:8443 --hub-insecure --cluster cluster1 "+
 		"--source hub --store cluster1.db")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 	agent.stop()
 	hub.stop()
 
-	x.start("serving at", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca "+
+	const certificate = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days "
+	x.run("", certificate+"3650 -subj /CN=hub-ca -keyout ca.key -out ca.crt")
+	x.run("", certificate+"365 -subj /CN=hub -addext subjectAltName=DNS:hub.example.com -addext "+
+		"extendedKeyUsage=serverAuth -addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout hub.key -out hub.crt")
+	x.run("", certificate+"365 -subj /CN=cluster1 -addext extendedKeyUsage=clientAuth -addext "+
+		"basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout cluster1.key -out cluster1.crt")
+	x.start("Started serving", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca "+
 		"ca.crt --dir examples/hub/samples", "--listen", "127.0.0.1:"+page, "--patience", "1s")
-	x.start("serving cluster1", "go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert "+
+	x.start("Started serving works", "go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert "+
 		"cluster1.crt --hub-key cluster1.key --cluster cluster1 --source hub --store cluster1.db")
 	sample := "examples/hub/samples/shop.yaml"
 	text, err := os.ReadFile(filepath.Join(x.tree, sample))
@@ -190,6 +192,40 @@ func hubWithoutBroker(x *terminal) {
 	}
 	x.file(sample, strings.Replace(string(text), "Welcome", "Hello", 1))
 	x.value("shop", "web", "greeting", "Hello to the shop on cluster1")
+}
+
+// aJoin follows the part of examples/hub/README.md about joins over gRPC.
+func aJoin(x *terminal) {
+	x.clear()
+	x.take("examples/hub/samples")
+	var ports [3]string
+	for i := range ports {
+		ports[i] = fmt.Sprint(daemon.FreeAddr(x.t).Port())
+	}
+	api := []string{"--api", "http://127.0.0.1:" + ports[0]}
+	x.swap = append(x.swap, "hub.example.com", "localhost", ":8443", ":"+ports[1], ":8444", ":"+ports[2])
+	x.run("created  hub-certs/ca.crt", "go run ./examples/hub certs --name hub.example.com --dir hub-certs")
+	x.start("Started serving", "go run ./examples/hub --grpc :8443 --certs hub-certs --join-listen :8444 "+
+		"--join-url https://hub.example.com:8444 --dir examples/hub/samples", "--listen", "127.0.0.1:"+ports[0],
+		"--patience", "1s")
+	out, err := x.try("", "go run ./examples/hub token create --cluster cluster1", api...)
+	token, rest, _ := strings.Cut(out, "\n")
+	if err != nil || !strings.Contains(rest, "agent join --hub https://localhost:"+ports[2]+" --token "+token) {
+		x.t.Fatalf("%v: %s", err, out)
+	}
+	x.swap = append(x.swap, "TOKEN", token)
+	x.run("joined    as cluster1", "go run ./examples/agent join --hub https://hub.example.com:8444 --token TOKEN "+
+		"--dir cluster1-certs")
+	agent := x.start("Started serving works", "go run ./examples/agent --hub hub.example.com:8443 --join cluster1-certs "+
+		"--source hub --store cluster1.db")
+	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
+	x.run("revoked  cluster1", "go run ./examples/hub revoke cluster1", api...)
+	e2etest.Eventually(x.t, "the agent reports the revocation", func() error {
+		if log := agent.log.Last(16 << 10); !strings.Contains(log, "revoked: join again with a new token") {
+			return errors.New(log)
+		}
+		return nil
+	})
 }
 
 // agentOfAnAPIServer receives works from a hub with an API server, which here is the cluster
@@ -202,7 +238,7 @@ func agentOfAnAPIServer(x *terminal) {
 	}
 	x.file("hub.kubeconfig", string(config))
 	x.take("examples/agent/works")
-	x.start("serving cluster1",
+	x.start("Started serving works",
 		"go run ./examples/agent --cluster cluster1 --hub-kubeconfig hub.kubeconfig")
 	x.run("created", "kubectl --kubeconfig hub.kubeconfig create namespace cluster1")
 	x.run("created", "kubectl --kubeconfig hub.kubeconfig apply -f examples/agent/works")

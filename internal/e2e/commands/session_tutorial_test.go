@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // code matches the Go code of a page, and its changes.
@@ -63,11 +65,12 @@ func (x *terminal) compile(text string) string {
 	return binary
 }
 
-// aTutorial follows TUTORIAL.md. It compiles the program of each step, and runs the steps 1, 4 and 5.
+// aTutorial follows TUTORIAL.md. It compiles the program of each step, and runs the steps 1 and 4 to 6.
 func aTutorial(x *terminal) {
 	x.clear()
 	x.broker()
 	x.database("TUTORIAL.md", "greeter")
+	x.swap = append(x.swap, ":8443", ":"+fmt.Sprint(daemon.FreeAddr(x.t).Port()))
 	var programs []string
 	for _, text := range x.steps() {
 		programs = append(programs, x.compile(text))
@@ -86,9 +89,10 @@ func aTutorial(x *terminal) {
 	stored.stop()
 	x.run("deleted", "kubectl delete manifestworks -n edge1 --all")
 
-	x.own = programs[len(programs)-2]
+	x.own = programs[len(programs)-3]
 	sent := x.start("Starting workers", "go run .")
-	x.start("serving edge1", "go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter")
+	agent := x.start("Started serving works",
+		"go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter")
 	sent.says(`"Applied" work="edge1/greeting"`)
 	x.run("hello", "kubectl get configmap greeting -n default -o jsonpath='{.data.text}'")
 	x.run("No resources found", "kubectl get manifestworks -n edge1")
@@ -106,11 +110,13 @@ func aTutorial(x *terminal) {
 		return err
 	})
 	sent.stop()
-	x.twoControllers(programs[len(programs)-1])
+	x.twoControllers(programs[len(programs)-2]).stop()
+	agent.stop()
+	x.controllerWithoutBroker(programs[len(programs)-1])
 }
 
-// twoControllers follows step 5 of TUTORIAL.md.
-func (x *terminal) twoControllers(program string) {
+// twoControllers follows step 5 of TUTORIAL.md, and returns the replica that leads in the end.
+func (x *terminal) twoControllers(program string) *process {
 	x.own = program
 	elected := x.start("Starting workers", "go run .")
 	standby := x.start("Attempting to acquire leader lease", "go run .")
@@ -119,9 +125,30 @@ func (x *terminal) twoControllers(program string) {
 	elected.stop()
 	standby.says("Starting workers")
 	x.run("patched", `kubectl patch configmap greeting -n edge1 --type=merge -p '{"data": {"text": "bye"}}'`)
-	e2etest.Eventually(x.t, "the change at the other replica is applied", func() error {
+	x.greeting("bye")
+	return standby
+}
+
+// controllerWithoutBroker follows step 6 of TUTORIAL.md.
+func (x *terminal) controllerWithoutBroker(program string) {
+	ca := certtest.New(x.t)
+	ca.Write(x.t, x.dir, "ca")
+	ca.Issue(x.t, "hub", "localhost").Write(x.t, x.dir, "hub")
+	ca.Issue(x.t, "edge1").Write(x.t, x.dir, "edge1")
+	x.own = program
+	x.start("Starting workers", "go run .")
+	x.start("Started serving works", "go run ./examples/agent --hub localhost:8443 --hub-ca ca.crt --hub-cert edge1.crt "+
+		"--hub-key edge1.key --hub-was mqtt://localhost:1883 --cluster edge1 --source greeter")
+	x.run("patched", `kubectl patch configmap greeting -n edge1 --type=merge -p '{"data": {"text": "hello again"}}'`)
+	x.greeting("hello again")
+}
+
+// greeting waits until the cluster has a text.
+func (x *terminal) greeting(want string) {
+	x.t.Helper()
+	e2etest.Eventually(x.t, "the change is applied", func() error {
 		out, err := x.try("", "kubectl get configmap greeting -n default -o jsonpath='{.data.text}'")
-		if err == nil && out != "bye" {
+		if err == nil && out != want {
 			err = fmt.Errorf("found %q", out)
 		}
 		return err

@@ -16,7 +16,8 @@ package commands_test
 //	never         not at all, for this reason
 var table = map[string]row{
 	// The programs.
-	"go run ./examples/quickstart": asItIs("deleted"),
+	"go run ./examples/quickstart":        asItIs("deleted"),
+	"go run ./examples/quickstart --grpc": asItIs("deleted"),
 	"go run github.com/spokewire/sdk-go/examples/quickstart@latest": typedBy(
 		"internal/e2e/consumer", "TestConsumer", ""),
 	"go get github.com/spokewire/sdk-go/cloudevents/work github.com/spokewire/sdk-go/cloudevents/mqtt": typedBy(
@@ -39,6 +40,29 @@ var table = map[string]row{
 		"--dir examples/hub/samples": in("a hub without a broker"),
 	"go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert cluster1.crt " +
 		"--hub-key cluster1.key --cluster cluster1 --source hub --store cluster1.db": in("a hub without a broker"),
+	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 -subj /CN=hub-ca " +
+		"-keyout ca.key -out ca.crt": in("a hub without a broker"),
+	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 -subj /CN=hub -addext " +
+		"subjectAltName=DNS:hub.example.com -addext extendedKeyUsage=serverAuth -addext " +
+		"basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout hub.key -out hub.crt": in("a hub without a broker"),
+	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 -subj /CN=cluster1 " +
+		"-addext extendedKeyUsage=clientAuth -addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key " +
+		"-keyout cluster1.key -out cluster1.crt": in("a hub without a broker"),
+	"go run ./examples/hub certs --name hub.example.com --dir hub-certs": in("a join"),
+	"go run ./examples/hub --grpc :8443 --certs hub-certs --join-listen :8444 " +
+		"--join-url https://hub.example.com:8444 --dir examples/hub/samples": in("a join"),
+	"go run ./examples/hub token create --cluster cluster1":                                              in("a join"),
+	"go run ./examples/agent join --hub https://hub.example.com:8444 --token TOKEN --dir cluster1-certs": in("a join"),
+	"go run ./examples/agent --hub hub.example.com:8443 --join cluster1-certs --source hub " +
+		"--store cluster1.db": in("a join"),
+	"go run ./examples/hub revoke cluster1": in("a join"),
+	"go run ./examples/hub certs --name hub.example.com --broker-name broker.example.com --dir hub-certs": typedBy(
+		"internal/e2e/join", "TestOverMosquitto", `"--broker-name"`),
+	"go run ./examples/hub --broker mqtts://broker.example.com --certs hub-certs --join-listen :8444 " +
+		"--join-url https://hub.example.com:8444 --dir examples/hub/samples": typedBy(
+		"internal/e2e/join", "TestOverMosquitto", `"--join-listen"`),
+	"go run ./examples/agent --broker mqtts://broker.example.com --join cluster1-certs --source hub " +
+		"--store cluster1.db": typedBy("internal/e2e/join", "TestOverMosquitto", `"--join"`),
 	"curl -X POST http://localhost:8080/api/v1/applications/shop/rollback": in("a hub and an agent"),
 	"curl -X POST http://localhost:8080/api/v1/complete":                   in("a hub and an agent"),
 	"export PGPASSWORD=PASSWORD":                                           shell,
@@ -62,6 +86,25 @@ var table = map[string]row{
 		"an agent of an API hub"),
 	"kubectl --kubeconfig hub.kubeconfig delete -f examples/agent/works": in(
 		"an agent of an API hub"),
+
+	"docker build -f examples/Dockerfile --build-arg PROGRAM=hub -t registry.example.com/hub:v1 .":     never(noRegistry),
+	"docker build -f examples/Dockerfile --build-arg PROGRAM=agent -t registry.example.com/agent:v1 .": never(noRegistry),
+	"kubectl create namespace spokewire": operations,
+	"kubectl create secret generic hub -n spokewire --from-file ca.crt --from-file tls.crt=hub.crt " +
+		"--from-file tls.key=hub.key": operations,
+	"go run ./examples/hub install --apply --image registry.example.com/hub:v1 -- --grpc :8443 " +
+		"--grpc-cert /credentials/tls.crt --grpc-key /credentials/tls.key --grpc-client-ca /credentials/ca.crt": operations,
+	"go run ./examples/hub install --image registry.example.com/hub:v1 --monitoring -- " +
+		"--broker mqtts://broker.example.com --broker-ca /credentials/ca.crt --store " +
+		"'postgres://hub@db.example.com/hub?sslmode=verify-full&sslrootcert=/credentials/db.crt' >hub.yaml": operations,
+	"kubectl get deployment,service,persistentvolumeclaim -n spokewire": operations,
+	"kubectl port-forward -n spokewire deployment/hub 8080":             never("the API server of the tests has no nodes"),
+	"kubectl create secret generic agent -n spokewire --from-file ca.crt --from-file tls.crt=cluster1.crt " +
+		"--from-file tls.key=cluster1.key": operations,
+	"go run ./examples/agent install --apply --image registry.example.com/agent:v1 --role cluster-admin -- " +
+		"--cluster cluster1 --source hub --hub hub.example.com:8443 --hub-ca /credentials/ca.crt " +
+		"--hub-cert /credentials/tls.crt --hub-key /credentials/tls.key": operations,
+	"kubectl get deployment,persistentvolumeclaim -n spokewire": operations,
 
 	"go run -C internal/e2e ./fleet-bench": shorter("--agents 2 --works 20 --duration 100ms", "round trips"),
 	"go run -C internal/e2e ./fleet-bench --agents 10000 --works 20000 --rate 500 --duration 5s": shorter(
@@ -91,6 +134,9 @@ var table = map[string]row{
 	"kubectl delete manifestworks -n edge1 --all":                                             in("a tutorial"),
 	"go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter": in("a tutorial"),
 	"kubectl get configmap greeting -n default -o jsonpath='{.data.text}'":                    in("a tutorial"),
+	"go run ./examples/agent --hub localhost:8443 --hub-ca ca.crt --hub-cert edge1.crt --hub-key edge1.key --hub-was " +
+		"mqtt://localhost:1883 --cluster edge1 --source greeter": in("a tutorial"),
+	`kubectl patch configmap greeting -n edge1 --type=merge -p '{"data": {"text": "hello again"}}'`: in("a tutorial"),
 
 	"done": moveFromCRD,
 	"grep -c '^ kind: ManifestWork$' works.yaml": moveFromCRD,
@@ -101,10 +147,12 @@ var table = map[string]row{
 		"internal/e2e/apiserver starts the program with these flags"),
 	"kubectl -n work-apiserver create secret generic work-apiserver-broker --from-file " +
 		"ca.crt=broker-ca.crt --from-file tls.crt=source.crt --from-file tls.key=source.key": installation,
-	"kubectl -n work-apiserver create secret tls work-apiserver-serving --cert tls.crt --key tls.key": installation,
-	"kubectl apply -f apiservice.yaml": moveFromCRD,
-	"kubectl apply -f examples/work-apiserver/deploy/rbac.yaml -f examples/work-apiserver/deploy/users.yaml": installation,
-	"kubectl apply -f examples/work-apiserver/deploy/server.yaml":                                            installation,
+	"kubectl -n work-apiserver create secret tls work-apiserver --cert tls.crt --key tls.key": installation,
+	"kubectl create namespace work-apiserver":                                                 installation,
+	"go run ./examples/work-apiserver install --apply --namespace work-apiserver " +
+		"--image registry.example.com/work-apiserver:v1 -- --broker mqtts://broker.example.com:8883 " +
+		"--broker-ca /broker/ca.crt --broker-cert /broker/tls.crt --broker-key /broker/tls.key": installation,
+	"kubectl apply -f apiservice.yaml":                                                                       moveFromCRD,
 	"kubectl auth can-i create manifestworks -n cluster1 --as alice":                                         installation,
 	"kubectl create -f works.yaml":                                                                           moveFromCRD,
 	"kubectl create rolebinding alice --clusterrole edit --user alice -n cluster1":                           installation,
@@ -122,7 +170,7 @@ var table = map[string]row{
 		"-out tls.crt": installation,
 	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 " +
 		"-subj /CN=work-apiserver-ca -keyout ca.key -out ca.crt": installation,
-	`sed "s/CA_BUNDLE/$(base64 -w0 ca.crt)/" examples/work-apiserver/deploy/apiservice.yaml >apiservice.yaml`: installation,
+	`sed "s/CA_BUNDLE/$(base64 -w0 ca.crt)/" examples/work-apiserver/apiservice.yaml >apiservice.yaml`: installation,
 	"while read -r namespace name; do": moveFromCRD,
 
 	"go run ./examples/policy-watcher":                                 in("a policy"),
@@ -196,16 +244,17 @@ var table = map[string]row{
 
 	// Tests: the guarantees and figures.
 	"go test -C internal/e2e -race -v -run 'TestSituations/One/Requests' ./agent": ci,
-	"go test ./internal/archtest":      ci,
-	"go test -C internal/e2e ./access": ci,
-	"go test -C internal/e2e -run 'ErasesDeletion|ErasedDeletion|KeepsDeletion' ./ocmgrpc":      ci,
-	"go test -C internal/e2e -run Rejects ./ocmgrpc":                                            ci,
-	"go test -C internal/e2e -run TestAgentOnOCMServer ./ocmgrpc":                               ci,
-	"go test -C internal/e2e -run TestAgentOnSDKBroker ./ocmgrpc":                               ci,
-	"go test -C internal/e2e -run TestOCMAgentOnOCMServer ./ocmgrpc":                            ci,
-	"go test -C internal/e2e -run TestOCMAgentOnServer ./ocmgrpc":                               ci,
-	"go test -C internal/e2e -run TestWorkRemovedWithoutAgent ./ocmgrpc":                        ci,
-	"go test -C internal/e2e -run TestOCMSourceOnServer ./ocmgrpc":                              ci,
+	"go test ./internal/archtest":                                                               ci,
+	"go test -C internal/e2e ./access":                                                          ci,
+	"go test -C internal/e2e -v -run Deletion ./ocmgrpc":                                        ci,
+	"go test -C internal/e2e -v -run Rejects ./ocmgrpc":                                         ci,
+	"go test -C internal/e2e -v -run TestAgentOnMaestro ./ocmgrpc":                              ci,
+	"go test -C internal/e2e -v -run TestAgentOnOCMServer ./ocmgrpc":                            ci,
+	"go test -C internal/e2e -v -run TestAgentOnSDKBroker ./ocmgrpc":                            ci,
+	"go test -C internal/e2e -v -run TestOCMAgentOnServer ./ocmgrpc":                            ci,
+	"go test -C internal/e2e -v -run TestWorkRemovedWithoutAgent ./ocmgrpc":                     ci,
+	"go test -C internal/e2e -v -run TestOCMSourceOnServer ./ocmgrpc":                           ci,
+	"go test -C internal/e2e -v -run TestSourceOnMaestro ./ocmgrpc":                             ci,
 	"go test -run Size -v ./examples/hub/internal/page":                                         ci,
 	"go test ./cloudevents/memory -run Conformance":                                             ci,
 	"go test ./cloudevents/mqtt -run Conformance":                                               ci,
@@ -267,6 +316,7 @@ var table = map[string]row{
 	"make check":                 ci,
 	"make generate":              ci,
 	"make kube":                  ci,
+	"make maestro":               asItIs("maestro v0"),
 	"make ocm":                   asItIs("ocm-server"),
 	"make lint":                  ci,
 	"make peers":                 ci,
@@ -284,8 +334,8 @@ var table = map[string]row{
 	"make tidy":                  verb("./...", nil, "== internal/tools/lint", "go mod tidy -diff"),
 	"make vuln":                  vuln,
 
-	"apt-get install mosquitto":                                        ci,
-	"apt-get install mosquitto postgresql pgbouncer git chromium curl": ci,
+	"apt-get install mosquitto": ci,
+	"apt-get install mosquitto postgresql pgbouncer git chromium curl prometheus": ci,
 	"go mod tidy":        tidyModule,
 	"etcdctl check perf": never("it writes to an etcd of yours for a minute, and is a program of etcd"),
 
@@ -294,5 +344,7 @@ var table = map[string]row{
 	"etcdctl user grant-role hub works": never(documentedRole),
 	"etcdctl role grant-permission works readwrite --prefix=true /hub/works/": never(documentedRole),
 }
+
+const noRegistry = "the tests have no registry of images"
 
 const documentedRole = "a test of internal/e2e/etcdstore sends the same requests to etcd"

@@ -238,11 +238,12 @@ var shell = row{try: func(t *testing.T, command string) { execute(t, "bash", "-c
 // clusters of three kinds.
 var rsyncStory = typedBy("internal/e2e/rsync", "TestStory", `filepath.Join(root, "examples", "rsync", "main.go")`)
 
-// installation and moveFromCRD mark the commands that these tests read from the README of
-// examples/work-apiserver.
+// installation, operations and moveFromCRD mark the commands that these tests read from the README of
+// examples/work-apiserver and from OPERATIONS.md.
 var (
-	installation = typedBy("internal/e2e/apiserver", "TestInstallation", `s.manifest("../README.md")`)
-	moveFromCRD  = typedBy("internal/e2e/apiserver", "TestMoveFromCRD", `s.manifest("../README.md")`)
+	installation = typedBy("internal/e2e/apiserver", "TestInstallation", `s.manifest("README.md")`)
+	operations   = typedBy("internal/e2e/install", "TestManual", `"OPERATIONS.md"`)
+	moveFromCRD  = typedBy("internal/e2e/apiserver", "TestMoveFromCRD", `s.manifest("README.md")`)
 )
 
 // begun marks a command that other commands continue. These commands are run.

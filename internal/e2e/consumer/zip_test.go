@@ -19,14 +19,16 @@ import (
 // Limits of a download of the module, in bytes. Lower them when the module gets smaller. Raise them
 // only on purpose.
 const (
-	maxZip      = 3264 << 10 // of the download
-	maxUnpacked = 9856 << 10 // in a module cache
+	maxZip      = 3328 << 10 // of the download
+	maxUnpacked = 9984 << 10 // in a module cache
 	maxTestdata = 160 << 10  // one file of test data
 	maxFile     = 160 << 10  // any other file
 )
 
 // nested lists the modules in the tree that are not released.
-var nested = []string{"internal/e2e", "internal/kube", "internal/ocm", "internal/peers", "internal/tools"}
+var nested = []string{
+	"internal/e2e", "internal/kube", "internal/maestro", "internal/ocm", "internal/peers", "internal/tools",
+}
 
 // TestZip checks the zip that users download.
 func TestZip(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -76,14 +75,14 @@ func TestMembersFail(t *testing.T) {
 		if round%2 == 0 {
 			m.process.Kill()
 		} else {
-			m.signal(syscall.SIGSTOP)
+			m.process.Freeze()
 		}
 		c.count(t, 4)
 		f.endsAt(t, c)
 		if round%2 == 0 {
 			m.start()
 		} else {
-			m.signal(syscall.SIGCONT)
+			m.process.Thaw()
 		}
 	}
 	t.Logf("%d batches, %d attempts failed, the follower received the content %d times: %v", c.last, c.failed, f.wholes(),

@@ -15,7 +15,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -104,13 +103,6 @@ func (s *server) start() {
 		return err
 	})
 	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *server) signal(signal syscall.Signal) {
-	s.t.Helper()
-	if err := syscall.Kill(s.process.PID(), signal); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -116,7 +115,7 @@ func TestServerIsSuspended(t *testing.T) {
 	f := follow(t, etcd.open(quick), pairs)
 	c.count(t, 3)
 	f.endsAt(t, c)
-	etcd.signal(syscall.SIGSTOP)
+	etcd.process.Freeze()
 	for what, call := range map[string]func() error{
 		"Apply": func() error { return c.store.Apply(t.Context(), []work.Change{set("a", "1")}) },
 		"Load":  func() error { return c.store.Load(t.Context(), func(string, []byte) error { return nil }) },
@@ -144,7 +143,7 @@ func TestServerIsSuspended(t *testing.T) {
 		errors.Is(err, etcdstore.ErrUnreachable) {
 		t.Errorf("Apply with a context that ends first: %v", err)
 	}
-	etcd.signal(syscall.SIGCONT)
+	etcd.process.Thaw()
 	c.count(t, 3)
 	f.endsAt(t, c)
 }

@@ -264,7 +264,7 @@ func TestAgent(t *testing.T) {
 	}
 	honest, evil := newSource(t, broker, "honest"), newSource(t, broker, "evil")
 	v := start(t, "agent", "--cluster", "cluster1", "--broker", broker.URL(), "--source", "honest", "--source", "evil",
-		"--kubeconfig", cluster.Kubeconfig(), "--verbose")
+		"--kubeconfig", cluster.Kubeconfig(), "-v", "2")
 	works := honest.Clientset().WorkV1().ManifestWorks("cluster1")
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: "honest"}}
 	w.Spec.Workload.Manifests = []workv1.Manifest{manifest("honest", "0")}

@@ -93,7 +93,7 @@ func (c caller) call(ctx context.Context, method, path, body string) (int, error
 func TestHub(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
 	v := start(t, "hub", "--broker", broker.URL(), "--listen", "127.0.0.1:0", "--store", t.TempDir())
-	api := caller{v.after("serving at ")}
+	api := caller{v.after(`"Started serving" url=`)}
 	must := func(method, path, body string) {
 		t.Helper()
 		if code, err := api.call(t.Context(), method, path, body); err != nil || code >= http.StatusMultipleChoices {

@@ -195,7 +195,7 @@ func rsyncCalls(engine rsyncv1.EngineClient) map[string]func(context.Context) er
 func TestRsync(t *testing.T) {
 	v := start(t, "rsync", "serve", "--listen", "127.0.0.1:0", "--store", filepath.Join(t.TempDir(), "rsync.db"), "--fake",
 		"3")
-	addr := v.after("serving at ")
+	addr := v.after(`"Started serving an rsync engine" address=`)
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	honest, err := rsyncgrpc.NewClient(addr, rsyncgrpc.ClientOptions{Insecure: true, DialOptions: []grpc.DialOption{
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn,

@@ -263,7 +263,7 @@ func TestRsyncHandshakes(t *testing.T) {
 		"--client-ca",
 		file("ca.crt"),
 	)
-	addr := v.after("serving at ")
+	addr := v.after(`"Started serving an rsync engine" address=`)
 	// connected calls an engine on a new connection.
 	connected := func(call func(context.Context, *rsyncgrpc.Client) error) error {
 		client, err := rsyncgrpc.NewClient(addr, rsyncgrpc.ClientOptions{

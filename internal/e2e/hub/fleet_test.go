@@ -131,7 +131,7 @@ func TestFleet(t *testing.T) {
 		t.Helper()
 		said := len(h.run.Log())
 		do()
-		h.awaitLog(said, "shop: ")
+		h.awaitLog(said, "application=shop")
 		strike()
 	}
 	midst(func() { h.write("shop.yaml", fleetShop("v1")) })

@@ -35,7 +35,7 @@ func newHub(t testing.TB, race bool, flags ...string) *hub {
 func (h *hub) start() {
 	h.t.Helper()
 	h.process.start()
-	h.url = h.awaitLog(0, "serving at ")
+	h.url = h.awaitLog(0, `"Started serving" url=`)
 }
 
 // write replaces a file of the folder atomically. Empty content removes it.

@@ -19,7 +19,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -95,14 +94,7 @@ func newReplicas(t *testing.T, works int) *replicas {
 func (h *replica) start() {
 	h.t.Helper()
 	h.process.start()
-	h.awaitLog(0, "serving at ")
-}
-
-func (h *replica) signal(s syscall.Signal) {
-	h.t.Helper()
-	if err := syscall.Kill(h.run.PID(), s); err != nil {
-		h.t.Fatal(err)
-	}
+	h.awaitLog(0, `"Started serving" url=`)
 }
 
 // cut breaks or repairs the network of a proxy: packets are lost.
@@ -257,23 +249,24 @@ type trouble struct {
 	begin, end  func(h *replica)
 	replaced    bool          // another replica must take over
 	takesWrites time.Duration // goal
+	records     []string      // of its log, in order
 }
 
 func troubles() []trouble {
 	return []trouble{
-		{"killed", func(h *replica) { h.kill() }, func(h *replica) { h.start() }, true, takeoverGoal},
-		{"frozen", func(h *replica) { h.signal(syscall.SIGSTOP) }, func(h *replica) { h.signal(syscall.SIGCONT) }, true,
-			6 * time.Second},
+		{"killed", func(h *replica) { h.kill() }, func(h *replica) { h.start() }, true, takeoverGoal, nil},
+		{"frozen", func(h *replica) { h.run.Freeze() }, func(h *replica) { h.run.Thaw() }, true,
+			6 * time.Second, nil},
 		{"without database", func(h *replica) { cut(h.database, true) }, func(h *replica) { cut(h.database, false) }, true,
-			6 * time.Second},
+			6 * time.Second, []string{"Started again as a follower", "Detected the leader"}},
 		{"without broker", func(h *replica) { cut(h.broker, true) }, func(h *replica) { cut(h.broker, false) }, false,
-			takeoverGoal},
-		{"stopped", func(h *replica) { h.end() }, func(h *replica) { h.start() }, true, takeoverGoal},
+			takeoverGoal, []string{"Lost the connection to the broker", "Connected to the broker again"}},
+		{"stopped", func(h *replica) { h.end() }, func(h *replica) { h.start() }, true, takeoverGoal, nil},
 	}
 }
 
 // noticed is what a follower logs when the process of the leader has ended.
-const noticed = "the process at "
+const noticed = "Detected the end of the leader"
 
 // strike lets the leader fail. Another replica must accept a write. All replicas that run must serve
 // the page, with the accepted documents, and must be ready after the repair.
@@ -284,6 +277,7 @@ func (r *replicas) strike(f trouble) {
 	for _, other := range r.others(h) {
 		before = append(before, strings.Count(other.run.Log(), noticed))
 	}
+	logged := len(h.run.Log())
 	f.begin(h)
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
@@ -312,6 +306,10 @@ func (r *replicas) strike(f trouble) {
 	f.end(h)
 	served := time.Now()
 	r.serve(r.hubs)
+	for _, record := range f.records {
+		h.awaitLog(logged, record)
+		logged += strings.Index(h.run.Log()[logged:], record)
+	}
 	r.t.Logf("after the repair all replicas are ready and serve in %v", time.Since(served).Round(time.Millisecond))
 }
 

@@ -129,7 +129,7 @@ func (l *life) stage(t *testing.T, name string, do func()) {
 	said := len(l.hub.run.Log())
 	do()
 	if l.midst {
-		l.hub.awaitLog(said, "shop: ")
+		l.hub.awaitLog(said, "application=shop")
 	}
 	l.midst = !l.midst
 	l.victim.kill()

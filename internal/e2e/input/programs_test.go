@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { os.Exit(e2etest.Main(m)) }
 // TestPrograms runs the command lines of testdata/PROGRAM.txt in a copy of testdata/files, and
 // compares the standard error of each with the lines below it.
 func TestPrograms(t *testing.T) {
-	for _, name := range []string{"quickstart", "hub", "agent", "rsync"} {
+	for _, name := range []string{"quickstart", "hub", "agent", "rsync", "work-apiserver"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			page := filepath.Join("testdata", name+".txt")
@@ -60,7 +60,7 @@ func TestPrograms(t *testing.T) {
 }
 
 // standardError runs a program that must fail, and returns its error. The hint must follow a mistake
-// in the command line, and only that.
+// in the command line, and only that. Such a mistake must leave no file or folder behind.
 func standardError(t *testing.T, program string, args []string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -70,6 +70,7 @@ func standardError(t *testing.T, program string, args []string) string {
 	if err := os.Mkdir(filepath.Join(folder, "empty"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	files := entries(t, folder)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var stderr bytes.Buffer
@@ -82,6 +83,9 @@ func standardError(t *testing.T, program string, args []string) string {
 	if !errors.As(err, &exit) || exit.ExitCode() < 1 || exit.ExitCode() > 2 || hinted != (exit.ExitCode() == 2) {
 		t.Errorf("%s: %v, standard error:\n%s", strings.Join(args, " "), err, stderr.String())
 	}
+	if left := entries(t, folder); hinted && len(left) != len(files) {
+		t.Errorf("%s: left %v, want %v", strings.Join(args, " "), left, files)
+	}
 	var own []string
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, filepath.Base(program)+": ") { // other lines are log messages
@@ -89,4 +93,13 @@ func standardError(t *testing.T, program string, args []string) string {
 		}
 	}
 	return strings.Join(own, "\n")
+}
+
+func entries(t *testing.T, folder string) []os.DirEntry {
+	t.Helper()
+	all, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }

@@ -13,7 +13,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
@@ -32,6 +31,7 @@ func TestAccessByRBAC(t *testing.T) {
 		run  func(t *testing.T, h *hub)
 	}{
 		{"agents", testAgents},
+		{"documented role of agents", testDocumentedAgents},
 		{"tokens", testTokens},
 		{"removed right", testRemovedRight},
 		{"sources", testSources},
@@ -103,6 +103,39 @@ func testAgents(t *testing.T, h *hub) {
 		"certificate without a name and a group")
 }
 
+// testDocumentedAgents checks that the role in the package doc is enough for an agent, and only in the
+// namespace of its cluster.
+func testDocumentedAgents(t *testing.T, h *hub) {
+	o := h.certificate("cluster1")
+	hasCode(t, subscribe(t, o, codec.ManifestWork.AgentFilters("cluster1")...), codes.PermissionDenied, "without a role")
+	h.applyDocumented("work-agent")
+	e2etest.Eventually(t, "the role has an effect", func() error {
+		return subscribe(t, o, codec.ManifestWork.AgentFilters("cluster1")...)
+	})
+	for _, p := range []codec.Profile{codec.ManifestWork, codec.ManifestBundle} {
+		own := append(p.AgentFilters("cluster1"), p.PresenceFilter("", "cluster1"))
+		hasCode(t, subscribe(t, o, own...), codes.OK, p.Name())
+		hasCode(t, subscribe(t, o, p.AgentFilters("cluster2")...), codes.PermissionDenied, p.Name()+", another cluster")
+	}
+	conn, err := connect(t, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for topic, want := range map[string]codes.Code{
+		"/sources/hub/clusters/cluster1/manifestsstatus": codes.OK,
+		"/sources/hub/clusters/cluster1/specresync":      codes.OK,
+		"/sources/resync/cluster1/manifests":             codes.OK,
+		"/clusters/cluster1/presence":                    codes.OK,
+		"sources/hub/clusters/cluster1/agentevents":      codes.OK,
+		"clusters/cluster1/agentbroadcast":               codes.OK,
+		"/sources/hub/clusters/cluster1/manifests":       codes.PermissionDenied,
+		"/sources/hub/clusters/cluster2/manifestsstatus": codes.PermissionDenied,
+	} {
+		hasCode(t, publish(t, conn, topic), want, topic)
+	}
+}
+
 // testTokens checks that the server does not accept tokens that the API server does not accept.
 func testTokens(t *testing.T, h *hub) {
 	h.account("cluster1", "gone")
@@ -168,18 +201,6 @@ func testRemovedRight(t *testing.T, h *hub) {
 	becomes(codes.OK)
 }
 
-// sourceRole gives the rights of the source hub2.
-func sourceRole(h *hub) {
-	const works = "work.open-cluster-management.io"
-	h.role("source-hub2",
-		rbacv1.PolicyRule{APIGroups: []string{works}, Resources: []string{"manifestworks"},
-			Verbs: []string{"create", "update", "delete", "watch"}},
-		rbacv1.PolicyRule{APIGroups: []string{works}, Resources: []string{"manifestworks/status"}, Verbs: []string{"list"}},
-		rbacv1.PolicyRule{APIGroups: []string{"cloudevents.spokewire.io"}, Resources: []string{"sources"},
-			ResourceNames: []string{"hub2"}, Verbs: []string{"use"}})
-	h.bindAll("source-hub2", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "controller"})
-}
-
 // testSources checks that a source acts only with its own name.
 func testSources(t *testing.T, h *hub) {
 	o := h.certificate("controller")
@@ -189,7 +210,7 @@ func testSources(t *testing.T, h *hub) {
 	}
 	defer conn.Close()
 	hasCode(t, publish(t, conn, "/sources/hub2/clusters/cluster1/manifests"), codes.PermissionDenied, "without a role")
-	sourceRole(h)
+	h.applyDocumented("source-hub2")
 	e2etest.Eventually(t, "the role has an effect", func() error {
 		return publish(t, conn, "/sources/hub2/clusters/cluster1/manifests")
 	})

@@ -15,6 +15,8 @@ import (
 	"encoding/pem"
 	"net"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -148,6 +150,31 @@ func (h *hub) bindAll(role string, subject rbacv1.Subject) {
 	}
 }
 
+// applyDocumented creates the objects with a name that the doc of package kubeaccess has.
+func (h *hub) applyDocumented(name string) {
+	h.t.Helper()
+	text, err := os.ReadFile("../../../cloudevents/grpc/kubeaccess/doc.go")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	found := false
+	for block := range strings.SplitSeq(string(text), "//\n") {
+		if !strings.HasPrefix(block, "//\tapiVersion: ") || !strings.Contains(block, "{name: "+name) {
+			continue
+		}
+		found = true
+		apply := exec.CommandContext(h.t.Context(), kube.Program(h.t, "kubectl"), "--kubeconfig", h.cluster.Kubeconfig(),
+			"apply", "-f", "-")
+		apply.Stdin = strings.NewReader(strings.ReplaceAll(block, "//\t", ""))
+		if out, err := apply.CombinedOutput(); err != nil {
+			h.t.Fatalf("%v: %s\n%s", err, out, block)
+		}
+	}
+	if !found {
+		h.t.Fatalf("the package doc has no objects %s", name)
+	}
+}
+
 func (h *hub) account(namespace, name string) {
 	h.t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -240,14 +267,32 @@ func connect(t *testing.T, o grpc.Options, filters ...string) (cloudevents.Conn,
 // publish returns the error of a publication.
 func publish(t *testing.T, conn cloudevents.Conn, topic string) error {
 	t.Helper()
-	e := ce.New()
-	e.SetID("1")
-	e.SetSource("test")
-	e.SetType("test")
 	result := make(chan error, 1)
-	m := cloudevents.Message{Topic: topic, Event: &e}
+	m := cloudevents.Message{Topic: topic, Event: eventFor(topic)}
 	if err := conn.Publish(t.Context(), m, func(err error) { result <- err }); err != nil {
 		t.Fatal(err)
 	}
 	return <-result
+}
+
+// eventFor is an event with the type and the names of a topic, which the server compares on topics of
+// the profile ManifestBundle.
+func eventFor(topic string) *ce.Event {
+	levels := strings.Split(topic, "/")
+	kind := map[string]string{
+		"sourceevents": "spec.create_request", "agentevents": "status.update_request", "agentbroadcast": "spec.resync_request",
+	}[path.Base(topic)]
+	e := ce.New()
+	e.SetID("1")
+	e.SetSource("test")
+	e.SetType("io.open-cluster-management.works.v1alpha1.manifestbundles." + kind)
+	switch len(levels) {
+	case 3:
+		e.SetExtension("clustername", levels[1])
+	case 5:
+		e.SetSource(levels[1])
+		e.SetExtension("originalsource", levels[1])
+		e.SetExtension("clustername", levels[3])
+	}
+	return &e
 }

@@ -116,7 +116,7 @@ func (s *scene) template(value string) (spec workv1.ManifestWorkSpec) {
 func (s *scene) startAgent(name string) {
 	s.t.Helper()
 	args := append([]string{"--cluster", name, "--hub-name", s.name, "--kubeconfig", s.managed[name].Kubeconfig(),
-		"--poll", "1s", "--verbose"}, s.agent...)
+		"--poll", "1s", "-v", "2"}, s.agent...)
 	agent, err := daemon.Start(e2etest.Program(s.t, "agent", true), args...)
 	if err != nil {
 		s.t.Fatal(err)

@@ -13,26 +13,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/e2e/ocmtest"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
-// Cluster is a managed cluster with a real API server. It is a [Managed].
+// Cluster is a managed cluster with a real API server.
 type Cluster struct {
 	*kube.Cluster
 	t testing.TB
 }
 
-// StartManaged starts a managed cluster, with the CRD of AppliedManifestWork and [Namespace].
+// StartManaged starts a managed cluster, with the CRD of AppliedManifestWork and [Namespace]. Agents
+// rely on its garbage collector: this SDK's deletes in the foreground, and OCM's may create an object
+// while it removes the owner.
 func StartManaged(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{kube.Start(t, kube.Options{CRDs: []string{kube.ManifestWorkCRDs(t)}}), t}
+	c.StartControllerManager()
 	c.CreateNamespaces(Namespace)
 	return c
 }
 
-// Values implements [Managed].
+// Values returns the value of each ConfigMap in [Namespace], by name.
 func (c *Cluster) Values() (map[string]string, error) {
 	list, err := kubernetes.NewForConfigOrDie(c.Config()).CoreV1().ConfigMaps(Namespace).
 		List(c.t.Context(), metav1.ListOptions{})
@@ -55,12 +60,13 @@ type Credentials struct {
 	TokenFile         string // may be empty
 }
 
-// Credentials writes the files of an agent with the certificate of [Hub.Identity].
-func (h *Hub) Credentials(cluster string) Credentials {
-	h.t.Helper()
-	folder := h.t.TempDir()
-	c := Credentials{CAFile: h.CA.Write(h.t, folder, "ca")}
-	c.CertFile, c.KeyFile = h.Identity(cluster).Write(h.t, folder, "agent")
+// AgentCredentials writes the files of an agent with the certificate that OCM's registration gives
+// to the agent of a cluster.
+func AgentCredentials(t testing.TB, ca *certtest.Authority, cluster string) Credentials {
+	t.Helper()
+	folder, group := t.TempDir(), "system:open-cluster-management:"+cluster
+	c := Credentials{CAFile: ca.Write(t, folder, "ca")}
+	c.CertFile, c.KeyFile = ca.IssueFor(t, group+":agent1", group).Write(t, folder, "agent")
 	return c
 }
 
@@ -106,5 +112,27 @@ func StartAgent(t testing.TB, addr, cluster string, c Credentials, managed *Clus
 		t.Fatal(err)
 	}
 	agent.StopAfter(t, "OCM's work agent")
+	return agent
+}
+
+// StartSpokewireAgent starts the program examples/agent for a cluster, with the profile of
+// OCM. source is the source of the server at addr.
+func StartSpokewireAgent(
+	t testing.TB, addr, source, cluster string, c Credentials, managed *Cluster, flags ...string,
+) *daemon.Daemon {
+	t.Helper()
+	args := []string{"--cluster=" + cluster, "--kubeconfig=" + managed.Kubeconfig(), "--hub=" + addr,
+		"--hub-ca=" + c.CAFile, "--manifest-bundles", "--source=" + source, "--verbose"}
+	if c.CertFile != "" {
+		args = append(args, "--hub-cert="+c.CertFile, "--hub-key="+c.KeyFile)
+	}
+	if c.TokenFile != "" {
+		args = append(args, "--hub-token-file="+c.TokenFile)
+	}
+	agent, err := daemon.Start(e2etest.Program(t, "agent", true), append(args, flags...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent.StopAfter(t, "examples/agent")
 	return agent
 }

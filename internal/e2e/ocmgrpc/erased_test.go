@@ -171,7 +171,7 @@ func TestOCMPatchErasesDeletion(t *testing.T) {
 	hub := ocmgrpc.StartHub(t, cluster)
 	server := hub.StartServer()
 	onHub := side{t, hub.Works(cluster)}
-	agent := erase(t, onHub, hub.Credentials(cluster).Config(t, server.Addr()))
+	agent := erase(t, onHub, ocmgrpc.AgentCredentials(t, hub.CA, cluster).Config(t, server.Addr()))
 
 	// Controllers see a work that is not deleted: they report the same status, and the hub does not
 	// send the deletion again. A later work shows that all events before it have arrived.
@@ -187,7 +187,7 @@ func TestOCMPatchErasesDeletion(t *testing.T) {
 // deletion that the agent does not confirm.
 func TestServerRepeatsErasedDeletion(t *testing.T) {
 	hub := startOurHub(t)
-	agent := erase(t, side{t, hub}, hub.credentials().Config(t, hub.link.Addr()))
+	agent := erase(t, side{t, hub}, ocmgrpc.AgentCredentials(t, hub.ca, cluster).Config(t, hub.Addr()))
 	agent.eventually("the agent receives the deletion again", "app", deletion)
 }
 
@@ -221,8 +221,8 @@ func theirs(t *testing.T, file string) (side, *slowStore) {
 func TestPatchKeepsDeletion(t *testing.T) {
 	const rounds, patchers, patches = 100, 4, 20
 	hub := startOurHub(t)
-	credentials := hub.credentials()
-	transport, err := grpc.New(grpc.Options{Address: hub.link.Addr(),
+	credentials := ocmgrpc.AgentCredentials(t, hub.ca, cluster)
+	transport, err := grpc.New(grpc.Options{Address: hub.Addr(),
 		CAFile: credentials.CAFile, CertFile: credentials.CertFile, KeyFile: credentials.KeyFile})
 	if err != nil {
 		t.Fatal(err)

@@ -2,14 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ocmgrpc runs Open Cluster Management (OCM) over gRPC for a test: OCM's real gRPC server on
-// a hub, and OCM's real work agent, each as a process. [Steps] are steps for any hub and any agent.
+// a hub, OCM's real work agent, and Maestro, each as a process. [Steps] are steps for any pair of
+// processes.
 //
 //	hub := ocmgrpc.StartHub(t, "cluster1")
 //	server := hub.StartServer()
 //	managed := ocmgrpc.StartManaged(t)
-//	credentials := hub.Credentials("cluster1")
-//	ocmgrpc.Steps{Works: hub.Works("cluster1"), Managed: managed, Link: server.Link, Restart: server.Restart,
-//		Start: func() ocmgrpc.Agent {
+//	credentials := ocmgrpc.AgentCredentials(t, hub.CA, "cluster1")
+//	ocmgrpc.Steps{Works: hub.Works("cluster1"), Managed: managed, Server: server,
+//		Start: func() *daemon.Daemon {
 //			return ocmgrpc.StartAgent(t, server.Addr(), "cluster1", credentials, managed)
 //		}}.Run(t)
 //
@@ -19,10 +20,9 @@ package ocmgrpc
 
 import (
 	"fmt"
-	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -35,12 +35,9 @@ import (
 	worktyped "open-cluster-management.io/api/client/work/clientset/versioned/typed/work/v1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
-	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
 	"github.com/spokewire/sdk-go/internal/e2e/ocmtest"
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
-	"github.com/spokewire/sdk-go/internal/testing/daemon"
-	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
 // serverUser is the service account of OCM's gRPC server.
@@ -118,13 +115,6 @@ func (h *Hub) Works(cluster string) worktyped.ManifestWorkInterface {
 	return workclientset.NewForConfigOrDie(h.Config()).WorkV1().ManifestWorks(cluster)
 }
 
-// Identity makes the client certificate that OCM's registration gives to the agent of a cluster.
-func (h *Hub) Identity(cluster string) *certtest.Identity {
-	h.t.Helper()
-	group := "system:open-cluster-management:" + cluster
-	return h.CA.IssueFor(h.t, group+":agent1", group)
-}
-
 // Token makes a bearer token for the service account "agent" of a cluster, which has the rights of
 // the cluster's agents. revoke deletes the service account, which ends the token.
 func (h *Hub) Token(cluster string) (token string, revoke func()) {
@@ -141,85 +131,21 @@ func (h *Hub) Token(cluster string) (token string, revoke func()) {
 	}
 }
 
-// Server is OCM's gRPC server behind a link.
-type Server struct {
-	*daemon.Daemon
-	Link *tcpproxy.Proxy
-	hub  *Hub
-	args []string
-}
-
-// StartServer starts OCM's gRPC server with the rights of its service account. It returns when the
-// server accepts connections.
+// StartServer starts OCM's gRPC server with the rights of its service account.
 func (h *Hub) StartServer() *Server {
 	h.t.Helper()
 	folder := h.t.TempDir()
 	certificate, key := h.CA.Issue(h.t, "grpc-server", "localhost").Write(h.t, folder, "server")
-	s := &Server{hub: h, args: []string{"TMPDIR=" + folder, ocmtest.Program(h.t, "ocm-server"), "grpc",
+	lines := fmt.Sprintf("tls_cert_file: %s\ntls_key_file: %s\nclient_ca_file: %s\n",
+		certificate, key, h.CA.Write(h.t, folder, "ca"))
+	file := filepath.Join(folder, "config.yaml")
+	args := []string{"TMPDIR=" + folder, ocmtest.Program(h.t, "ocm-server"), "grpc", "--server-config=" + file,
 		"--kubeconfig=" + kube.WriteKubeconfig(h.t, h.User(serverUser)), "--namespace=" + ocmtest.HubNamespace,
 		// Otherwise a successor of a killed server waits 137 s for its lease.
-		"--disable-leader-election", "-v=4", "--server-config=" + filepath.Join(folder, "config.yaml")}}
-	s.Link = tcpproxy.Start(h.t, s.start(fmt.Sprintf("tls_cert_file: %s\ntls_key_file: %s\nclient_ca_file: %s\n",
-		certificate, key, h.CA.Write(h.t, folder, "ca"))))
-	return s
-}
-
-// Addr returns the address of the server's link.
-func (s *Server) Addr() string { return s.Link.Addr() }
-
-// Restart kills the server and starts it again.
-func (s *Server) Restart() {
-	s.hub.t.Helper()
-	s.Kill()
-	s.Link.Forward(s.start(""))
-}
-
-// start starts the program on a free port, and returns its address. It adds the port to the lines of
-// the configuration.
-func (s *Server) start(lines string) (addr string) {
-	t := s.hub.t
-	t.Helper()
-	file := strings.TrimPrefix(s.args[len(s.args)-1], "--server-config=")
-	if lines == "" {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, _, _ = strings.Cut(string(content), "server_bind_port")
-	}
-	for attempt := 1; ; attempt++ {
-		port := daemon.FreeAddr(t).Port()
-		config := fmt.Sprintf("%sserver_bind_port: \"%d\"\n", lines, port)
-		if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		d, err := daemon.Start("/usr/bin/env", append(s.args, "--listen="+daemon.FreeAddr(t).String())...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := fmt.Sprintf("127.0.0.1:%d", port)
-		if err = d.WaitReady(e2etest.Patience, func() error { return dial(addr) }); err == nil {
-			s.Daemon = d
-			// The program waits for its streams when it ends, so it is killed.
-			t.Cleanup(func() {
-				d.Kill()
-				if t.Failed() {
-					t.Logf("end of the log of OCM's gRPC server:\n%s", d.Log())
-				}
-			})
-			return addr
-		}
-		d.Kill()
-		if attempt == 3 || !strings.Contains(err.Error(), "address already in use") {
-			t.Fatal(err)
-		}
-	}
-}
-
-func dial(addr string) error {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return err
-	}
-	return conn.Close()
+		"--disable-leader-election", "-v=4"}
+	return StartServer(h.t, "OCM's gRPC server", 2, func(addrs []netip.AddrPort) ([]string, error) {
+		config := fmt.Appendf(nil, "%sserver_bind_port: \"%d\"\n", lines, addrs[0].Port())
+		listen := "--listen=" + addrs[1].String()
+		return append(args[:len(args):len(args)], listen), os.WriteFile(file, config, 0o600)
+	})
 }

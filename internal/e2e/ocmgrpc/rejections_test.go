@@ -235,13 +235,13 @@ func (k token) AuthenticateToken(_ context.Context, got string) (spokegrpc.Ident
 // TestServerRejects compares the status codes of the server of this SDK with those of OCM's server.
 func TestServerRejects(t *testing.T) {
 	hub := startOurHub(t)
-	c := newCallers(t, hub.link.Addr(), hub.ca, "secret")
+	c := newCallers(t, hub.Addr(), hub.ca, "secret")
 	for _, r := range rejections {
 		if got := status.Convert(r.call(c)); got.Code() != r.ours {
 			t.Errorf("%s: %v %q; want %v", r.name, got.Code(), got.Message(), r.ours)
 		}
 	}
-	revoked := call(t, hub.link.Addr(), hub.ca, nil, "revoked")
+	revoked := call(t, hub.Addr(), hub.ca, nil, "revoked")
 	if err := revoked.subscribe(t, cluster, works); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("unknown token: %v", err)
 	}

@@ -6,6 +6,7 @@ package ocmgrpc_test
 import (
 	"context"
 	"fmt"
+	"log"
 	"net"
 	"os"
 	"path/filepath"
@@ -35,9 +36,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if options := os.Getenv(hubVariable); options != "" {
+		log.Fatal(runHub(options))
+	}
 	// Otherwise the clients of the OCM SDK in this process connect again after up to a minute.
 	ocmclients.DelayFn = func() time.Duration { return time.Second }
-	os.Exit(m.Run())
+	os.Exit(e2etest.Main(m))
 }
 
 // sourceStore is a store of OCM's source client, which checks the informer while it is being set.

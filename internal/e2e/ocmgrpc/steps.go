@@ -4,7 +4,9 @@
 package ocmgrpc
 
 import (
+	"errors"
 	"fmt"
+	"sync"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,38 +17,25 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
-	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // Namespace is the namespace of the objects that the works of [Steps] apply.
 const Namespace = "shop"
 
-// Agent is a running agent: OCM's process, or another.
-type Agent interface {
-	// Kill ends the agent like a crash. It returns when the agent has ended.
-	Kill()
-}
-
-// Managed is a managed cluster.
-type Managed interface {
-	// Values returns the value of each ConfigMap in [Namespace], by name.
-	Values() (map[string]string, error)
-}
-
 // Steps are the steps that each pair of a hub and an agent must pass: create, update, status,
-// delete, deletions while the agent is away, a cut and a stall of each link, and a restart of the
-// server. In each
-// step no work is lost, and no object stays behind.
+// delete, deletions while the agent is away, a cut and a stall of each link, kills of the server during
+// each kind of change, and a frozen agent and server. In each step no work is lost, and no object stays
+// behind.
 type Steps struct {
 	Works   worktyped.ManifestWorkInterface // of the cluster, on the hub
-	Managed Managed
-	Link    *tcpproxy.Proxy // between the agent and the server
-	Start   func() Agent    // starts the agent
-	Restart func()          // kills the server, and starts it again
-	Slow    bool            // the agent may need minutes to connect again; see Chaos
+	Managed *Cluster
+	Server  *Server
+	Start   func() *daemon.Daemon // starts the agent, which connects to the server's link
+	Slow    bool                  // the agent may need minutes to connect again, unless it is started again
 
 	t     testing.TB
-	agent Agent
+	agent *daemon.Daemon
 }
 
 // Run runs all steps.
@@ -64,12 +53,31 @@ func (s Steps) Run(t *testing.T) {
 		{"the link is cut", s.cut},
 		{"the link stalls", s.stalled},
 		{"the server is killed", s.killed},
+		{"the agent is frozen", s.frozenAgent},
+		{"the server is frozen", s.frozenServer},
 	} {
 		step.run()
 		if t.Failed() {
 			t.Fatalf("%s: failed", step.name)
 		}
 		t.Logf("%s: passed", step.name)
+	}
+	s.delete("a", "i")
+	s.gone("a", "i")
+	s.empty()
+}
+
+// restartAgent kills the agent and starts it again.
+func (s *Steps) restartAgent() {
+	s.t.Helper()
+	s.agent.Kill()
+	s.agent = s.Start()
+}
+
+// settle starts a slow agent again, after the server was restarted.
+func (s *Steps) settle() {
+	if s.Slow {
+		s.restartAgent()
 	}
 }
 
@@ -95,50 +103,108 @@ func (s *Steps) away() {
 }
 
 func (s *Steps) cut() {
-	s.Link.Block()
-	s.Link.Cut()
+	s.Server.Link.Block()
+	s.Server.Link.Cut()
 	s.create("e")
 	s.update(4, "a")
 	s.delete("d")
-	s.Link.Unblock()
+	s.Server.Link.Unblock()
 	s.applied(4, "a")
 	s.applied(1, "e")
 	s.gone("d")
 }
 
 func (s *Steps) stalled() {
-	s.Link.Stall()
+	s.Server.Link.Stall()
 	s.create("g")
 	s.update(5, "a")
 	s.delete("e")
-	s.Link.Resume()
+	s.Server.Link.Resume()
 	s.applied(5, "a")
 	s.applied(1, "g")
 	s.gone("e")
 }
 
 func (s *Steps) killed() {
-	s.update(6, "a")
-	s.delete("g")
-	s.Restart()
-	s.create("f")
-	s.applied(6, "a")
+	s.duringRestart(func() { s.create("f") })
+	s.value(1, "f")
+	s.Server.Restart() // it may have the status or not
+	s.settle()
 	s.applied(1, "f")
+	s.duringRestart(func() { s.update(6, "a", "f") })
+	s.settle()
+	s.applied(6, "a", "f")
+	s.duringRestart(func() { s.delete("g") })
+	s.settle()
 	s.gone("g")
-	s.delete("a", "f")
-	s.gone("a", "f")
-	s.empty()
+	s.agent.Kill()
+	s.duringRestart(func() { s.delete("f") })
+	s.agent = s.Start()
+	s.gone("f")
+	s.applied(6, "a")
 }
 
-// create creates works with one ConfigMap each.
+// duringRestart makes a change while the server is killed and starts again.
+func (s *Steps) duringRestart(change func()) {
+	s.t.Helper()
+	var restart sync.WaitGroup
+	restart.Go(s.Server.Restart)
+	change()
+	restart.Wait()
+}
+
+func (s *Steps) frozenAgent() {
+	s.create("h")
+	s.applied(1, "h")
+	s.agent.Freeze()
+	s.create("i")
+	s.update(7, "a")
+	s.delete("h")
+	s.agent.Thaw()
+	s.applied(7, "a")
+	s.applied(1, "i")
+	s.gone("h")
+}
+
+// frozenServer lets the agent connect to a server that does not answer.
+func (s *Steps) frozenServer() {
+	s.create("j")
+	s.applied(1, "j")
+	s.update(8, "a")
+	s.delete("j")
+	s.Server.Freeze()
+	s.Server.Link.Cut()
+	e2etest.Eventually(s.t, "the agent connects", func() error {
+		if s.Server.Link.Links() == 0 {
+			return errors.New("no connection")
+		}
+		return nil
+	})
+	s.Server.Thaw()
+	s.settle()
+	s.applied(8, "a")
+	s.gone("j")
+}
+
+// create creates works with one ConfigMap each. Like update and delete, it tries again while the
+// server restarts, which may have the effect of an earlier attempt.
 func (s *Steps) create(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
-		work := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec(name, 1)}
-		if _, err := s.Works.Create(s.t.Context(), work, metav1.CreateOptions{}); err != nil {
-			s.t.Fatal(err)
-		}
+		s.createWith(name, 1)
 	}
+}
+
+func (s *Steps) createWith(name string, value int) {
+	s.t.Helper()
+	e2etest.Eventually(s.t, "create "+name, func() error {
+		work := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec(name, value)}
+		_, err := s.Works.Create(s.t.Context(), work, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	})
 }
 
 // update sets the value of the ConfigMaps.
@@ -160,9 +226,27 @@ func (s *Steps) update(value int, names ...string) {
 func (s *Steps) delete(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
-		if err := s.Works.Delete(s.t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			s.t.Fatal(err)
-		}
+		e2etest.Eventually(s.t, "delete "+name, func() error {
+			err := s.Works.Delete(s.t.Context(), name, metav1.DeleteOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		})
+	}
+}
+
+// value waits until the ConfigMaps have the value.
+func (s *Steps) value(value int, names ...string) {
+	s.t.Helper()
+	for _, name := range names {
+		e2etest.Eventually(s.t, fmt.Sprintf("%s has the value %d", name, value), func() error {
+			values, err := s.Managed.Values()
+			if got := values[name]; err == nil && got != fmt.Sprint(value) {
+				err = fmt.Errorf("the value is %q", got)
+			}
+			return err
+		})
 	}
 }
 
@@ -170,12 +254,9 @@ func (s *Steps) delete(names ...string) {
 // generation.
 func (s *Steps) applied(value int, names ...string) {
 	s.t.Helper()
+	s.value(value, names...)
 	for _, name := range names {
-		e2etest.Eventually(s.t, fmt.Sprintf("%s has the value %d", name, value), func() error {
-			values, err := s.Managed.Values()
-			if got := values[name]; err != nil || got != fmt.Sprint(value) {
-				return fmt.Errorf("the value is %q, %w", got, err)
-			}
+		e2etest.Eventually(s.t, "the status of "+name, func() error {
 			work, err := s.Works.Get(s.t.Context(), name, metav1.GetOptions{})
 			if err != nil {
 				return err

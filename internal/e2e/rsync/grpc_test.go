@@ -187,18 +187,20 @@ func testExample(t *testing.T, store string) {
 	serve := func() (string, func()) {
 		cmd := exec.CommandContext(ctx, program, "serve", "--listen", "127.0.0.1:0", "--fake", "2", "--store",
 			store)
-		stdout, err := cmd.StdoutPipe()
+		log, err := cmd.StderrPipe()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		line, err := bufio.NewReader(stdout).ReadString('\n')
+		line, err := bufio.NewReader(log).ReadString('\n')
 		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.TrimSpace(strings.TrimPrefix(line, "serving at ")), func() {
+		_, address, _ := strings.Cut(line, "address=")
+		address, _, _ = strings.Cut(address, " ")
+		return address, func() {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 		}

@@ -125,8 +125,8 @@ func startProgram(t *testing.T, folder, binary string, args ...string) (p *progr
 // start is called with mu held, or before other goroutines can use the program.
 func (p *program) start() (first string) {
 	cmd := exec.Command(p.binary, p.args...)
-	cmd.Dir, cmd.Stderr = p.folder, &p.output
-	out, err := cmd.StdoutPipe()
+	cmd.Dir, cmd.Stdout = p.folder, &p.output
+	out, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
@@ -137,11 +137,19 @@ func (p *program) start() (first string) {
 	p.cmd = cmd
 	p.starts++
 	lines := bufio.NewReader(out)
-	if first, err = lines.ReadString('\n'); err != nil {
+	for address := false; !address && err == nil; {
+		var line string
+		line, err = lines.ReadString('\n')
+		_, first, address = strings.Cut(line, `msg="Started serving`)
+		_, _ = p.output.Write([]byte(line))
+	}
+	if err != nil {
 		p.t.Errorf("%s ended before it served: %v", p.binary, err)
 	}
+	_, first, _ = strings.Cut(first, "address=")
+	first, _, _ = strings.Cut(first, " ")
 	go func() { _, _ = io.Copy(&p.output, lines) }() // until the program ends
-	return strings.TrimSpace(first)
+	return first
 }
 
 // restart kills the program and starts it again, like an orchestrator after the loss of a machine.

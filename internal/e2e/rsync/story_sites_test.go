@@ -118,11 +118,9 @@ func newStory(t *testing.T) *story {
 		"fleet.git": "http://" + s.gitProxy.Addr() + "/" + filepath.Base(s.git.Path()),
 	})
 	s.commands = others
-	var first string
-	s.engine, first = startProgram(t, folder, e2etest.Program(t, "rsync", true),
+	s.engine, s.server = startProgram(t, folder, e2etest.Program(t, "rsync", true),
 		append(serve, "--listen", freeURL(t).Host)...)
 	s.agent, _ = startProgram(t, folder, e2etest.Program(t, "agent", true), apply...)
-	s.server = strings.TrimPrefix(first, "serving at ")
 	s.client, err = rsyncgrpc.NewClient(s.server, rsyncgrpc.ClientOptions{Insecure: true})
 	if err != nil {
 		t.Fatal(err)

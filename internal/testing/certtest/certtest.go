@@ -79,6 +79,16 @@ func (a *Authority) IssueFor(t testing.TB, name string, groups ...string) *Ident
 	return a.issue(t, pkix.Name{CommonName: name, Organization: groups}, time.Now().Add(time.Hour), nil)
 }
 
+// IssueUnit makes a certificate like Issue, with an organizational unit unless it is empty.
+func (a *Authority) IssueUnit(t testing.TB, name, unit string) *Identity {
+	t.Helper()
+	subject := pkix.Name{CommonName: name}
+	if unit != "" {
+		subject.OrganizationalUnit = []string{unit}
+	}
+	return a.issue(t, subject, time.Now().Add(time.Hour), nil)
+}
+
 func (a *Authority) issue(t testing.TB, subject pkix.Name, end time.Time, hosts []string) *Identity {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -118,6 +128,18 @@ func (a *Authority) Write(t testing.TB, folder, name string) (file string) {
 	t.Helper()
 	file = filepath.Join(folder, name+".crt")
 	replace(t, file, a.PEM)
+	return file
+}
+
+// WriteKey writes the key of the authority to the file name.key in a folder, and returns its path.
+func (a *Authority) WriteKey(t testing.TB, folder, name string) (file string) {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(folder, name+".key")
+	replace(t, file, encode("PRIVATE KEY", der))
 	return file
 }
 

@@ -126,6 +126,13 @@ func (d *Daemon) Kill() {
 	<-d.done
 }
 
+// Freeze stops the process with SIGSTOP until Thaw: its connections stay open, and it does not answer.
+// Kill also ends a frozen process.
+func (d *Daemon) Freeze() { _ = d.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw ends Freeze.
+func (d *Daemon) Thaw() { _ = d.cmd.Process.Signal(syscall.SIGCONT) }
+
 // WaitReady calls ready every ten milliseconds until it returns nil. It returns ErrNotReady after
 // limit, or immediately when the process has ended.
 func (d *Daemon) WaitReady(limit time.Duration, ready func() error) error {

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,6 +53,41 @@ func TestStopAsksFirst(t *testing.T) {
 	}
 	if !strings.HasSuffix(d.Log(), "goodbye") {
 		t.Errorf("Log() = %q, want it to end with what the program says on SIGTERM", d.Log())
+	}
+}
+
+// TestFrozenProcess checks that a frozen process handles a signal only after Thaw, and that Kill ends
+// one.
+func TestFrozenProcess(t *testing.T) {
+	script := `trap 'echo received' USR1; echo up; while :; do sleep 0.01; done`
+	d := start(t, script)
+	d.Freeze()
+	stopped := func() error {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.PID()))
+		if err == nil && !strings.Contains(string(stat), ") T ") {
+			err = fmt.Errorf("its state is %s", stat)
+		}
+		return err
+	}
+	if err := d.WaitReady(time.Minute, stopped); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(d.PID(), syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	d.Thaw()
+	if err := d.WaitReady(time.Minute, func() error {
+		if !strings.Contains(d.Log(), "received") {
+			return errors.New("no signal")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	d.Freeze()
+	d.Kill()
+	if d.Running() {
+		t.Error("a frozen process runs after Kill")
 	}
 }
 

@@ -179,4 +179,14 @@ func (b *Broker) launch() error {
 	return err
 }
 
+// DynamicSecurity returns the path of the plugin for dynamic security, in Debian's package.
+func DynamicSecurity(t testing.TB) string {
+	t.Helper()
+	found, err := filepath.Glob("/usr/lib/*/mosquitto_dynamic_security.so")
+	if err != nil || len(found) == 0 {
+		t.Fatalf("mosquitto has no plugin for dynamic security in /usr/lib: install Debian's package mosquitto: %v", err)
+	}
+	return found[0]
+}
+
 func address(port int) string { return fmt.Sprintf("%s:%d", host, port) }

@@ -54,7 +54,7 @@ type Broker struct {
 // New returns a broker without subscribers. It owns no goroutine.
 func New(limits Limits) *Broker {
 	return &Broker{
-		limits: limits, total: account{limit: limits.TotalBytes},
+		limits: limits, total: account{limit: limits.TotalBytes, users: map[string]int{}},
 		tree: topicfilter.NewTree[*Subscription](), all: map[*Subscription]struct{}{},
 	}
 }
@@ -132,8 +132,11 @@ func ParseFilters(filters ...string) ([]topicfilter.Filter, error) {
 
 // Subscribe adds a subscriber. window bounds the bytes of taken messages that are not released; one
 // message may always be taken. 0 means no bound. Close removes the subscriber.
-func (b *Broker) Subscribe(filters []topicfilter.Filter, window int) *Subscription {
-	s := newSubscription(b, filters, window)
+//
+// All subscribers of a user may use half of the total of the broker, those of two users a third
+// each, and so on. A subscriber without a user has no limit.
+func (b *Broker) Subscribe(user string, filters []topicfilter.Filter, window int) *Subscription {
+	s := newSubscription(b, user, filters, window)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all[s] = struct{}{}
@@ -169,23 +172,31 @@ func (b *Broker) detach(s *Subscription) {
 	}
 }
 
-// account counts the bytes of all queues.
+// account counts the bytes of all queues, and of those of each user with a name.
 type account struct {
 	limit int
 
-	mu   sync.Mutex
-	used int
+	mu    sync.Mutex
+	used  int
+	users map[string]int
 }
 
-// add adds bytes, unless they would exceed the limit and must not.
-func (a *account) add(n int, must bool) bool {
+// add adds bytes of a user, unless they would exceed a limit and must not.
+func (a *account) add(user string, n int, must bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !must && a.used+n > a.limit {
+	free := a.limit - a.used - n
+	if !must && (free < 0 || user != "" && a.users[user] > free) {
 		return false
 	}
 	a.used += n
+	if user == "" {
+		return true
+	}
+	if a.users[user] += n; a.users[user] == 0 {
+		delete(a.users, user)
+	}
 	return true
 }
 
-func (a *account) remove(n int) { a.add(-n, true) }
+func (a *account) remove(user string, n int) { a.add(user, -n, true) }

@@ -32,7 +32,7 @@ func subscribe(t *testing.T, b *broker.Broker, window int, filters ...string) *b
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := b.Subscribe(parsed, window)
+	s := b.Subscribe("", parsed, window)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -279,5 +279,22 @@ func TestFloodLeavesRoomForOthers(t *testing.T) {
 	release(t, s, 53)
 	if got := flood("first"); got != 30 {
 		t.Errorf("after the queue was read, %d messages were accepted, want 30", got)
+	}
+}
+
+// TestUsersShareTotal checks that a user with many subscribers leaves room for others.
+func TestUsersShareTotal(t *testing.T) {
+	b := broker.New(broker.Limits{QueueBytes: 1 << 20, TotalBytes: 4 << 20, Stall: time.Hour})
+	parsed, err := broker.ParseFilters("greedy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 16 {
+		t.Cleanup(b.Subscribe("greedy", parsed, 0).Close)
+	}
+	subscribe(t, b, 0, "other")
+	publish(t, b, "greedy", 100*kib, 100)
+	if got := publish(t, b, "other", 100*kib, 10); got != 10 {
+		t.Errorf("%d messages to another user were accepted, want 10", got)
 	}
 }

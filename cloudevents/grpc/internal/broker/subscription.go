@@ -22,6 +22,7 @@ var ErrFinished = errors.New("the broker is shutting down")
 // Subscription is one subscriber with its queue. Take and Release are called by one goroutine each.
 type Subscription struct {
 	broker  *Broker
+	user    string
 	filters []topicfilter.Filter
 	window  int
 	round   uint64        // the last Broker.round that chose this subscriber; guarded by Broker.mu
@@ -50,9 +51,9 @@ type charge struct {
 	cost      int
 }
 
-func newSubscription(b *Broker, filters []topicfilter.Filter, window int) *Subscription {
+func newSubscription(b *Broker, user string, filters []topicfilter.Filter, window int) *Subscription {
 	return &Subscription{
-		broker: b, filters: filters, window: window, wake: wait.NewSignal(), ended: make(chan struct{}),
+		broker: b, user: user, filters: filters, window: window, wake: wait.NewSignal(), ended: make(chan struct{}),
 	}
 }
 
@@ -84,7 +85,7 @@ func (s *Subscription) roomLocked(c charge) bool {
 	if s.bytes > 0 && (free < 0 || c.publisher != "" && s.shares[c.publisher] > free) {
 		return false
 	}
-	return s.broker.total.add(c.cost, s.bytes == 0 || s.bytes+c.cost <= guaranteed)
+	return s.broker.total.add(s.user, c.cost, s.bytes == 0 || s.bytes+c.cost <= guaranteed)
 }
 
 // shareLocked adds a charge to the share of its publisher, or removes it.
@@ -159,7 +160,7 @@ func (s *Subscription) Release(n uint64) bool {
 	}
 	s.bytes -= freed
 	s.inFlight -= freed
-	s.broker.total.remove(freed)
+	s.broker.total.remove(s.user, freed)
 	if n > 0 && s.stalled != nil {
 		s.stalled.Stop()
 		s.stalled = nil
@@ -201,7 +202,7 @@ func (s *Subscription) endLocked(err error) {
 		return
 	}
 	s.err = err
-	s.broker.total.remove(s.bytes)
+	s.broker.total.remove(s.user, s.bytes)
 	s.queue, s.taken, s.shares, s.bytes, s.inFlight = nil, nil, nil, 0, 0
 	if s.stalled != nil {
 		s.stalled.Stop()

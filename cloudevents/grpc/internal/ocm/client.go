@@ -53,7 +53,8 @@ func (c *Client) Connect(ctx context.Context, l Link, o cloudevents.ConnectOptio
 	if len(o.Filters) > 0 {
 		var err error
 		if *request, err = Subscription(o.Filters); err != nil {
-			return nil, &cloudevents.PermanentError{Err: err}
+			return nil, &cloudevents.PermanentError{Err: fmt.Errorf(
+				"the server has no service spokewire.cloudevents.v1.Broker: check the port; or use OCM's service: %w", err)}
 		}
 	}
 	conn := newConn(c, l, o)
@@ -72,7 +73,8 @@ func (c *Client) Connect(ctx context.Context, l Link, o cloudevents.ConnectOptio
 	return conn, nil
 }
 
-// subscribe opens the stream and waits for the header that confirms it.
+// subscribe opens the stream and waits for the header that confirms it. A server without this header,
+// as Maestro's for sources, confirms it with the first event or heartbeat.
 func (c *conn) subscribe(ctx context.Context, request *grpcwire.SubscriptionRequest) error {
 	stop := context.AfterFunc(ctx, c.cancel)
 	defer stop()
@@ -88,10 +90,8 @@ func (c *conn) subscribe(ctx context.Context, request *grpcwire.SubscriptionRequ
 	}
 	header, err := stream.Header()
 	if err == nil && len(header.Get(HeaderID)) == 0 {
-		// Either the call has failed, or the server sends events without a confirmation.
-		if err = stream.RecvMsg(new(grpcwire.Raw)); err == nil {
-			err = fmt.Errorf("the server did not send the header %s, which confirms a subscription", HeaderID)
-		}
+		c.first = new(grpcwire.Raw)
+		err = stream.RecvMsg(c.first) // fails if the call has failed
 	}
 	if err != nil {
 		return c.subscribeError(ctx, err)
@@ -100,6 +100,9 @@ func (c *conn) subscribe(ctx context.Context, request *grpcwire.SubscriptionRequ
 		return c.subscribeError(ctx, ctx.Err())
 	}
 	c.stream = stream
+	if request.ClusterName == "" {
+		c.source = request.Source
+	}
 	return nil
 }
 

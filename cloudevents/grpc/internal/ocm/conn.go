@@ -25,6 +25,8 @@ type conn struct {
 	link    Link
 	options cloudevents.ConnectOptions
 	stream  grpc.ClientStream // nil without filters
+	first   *grpcwire.Raw     // the event that has confirmed the subscription; nil after a header
+	source  string            // of the subscription; empty for an agent
 
 	calls chan struct{} // has a token for each message that is not acknowledged
 	beats watchdog

@@ -56,6 +56,8 @@ func TestSubscribeErrors(t *testing.T) {
 	}
 }
 
+// TestSubscribeWaitsForConfirmation checks that without the header, the first event or heartbeat
+// confirms a subscription. Maestro sends no header to sources.
 func TestSubscribeWaitsForConfirmation(t *testing.T) {
 	run(t, func(t *testing.T, s *server) {
 		s.unconfirmed = true
@@ -63,10 +65,41 @@ func TestSubscribeWaitsForConfirmation(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "confirm the subscription") {
 			t.Errorf("without an event: %v", err)
 		}
+		b, err := grpcwire.AppendEvent(nil, event("spec.create_request", "kube", "c", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { s.events <- (*grpcwire.Raw)(&b) }()
+		_, r := s.connect()
+		synctest.Wait()
+		if len(r.received) != 1 {
+			t.Errorf("received %d events, want the first", len(r.received))
+		}
+	})
+	run(t, func(_ *testing.T, s *server) {
+		s.unconfirmed = true
 		go s.beat()
-		_, err = s.open(newReceiver(codec.ManifestBundle.AgentFilters("c")...))
-		if err == nil || !strings.Contains(err.Error(), ocm.HeaderID) {
-			t.Errorf("with an event: %v", err)
+		s.connect()
+	})
+}
+
+// TestStatusesAreOfTheSubscribedSource checks that a source receives statuses that name another
+// source: Maestro puts its own source in place of the actual one.
+func TestStatusesAreOfTheSubscribedSource(t *testing.T) {
+	run(t, func(t *testing.T, s *server) {
+		r := newReceiver(codec.ManifestBundle.SourceFilters("hub")...)
+		if _, err := s.open(r); err != nil {
+			t.Fatal(err)
+		}
+		s.send(event("status.update_request", "agent", "c", "maestro"))
+		s.send(event("spec.resync_request", "agent", "c", ""))
+		synctest.Wait()
+		var topics []string
+		for _, m := range r.received {
+			topics = append(topics, m.Topic)
+		}
+		if want := []string{"sources/hub/clusters/c/agentevents", "clusters/c/agentbroadcast"}; !slices.Equal(topics, want) {
+			t.Errorf("received %q, want %q", topics, want)
 		}
 	})
 }

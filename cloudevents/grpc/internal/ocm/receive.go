@@ -23,6 +23,9 @@ const mostUncommitted = 64
 // read passes the events of the stream on.
 func (c *conn) read() {
 	defer c.beats.stop()
+	if c.first != nil && !c.pass(*c.first) {
+		return
+	}
 	for {
 		var b grpcwire.Raw
 		c.beats.start()
@@ -35,15 +38,23 @@ func (c *conn) read() {
 			c.end(fmt.Errorf("subscription: %w", err))
 			return
 		}
-		if grpcwire.IsHeartbeat(b) {
-			c.beats.beat()
-			continue
-		}
-		select {
-		case c.inbox <- b:
-		case <-c.life.Done():
+		if !c.pass(b) {
 			return
 		}
+	}
+}
+
+// pass passes on one event. It reports whether the connection continues.
+func (c *conn) pass(b grpcwire.Raw) bool {
+	if grpcwire.IsHeartbeat(b) {
+		c.beats.beat()
+		return true
+	}
+	select {
+	case c.inbox <- b:
+		return true
+	case <-c.life.Done():
+		return false
 	}
 }
 
@@ -88,6 +99,9 @@ func (c *conn) handle(b grpcwire.Raw) {
 	e, err := grpcwire.ParseEvent(b)
 	topic := ""
 	if err == nil {
+		if c.source != "" && text(e, attrSource) != "" {
+			e.SetExtension(attrSource, c.source) // statuses of Maestro have its own source instead
+		}
 		if topic, err = Topic(e); err == nil {
 			topic = c.client.topicOf(e, topic)
 		}

@@ -15,6 +15,7 @@ import (
 	ce "github.com/cloudevents/sdk-go/v2/event"
 
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/internal/grpcwire"
 )
 
@@ -66,13 +67,13 @@ func split(eventType string) (part, action string, err error) {
 	rest, ok := strings.CutPrefix(eventType, DataType+".")
 	part, action, _ = strings.Cut(rest, ".")
 	if !ok || part != "spec" && part != "status" {
-		return "", "", fmt.Errorf("%w %q", ErrType, eventType)
+		return "", "", fmt.Errorf("%w %q", ErrType, cut.Text(eventType, longestReason))
 	}
 	switch action {
 	case "create_request", "update_request", "delete_request", "resync_response", resyncRequest:
 		return part, action, nil
 	}
-	return "", "", fmt.Errorf("%w %q: unsupported action", ErrType, eventType)
+	return "", "", fmt.Errorf("%w %q: unsupported action", ErrType, cut.Text(eventType, longestReason))
 }
 
 func text(e *ce.Event, name string) string {

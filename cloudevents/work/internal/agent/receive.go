@@ -139,7 +139,7 @@ func (in *intake) onSpecLocked(m *codec.Spec) error {
 		NoUID:       noUID,
 		Time:        m.Time,
 		Bundle:      in.traits.Bundle,
-		Bare:        in.traits.Bundle && m.Name == m.ResourceID,
+		Bare:        in.traits.Bundle && m.Work != nil && m.Work.Name == "",
 	})
 	if known != nil {
 		known.statusAcceptedLocked(m.StatusSeq)

@@ -35,6 +35,7 @@ type answer struct {
 	received map[string]struct{} // IDs of its events, since some may arrive twice; nil once it is complete
 	expected int                 // events; -1 before the end marker
 	done     bool
+	delayed  bool          // the log has reported that the source does not answer
 	progress time.Time     // time of the list, or of the last event of the answer
 	tries    int           // lists since the last progress
 	timed    int           // number of the resync in which it was complete, for the metrics
@@ -97,9 +98,11 @@ func (a *answers) beginLocked(resyncID string) {
 	for _, answer := range a.bySource {
 		answer.release()
 	}
+	before := a.bySource
 	a.resyncID, a.began, a.bySource = resyncID, now, map[string]*answer{}
 	for _, name := range a.options.Sources {
 		a.bySource[name] = newAnswer(resyncID, now)
+		a.bySource[name].delayed = before[name] != nil && before[name].delayed
 	}
 	a.schedule.wakeLocked(now)
 }
@@ -131,7 +134,9 @@ func (a *answers) fromLocked(source, resyncID string) *answer {
 
 // awaitLocked replaces the expected answer of a source.
 func (a *answers) awaitLocked(source string, answer *answer) {
-	a.bySource[source].release()
+	was := a.bySource[source]
+	was.release()
+	answer.delayed = was != nil && was.delayed
 	a.bySource[source] = answer
 }
 
@@ -182,6 +187,10 @@ func (a *answers) pursueLocked(now time.Time) time.Time {
 	}
 	for name, answer := range a.bySource {
 		if a.answeredLocked(name, answer, now) {
+			if answer.delayed {
+				answer.delayed = false
+				a.logger.Info("Received delayed lists", "source", name)
+			}
 			if held && named && a.lacksLocked(name) {
 				whole = false
 			}
@@ -198,8 +207,10 @@ func (a *answers) pursueLocked(now time.Time) time.Time {
 			}
 		case !peer.IsDue(due, now, max(a.options.QuietTime, slowestTry)):
 		default:
-			if due = a.askAgainLocked(name, answer, now); must && answer.tries+1 == mostTries {
-				a.logger.Info("Delayed lists: a source is offline or has not called InventoryComplete", "source", name)
+			if due = a.askAgainLocked(name, answer, now); must && answer.tries+1 == mostTries && !answer.delayed {
+				a.bySource[name].delayed = true
+				a.logger.Info("Delayed lists: no source of this ID answers: the ID is wrong, or the source is offline, or it has "+
+					"not called InventoryComplete", "source", name)
 			}
 		}
 		whole = false

@@ -51,7 +51,7 @@ type SpecEvent struct {
 	NoUID bool
 	Time  time.Time
 	// Bundle is whether the source has the profile ManifestBundle. Bare is whether its event
-	// names no work: such a source sends that to answer a list with an unknown work.
+	// carries no name: such a source deletes an unknown work of a list with such an event.
 	Bundle, Bare bool
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -92,6 +93,10 @@ type Event struct {
 	// the work.
 	Work       string
 	Generation int64
+	// Application is the name in the label of a manifest, and Record the UID of
+	// the AppliedWork. Both may be empty.
+	Application string
+	Record      types.UID
 	// Deleted is whether the objects of the work are removed. Otherwise they are applied, or Err is
 	// the reason why not.
 	Deleted bool

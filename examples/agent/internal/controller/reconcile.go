@@ -23,6 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/agent/internal/manifest"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
 	"github.com/spokewire/sdk-go/examples/agent/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/label"
 )
 
 // reconcile serves one work. After is the time after which the work must be served again without a
@@ -80,7 +81,10 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 	defer func() { c.spent(w, rules.Spent(), time.Now()) }()
 	_, failed := result.Failed()
 	err := errors.Join(failed, result.PruneErr)
-	c.observe(Event{Work: w.Name, Generation: w.Generation, Changed: result.Changed, Err: err})
+	c.observe(Event{
+		Work: w.Name, Generation: w.Generation, Application: application(&result), Record: result.Record,
+		Changed: result.Changed, Err: err,
+	})
 
 	next, after := c.builder.Next(ctx, w, &result, time.Now())
 	if reported := c.reportOrSay(ctx, w, next); reported != nil {
@@ -97,6 +101,16 @@ func (c *Controller) apply(ctx context.Context, w *workv1.ManifestWork) (time.Du
 		after = sooner(after, leavingAgain)
 	}
 	return after, err
+}
+
+// application returns the application of the first labelled manifest, or "".
+func application(r *spoke.Result) string {
+	for i := range r.Outcomes {
+		if o := r.Outcomes[i].Object; o != nil && o.GetLabels()[label.Application] != "" {
+			return o.GetLabels()[label.Application]
+		}
+	}
+	return ""
 }
 
 // polls reports whether the work has polled objects, or an object that its executor may not read,

@@ -118,6 +118,8 @@ type Result struct {
 	PruneErr error
 	// Leaving are the objects that left the work and still exist.
 	Leaving Targets
+	// Record is the UID of the AppliedWork, if it exists.
+	Record types.UID
 	// Unwatched are the kinds of objects that the agent may not watch.
 	Unwatched []string
 }
@@ -157,6 +159,7 @@ func (c *Cluster) apply(ctx context.Context, w *workv1.ManifestWork, id *identit
 	if err != nil {
 		return err
 	}
+	r.Record = record.UID
 	policies, err := s.policies()
 	if err != nil {
 		return err

@@ -128,6 +128,11 @@ func New(o Options) (*Cluster, error) {
 // Host returns the address of the API server.
 func (c *Cluster) Host() string { return c.config.Host }
 
+// Ping returns an error if the API server does not answer.
+func (c *Cluster) Ping(ctx context.Context) error {
+	return c.discovery.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
+}
+
 // Install ensures that the cluster has the CRD of AppliedWork.
 func (c *Cluster) Install(ctx context.Context) error {
 	if err := v1alpha1.EnsureCRD(ctx, c.agent.client.Resource(v1alpha1.CRDResource)); err != nil {

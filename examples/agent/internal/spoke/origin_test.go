@@ -42,13 +42,15 @@ func TestOwnHub(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			record := &v1alpha1.AppliedWork{}
-			record.Name, record.Annotations = "r", map[string]string{"spokewire.github.io/work-agent": tt.recorded}
-			err = c.Mine(record)
-			var foreign *spoke.ForeignError
-			if (err == nil) != tt.mine || err != nil &&
-				(!errors.As(err, &foreign) || !strings.Contains(err.Error(), "--hub-was "+foreign.Other.Address)) {
-				t.Errorf("%v", err)
+			for _, annotation := range []string{"hub.spokewire.io/work-agent", "spokewire.github.io/work-agent"} {
+				record := &v1alpha1.AppliedWork{}
+				record.Name, record.Annotations = "r", map[string]string{annotation: tt.recorded}
+				err = c.Mine(record)
+				var foreign *spoke.ForeignError
+				if (err == nil) != tt.mine || err != nil &&
+					(!errors.As(err, &foreign) || !strings.Contains(err.Error(), "--hub-was "+foreign.Other.Address)) {
+					t.Errorf("%s: %v", annotation, err)
+				}
 			}
 		})
 	}

@@ -26,7 +26,11 @@ import (
 
 // annotationSettings is the annotation of an AppliedWork with the settings that an eviction needs
 // of a deleted work.
-const annotationSettings = "spokewire.github.io/work-agent"
+const annotationSettings = "hub.spokewire.io/work-agent"
+
+// annotationBefore is the name of annotationSettings before the release 0.1.0. It is replaced when
+// the work is served.
+const annotationBefore = "spokewire.github.io/work-agent"
 
 // settings is the content of the annotation. It also identifies the hub of the AppliedWork.
 type settings struct {
@@ -181,8 +185,12 @@ func (c *Cluster) each(ctx context.Context, f func(*v1alpha1.AppliedWork) error)
 }
 
 func settingsIn(record *v1alpha1.AppliedWork) (s settings) {
+	text, ok := record.Annotations[annotationSettings]
+	if !ok {
+		text = record.Annotations[annotationBefore]
+	}
 	// An annotation that others have made invalid counts as missing: all objects are then deleted.
-	_ = json.Unmarshal([]byte(record.Annotations[annotationSettings]), &s)
+	_ = json.Unmarshal([]byte(text), &s)
 	return s
 }
 
@@ -197,7 +205,9 @@ func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s 
 	if string(text) == record.Annotations[annotationSettings] {
 		return nil
 	}
-	metadata := map[string]any{"uid": record.UID, "annotations": map[string]any{annotationSettings: string(text)}}
+	metadata := map[string]any{"uid": record.UID, "annotations": map[string]any{
+		annotationSettings: string(text), annotationBefore: nil,
+	}}
 	if settingsIn(record).Hub == nil {
 		metadata["resourceVersion"] = record.ResourceVersion
 	}
@@ -213,6 +223,7 @@ func (c *Cluster) remember(ctx context.Context, record *v1alpha1.AppliedWork, s 
 		record.Annotations = map[string]string{}
 	}
 	record.Annotations[annotationSettings] = string(text)
+	delete(record.Annotations, annotationBefore)
 	return nil
 }
 
@@ -251,7 +262,7 @@ type ForeignError struct {
 // Error returns the owner of the AppliedWork and the remedy.
 func (e *ForeignError) Error() string {
 	return fmt.Sprintf("AppliedWork %s belongs to the hub at %s, and this agent serves %s: start each of the two "+
-		"agents with its own --hub; if the hub has moved, start this agent with --hub-was %s",
+		"agents with its own --hub-name; if the hub has moved, start this agent with --hub-was %s",
 		e.Record, e.Other, e.Hub, e.Other.Address)
 }
 

@@ -33,7 +33,7 @@ func TestRemoveOfAnotherHub(t *testing.T) {
 			record := &v1alpha1.AppliedWork{}
 			record.APIVersion, record.Kind = v1alpha1.GroupVersion.String(), "AppliedWork"
 			record.Name, record.UID, record.Annotations = "r", "r1",
-				map[string]string{"spokewire.github.io/work-agent": tt.recorded}
+				map[string]string{"hub.spokewire.io/work-agent": tt.recorded}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.Method != http.MethodGet {
 					t.Errorf("%s %s", r.Method, r.URL)

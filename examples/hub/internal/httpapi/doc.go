@@ -19,11 +19,15 @@
 //	POST   /api/v1/applications/NAME/resume      end a pause, or start a failed or aborted rollout again
 //	POST   /api/v1/applications/NAME/abort       end its rollout; with rollbackOnFailure it is rolled back
 //	POST   /api/v1/clusters/NAME/forget      stop waiting for a removed cluster that will not return
+//	POST   /api/v1/clusters/NAME/revoke      refuse the certificates of a cluster, and end its connections
+//	POST   /api/v1/tokens                    create a token that lets an agent join
+//	GET    /api/v1/tokens                    list the tokens, without their secrets
+//	DELETE /api/v1/tokens/ID                 delete a token
 //	POST   /api/v1/complete                  declare that the documents of all applications exist
 //
 // KIND is clusters, applications, placements, resourceinterpreterwebhookconfigurations or
 // resourceexploringwebhookconfigurations. The body of approve is {"group": "canary", "gate": "After"};
-// the other gate is "Before".
+// the other gate is "Before". The body of a new token is {"cluster": "c1", "lifetime": "1h", "uses": 1}.
 //
 // Package status has the types of the responses, and the words for sync and health. An application is
 // Synced when the agents of all its clusters have reported that they applied the whole wanted
@@ -55,7 +59,7 @@
 //	404  no such document, kind, revision or path, or a cluster to forget that is not awaited
 //	405  a method that the path does not have, or a change while documents come from a folder; Allow has the methods
 //	408  a body that takes more than 30 s to arrive
-//	409  a conflict: no earlier revision, a cluster that was not removed, complete without documents
+//	409  a conflict: a hub without --join-listen for tokens, no earlier revision, a cluster that was not removed, complete without documents
 //	413  a body over 1 MiB
 //	421  a request for a host other than localhost and those of --allowed-host
 //	422  a valid document that refers to a missing one, is referred to while it is deleted, does not render, or

@@ -18,6 +18,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
+	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
@@ -38,6 +39,9 @@ const (
 type Options struct {
 	Hub      *hub.Hub
 	Rollouts *rollout.Manager
+	// Join issues certificates to agents, at JoinURL. It is nil if the hub does not.
+	Join    *join.Server
+	JoinURL string
 	// ReadOnly is set if documents come from a folder.
 	ReadOnly bool
 }
@@ -99,6 +103,7 @@ func New(options Options) http.Handler {
 	handle("POST /api/v1/applications/{name}/abort", a.control((*rsync.Engine).Abort))
 	handle("POST /api/v1/applications/{name}/resume", accepted(a.Rollouts.Resume))
 	handle("POST /api/v1/clusters/{name}/forget", accepted(a.Hub.Forget))
+	a.handleJoin(handle)
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -121,7 +126,7 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 		}
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	others := []string{"status", "complete", "history"}
+	others := []string{"status", "complete", "history", "tokens"}
 	if _, err := kindNamed(first); err != nil && !slices.Contains(others, first) || len(allow) == 0 {
 		return failf(http.StatusNotFound, "there is no %s %s", r.Method, r.URL.Path)
 	}
@@ -158,6 +163,9 @@ func failed(code int, err error) *failure {
 
 // explain returns the failure for any error.
 func explain(err error) *failure {
+	if f := explainJoin(err); f != nil {
+		return f
+	}
 	var own *failure
 	var large *http.MaxBytesError
 	switch {

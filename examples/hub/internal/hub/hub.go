@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
@@ -70,8 +71,8 @@ type Options struct {
 	// as the hub can see them. Links returns the connections of the hub. Nil returns none.
 	Strangers func() map[string]string
 	Links     func(context.Context) []status.Link
-	// Log receives log lines. Changed is called when [Hub.State] has changed.
-	Log     func(format string, args ...any)
+	// Log receives failures, recoveries and changes. Changed is called when [Hub.State] has changed.
+	Log     klog.Logger
 	Changed func()
 }
 
@@ -138,12 +139,17 @@ func (h *Hub) Replace(ctx context.Context, set *document.Set) error {
 }
 
 func (h *Hub) refuse(err error) {
-	h.mu.Lock()
-	h.refused = ""
+	problem := ""
 	if err != nil {
-		h.refused = err.Error()
+		problem = err.Error()
 	}
+	h.mu.Lock()
+	was := h.refused
+	h.refused = problem
 	h.mu.Unlock()
+	if problem != "" && problem != was {
+		h.options.Log.Error(err, "Rejected documents, the previous documents stay in effect", "folder", h.options.Dir)
+	}
 	h.options.Changed()
 }
 
@@ -233,6 +239,7 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	h.set, h.taken = set, time.Now()
 	h.mu.Unlock()
 	h.setOrigin(now)
+	h.options.Log.Info("Accepted documents", "cause", cause, "documents", set.Len())
 	for _, r := range results {
 		h.roll(r, cause)
 	}
@@ -318,8 +325,10 @@ func (h *Hub) roll(r result, cause string) {
 	if a.problem != problem {
 		a.problem, a.since = problem, time.Now()
 		h.news.Wake()
-		if problem != "" {
-			h.options.Log("%s: stays unchanged: %s", r.name, problem)
+		if log := h.options.Log.WithValues("application", r.name); r.err != nil {
+			log.Error(errors.New(problem), "Failed to render an application, it stays unchanged")
+		} else {
+			log.Info("Rendered an application again")
 		}
 	}
 	if r.Rendering != nil {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -26,6 +27,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
@@ -110,6 +112,7 @@ type fixture struct {
 	clusters map[string]*agenttest.Cluster
 	objects  *objects
 	beat     time.Duration
+	records  records
 	// strangers are returned by Options.Strangers.
 	strangers map[string]string
 	memory    int                  // the limit, or 0 for a high one
@@ -197,8 +200,8 @@ func (f *fixture) start() {
 		ProbeInterval: 10 * time.Millisecond,
 	})
 	must(err)
-	say := func(format string, args ...any) { f.t.Logf(format, args...) }
-	f.rollouts = rollout.New(engine, f.store.Store, rollout.Options{Log: say})
+	log := logging.New(io.MultiWriter(f.t.Output(), &f.records), logging.Options{})
+	f.rollouts = rollout.New(engine, f.store.Store, rollout.Options{Log: log})
 	settled := make(chan struct{})
 	f.settled = settled
 	f.Hub = hub.New(hub.Options{
@@ -207,7 +210,7 @@ func (f *fixture) start() {
 		LastReports: clusters.LastReports, Beat: f.beat, Source: "hub",
 		Strangers: func() map[string]string { return f.strangers },
 		Settled:   func(context.Context) error { close(settled); return nil },
-		Forget:    func(context.Context, string) error { return nil }, Log: say, Changed: func() {},
+		Forget:    func(context.Context, string) error { return nil }, Log: log, Changed: func() {},
 	})
 	if f.standby != nil {
 		f.standby()

@@ -197,10 +197,10 @@ func (h *Hub) awaitComplete(ctx context.Context) (waited bool) {
 		}
 		if !waited {
 			waited = true
-			h.options.Log("the hub started without documents: unknown works on clusters stay, because the store may have " +
-				"been lost. Declare that the documents of all applications exist with POST /api/v1/complete")
+			h.options.Log.Info("Started without documents, unknown works on clusters stay because the store may have been " +
+				"lost: declare that the documents of all applications exist with POST /api/v1/complete")
 			if len(now.Left) > 0 {
-				h.options.Log("these applications stay unchanged until they have documents and placements: %s",
+				h.options.Log.Info("Kept applications unchanged until they have documents and placements", "applications",
 					list(now.Left))
 			}
 		}

@@ -6,6 +6,7 @@ package hub_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,11 +37,18 @@ func TestSilentAgent(t *testing.T) {
 		detailed := len(detail.Placements) == 1 && detail.Placements[0].Sync == status.SyncUnknown &&
 			strings.Contains(detail.Placements[0].Reason, "last reported: Healthy")
 		if silent && rolledUp && detailed {
-			return
+			break
 		}
 		if time.Now().After(end) {
 			t.Fatalf("%+v\n%+v", state, detail)
 		}
+	}
+	const (
+		silent = `"Lost contact with a cluster: its agent, or its connection, is down" cluster=c1 lastReport=`
+		back   = `"Received a message of a silent cluster" cluster=c1 lastReport=`
+	)
+	if text := f.records.await(t, silent); strings.Count(text, silent) > 1+strings.Count(text, back) {
+		t.Errorf("the hub logged:\n%s", text)
 	}
 }
 
@@ -109,4 +117,33 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("accepted at %v", at)
 	}
 	metertest.Lint(t, registry)
+}
+
+// records has the log of a hub.
+type records struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write adds a record.
+func (r *records) Write(record []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(record)
+}
+
+// await waits for a record, and returns all.
+func (r *records) await(t *testing.T, want string) string {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		r.mu.Lock()
+		text := r.text.String()
+		r.mu.Unlock()
+		if strings.Contains(text, want) {
+			return text
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the hub logged:\n%s\nwant %s", text, want)
+		}
+	}
 }

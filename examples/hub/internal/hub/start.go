@@ -16,6 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -81,15 +82,10 @@ func (h *Hub) follow(ctx context.Context) error {
 // insist loads the documents of the folder. It retries errors that are not caused by the documents:
 // a network file system or the store may fail for a moment.
 func (h *Hub) insist(ctx context.Context, take func() error) {
-	logged := ""
 	for attempt := 0; ; attempt++ {
 		err := take()
 		if err == nil || ctx.Err() != nil {
 			return
-		}
-		if err.Error() != logged {
-			logged = err.Error()
-			h.options.Log("rejected %s; the previous documents stay in effect: %s", h.options.Dir, logged)
 		}
 		if errors.As(err, new(*document.Error)) {
 			return
@@ -255,9 +251,10 @@ func (h *Hub) heldUp() bool {
 	return false
 }
 
-// watchSilence notifies in each beat that the state may have changed, because an agent that becomes
-// silent causes no event.
+// watchSilence logs clusters that become silent, and those that are heard again. It notifies in each
+// beat that the state may have changed, because an agent that becomes silent causes no event.
 func (h *Hub) watchSilence(ctx context.Context) error {
+	silent := map[string]bool{}
 	beat := time.NewTicker(h.options.Beat)
 	defer beat.Stop()
 	for {
@@ -265,7 +262,28 @@ func (h *Hub) watchSilence(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-beat.C:
+			h.logSilence(silent)
 			h.options.Changed()
 		}
 	}
+}
+
+// logSilence logs the clusters with works that are silent now, and were not before, or the reverse.
+func (h *Hub) logSilence(silent map[string]bool) {
+	v, now := h.view(), map[string]bool{}
+	for cluster := range v.byCluster {
+		connection, _ := v.agent(cluster)
+		now[cluster] = connection == status.Silent
+	}
+	for cluster, is := range now {
+		log := h.options.Log.WithValues("cluster", cluster, "lastReport", v.reports[cluster])
+		switch {
+		case is && !silent[cluster]:
+			log.Error(nil, "Lost contact with a cluster: its agent, or its connection, is down")
+		case !is && silent[cluster]:
+			log.Info("Received a message of a silent cluster")
+		}
+	}
+	maps.DeleteFunc(silent, func(string, bool) bool { return true })
+	maps.Copy(silent, now)
 }

@@ -89,7 +89,7 @@ func (h *Hub) giveUp(ctx context.Context) error {
 		if err := h.abandon(ctx); err != nil && ctx.Err() == nil {
 			if again = time.After(time.Second); err.Error() != logged {
 				logged = err.Error()
-				h.options.Log("failed to forget the works of removed clusters, retrying: %s", logged)
+				h.options.Log.Error(err, "Failed to forget the works of removed clusters, retrying")
 			}
 		}
 		select {
@@ -123,7 +123,7 @@ func (h *Hub) abandon(ctx context.Context) error {
 		if err := h.options.Forget(ctx, cluster); err != nil {
 			return err
 		}
-		h.options.Log("forgot the works of %s", cluster)
+		h.options.Log.Info("Forgot the works of a cluster", "cluster", cluster)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (h *Hub) logUnclaimed(ctx context.Context) error {
 		return nil // ctx has ended
 	}
 	if text := notice(h.unclaimed(h.options.Health.Works())); text != "" {
-		h.options.Log("%s", text)
+		h.options.Log.Info("Detected works without an application", "works", text)
 	}
 	return nil
 }

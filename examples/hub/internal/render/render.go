@@ -21,6 +21,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/internal/boundtemplate"
+	"github.com/spokewire/sdk-go/examples/internal/label"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
@@ -199,7 +200,7 @@ func (r *renderer) part(
 			err := templates[j].Execute(&text, variables)
 			before := len(cluster.Resources)
 			if err == nil {
-				cluster.Resources, err = objectsIn(cluster.Resources, text.Bytes(), appcontext.Hook(m.Hook))
+				cluster.Resources, err = objectsIn(cluster.Resources, text.Bytes(), application, appcontext.Hook(m.Hook))
 			}
 			if err == nil {
 				err = r.spend(cluster.Resources[before:], len(clusters))
@@ -286,7 +287,9 @@ var yamlLine = regexp.MustCompile(`line \d+`)
 
 // objectsIn adds the objects of a text to resources. Errors contain nothing of the text, which may
 // contain secrets.
-func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hook) ([]appcontext.Resource, error) {
+func objectsIn(
+	resources []appcontext.Resource, text []byte, application string, hook appcontext.Hook,
+) ([]appcontext.Resource, error) {
 	for part, err := range yamldoc.Split(text) {
 		if err != nil {
 			return nil, err
@@ -307,6 +310,9 @@ func objectsIn(resources []appcontext.Resource, text []byte, hook appcontext.Hoo
 		}
 		object, err := appcontext.ParseObject(manifest)
 		if err != nil {
+			return nil, err
+		}
+		if manifest, err = label.Add(manifest, application); err != nil {
 			return nil, err
 		}
 		resources = append(resources, appcontext.Resource{Object: object, Hook: hook, Manifest: manifest})

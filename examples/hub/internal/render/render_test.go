@@ -303,3 +303,32 @@ func FuzzRender(f *testing.F) {
 		}
 	})
 }
+
+// TestLabels checks that each object has the label of its application, and keeps its other content.
+func TestLabels(t *testing.T) {
+	const label = `"hub.spokewire.io/application":"shop"`
+	for manifest, want := range map[string]string{
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: x}, data: {k: '1'}}": `{"apiVersion":"v1",` +
+			`"data":{"k":"1"},"kind":"ConfigMap","metadata":{"labels":{` + label + `},"name":"a","namespace":"x"}}`,
+		"{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: {z: v, hub.spokewire.io/application: b}}}": `{` +
+			`"apiVersion":"v1","kind":"Namespace","metadata":{"labels":{` + label + `,"z":"v"},"name":"a"}}`,
+		"{apiVersion: example.com/v1, kind: Num, metadata: {name: a, labels: null}, number: 12345678901234567890}": `{` +
+			`"apiVersion":"example.com/v1","kind":"Num","metadata":{"labels":{` + label +
+			`},"name":"a"},"number":12345678901234567890}`,
+	} {
+		r, err := render.Render(application(t, manifest), clusters(t, "c1"), render.Without{}, nil)
+		if err != nil {
+			t.Errorf("%s: %v", manifest, err)
+			continue
+		}
+		for _, resource := range r.Identities() {
+			if got := string(resource.Manifest); got != want {
+				t.Errorf("%s, want %s", got, want)
+			}
+		}
+	}
+	if _, err := render.Render(application(t, "{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: [z]}}"),
+		clusters(t, "c1"), render.Without{}, nil); err == nil || !strings.Contains(err.Error(), "metadata.labels") {
+		t.Errorf("%v, want the wrong field", err)
+	}
+}

@@ -167,7 +167,7 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 		select {
 		case <-changed:
 		case <-impatient:
-			w.log("the event in progress takes long and is stopped for a newer one")
+			w.log().Info("Stopped an event that takes long, for a newer target")
 			if err := w.stop(ctx, r); err != nil {
 				return err
 			}

@@ -96,7 +96,7 @@ func TestRemovalStopsUpdate(t *testing.T) {
 					f.until("it is under way again", func() bool { return c1.Count(fake.VerbApply) == 3 })
 				}
 				f.Set("shop", rollout.Target{})
-				f.says("removing it: ")
+				f.says("Started to remove an application")
 				time.Sleep(time.Minute)
 				complete(c1)
 				f.settle()
@@ -117,7 +117,7 @@ func TestImmediateRemoval(t *testing.T) {
 			f.Set("shop", f.target("pre-delete!bye=1 a=1"))
 			f.until("its end has begun", func() bool { s, _ := f.Status("shop"); return s.Revision == 2 })
 			f.Set("shop", rollout.Target{})
-			f.says("removing it: ")
+			f.says("Started to remove an application")
 			time.Sleep(time.Minute)
 			complete(c1)
 			f.settle()

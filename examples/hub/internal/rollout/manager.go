@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -28,8 +30,8 @@ type Options struct {
 	// written any more. They are then written again. It is called once for each application, when
 	// its target is first reached. Nil means that nothing is ever missing.
 	Missing func(context.Context, *render.Rendering) (bool, error)
-	// Log receives log lines. It may be called from any goroutine. Nil discards them.
-	Log func(format string, args ...any)
+	// Log receives starts, ends and failures of rollouts. The zero value discards them.
+	Log klog.Logger
 	// Changed is called when a [Status] has changed. It must return at once.
 	Changed func()
 }
@@ -92,9 +94,6 @@ func New(engine *rsync.Engine, s store.Store, options Options) *Manager {
 	options.Patience = cmp.Or(options.Patience, 30*time.Second)
 	if options.Missing == nil {
 		options.Missing = func(context.Context, *render.Rendering) (bool, error) { return false, nil }
-	}
-	if options.Log == nil {
-		options.Log = func(string, ...any) {}
 	}
 	if options.Changed == nil {
 		options.Changed = func() {}

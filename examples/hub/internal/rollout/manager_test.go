@@ -18,6 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
@@ -47,17 +48,21 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New(), part: "main"}
-	f.options = rollout.Options{Keep: 3, Log: func(format string, args ...any) {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.said = append(f.said, fmt.Sprintf(format, args...))
-	}}
+	f.options = rollout.Options{Keep: 3, Log: logging.New(f, logging.Options{})}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(strings.Join(f.said, "\n"))
+			t.Log(strings.Join(f.said, ""))
 		}
 	})
 	return f
+}
+
+// Write adds a record of the log.
+func (f *fixture) Write(record []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.said = append(f.said, string(record))
+	return len(record), nil
 }
 
 // start runs an engine and a manager until stop is called.

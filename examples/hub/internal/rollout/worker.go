@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -138,8 +140,8 @@ func (w *worker) show(state State, revision, from int, done bool, message string
 	w.manager.options.Changed()
 }
 
-func (w *worker) log(format string, args ...any) {
-	w.manager.options.Log(w.application+": "+format, args...)
+func (w *worker) log() klog.Logger {
+	return w.manager.options.Log.WithValues("application", w.application)
 }
 
 // run works until ctx ends, or the application is removed.
@@ -162,7 +164,7 @@ func (w *worker) insist(ctx context.Context, target Target) {
 		}
 		s, _ := w.report()
 		if s.State != Failed || s.Message != err.Error() {
-			w.log("failed: %v", err)
+			w.log().Error(err, "Failed to roll out, retrying", "revision", s.Revision)
 		}
 		w.show(Failed, s.Revision, s.From, false, err.Error())
 		retry := time.After(wait.Backoff(retryBase, retryMax, failures))
@@ -235,7 +237,7 @@ func (w *worker) rewrite(ctx context.Context, r *record, target Target) (step, e
 	if w.there = !missing; w.there {
 		return step{}, nil
 	}
-	w.log("works of revision %d are missing, and are written again", r.Wanted)
+	w.log().Info("Detected missing works, writing them again", "revision", r.Wanted)
 	return step{verb: instantiate, number: r.Wanted}, nil
 }
 
@@ -310,27 +312,23 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 		return engine.Delete(ctx, id)
 	case s.verb == terminate:
 		w.show(Rolling, 0, s.number, false, "")
-		w.log("removing it: %s", target.Cause)
+		w.log().Info("Started to remove an application", "cause", target.Cause)
 		return w.terminate(ctx, r, revisions)
 	case s.verb == instantiate:
-		w.log("revision %d rolls out to %s: %s", s.number, clusters(target), target.Cause)
+		w.log().Info("Started a rollout", "revision", s.number, "clusters", len(target.Rendering.Clusters), "cause",
+			target.Cause)
 	case s.rollback:
-		w.log("revision %d is rolled back to %d on %s", s.from, s.number, clusters(target))
+		w.log().Info("Started a rollback", "from", s.from, "revision", s.number, "clusters",
+			len(target.Rendering.Clusters))
 	default:
-		w.log("revision %d is updated to %d on %s: %s", s.from, s.number, clusters(target), target.Cause)
+		w.log().Info("Started an update", "from", s.from, "revision", s.number, "clusters",
+			len(target.Rendering.Clusters), "cause", target.Cause)
 	}
 	e, err := w.begin(ctx, r, s, target)
 	if err != nil {
 		return err
 	}
 	return w.wait(ctx, r, e)
-}
-
-func clusters(target Target) string {
-	if n := len(target.Rendering.Clusters); n != 1 {
-		return fmt.Sprintf("%d clusters", n)
-	}
-	return "1 cluster"
 }
 
 // terminate terminates all live revisions at once, so that a revision does not wait for a cluster
@@ -358,7 +356,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 			store.Delete(recordKey(w.application)), store.DeletePrefix(revisionPrefix + w.application + "/"),
 		})
 		if s, _ := w.report(); err == nil && s.State != Removed {
-			w.log("removed from all clusters")
+			w.log().Info("Removed an application from all clusters")
 			w.show(Removed, 0, 0, true, "")
 		}
 		return err
@@ -380,7 +378,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 		}
 	}
 	if s, _ := w.report(); s.State != Deployed || s.Revision != r.Wanted {
-		w.log("revision %d is written for all clusters", r.Wanted)
+		w.log().Info("Deployed an application", "revision", r.Wanted)
 	}
 	w.show(Deployed, r.Wanted, 0, true, "")
 	return nil

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/spokewire/sdk-go/examples/internal/command"
 )
 
@@ -46,6 +48,24 @@ func Refuses[O any](t *testing.T, parse func([]string) (O, error), lines map[str
 	for _, help := range []string{"-h", "--help"} {
 		if _, err := parse([]string{help}); !errors.Is(err, flag.ErrHelp) {
 			t.Errorf("%s: %v; want flag.ErrHelp", help, err)
+		}
+	}
+}
+
+// Misuse checks that each command line, with words separated by one space, ends with exit status 2,
+// the mapped text after the name of the program, and no new file in the current folder. The folder
+// is empty but for the file "text".
+func Misuse(t *testing.T, program string, run runner, lines map[string]string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("text", []byte("no PEM\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range lines {
+		fails(t, program, run, strings.Split(line, " "), command.Misuse, program+": "+want)
+		files, err := os.ReadDir(".")
+		if err != nil || len(files) != 1 {
+			t.Errorf("%q left %v in the folder, %v", line, files, err)
 		}
 	}
 }
@@ -96,4 +116,23 @@ func Kubeconfig(t *testing.T, server string) string {
 		t.Fatal(err)
 	}
 	return file
+}
+
+var update = flag.Bool("update", false, "write golden files")
+
+// Golden checks that text is the content of a file, which -update writes.
+func Golden(t *testing.T, file, text string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(text, "\n")); diff != "" {
+		t.Errorf("%s differs (-want +got), -update writes it:\n%s", file, diff)
+	}
 }

@@ -1,0 +1,143 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spokewire/sdk-go/cloudevents/join"
+	"github.com/spokewire/sdk-go/cloudevents/mqtt/dynsec"
+	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/internal/atomicfile"
+)
+
+const certsUsage = `Usage: hub certs --name HOST [flags]
+
+Makes the certificates for a first installation, in a folder for hub --certs. Existing files stay
+unchanged: to replace a certificate, remove its two files and run the command again.
+
+  ca.crt, ca.key          the CA, for ten years. Whoever has its key can act as any cluster
+  hub.crt, hub.key        the certificate of the hub, for a year
+  broker.crt, broker.key  the certificate of the broker, with --broker-name, for a year
+  client.crt, client.key  the certificate of the hub for the broker, with --broker-name, for a year
+  dynamic-security.json   the rights of the hub for Mosquitto's dynamic security, with --broker-name
+
+  --dir DIR          the folder (default hub-certs)
+  --name HOST        a name or IP address of the hub; repeat the flag for more
+  --broker-name HOST a name or IP address of the broker; repeat the flag for more
+  --source ID        the source ID of the hub, the name in its certificate for the broker (default
+                     hub)
+  --help             show this help
+`
+
+type certsOptions struct {
+	dir           certificates
+	names, broker []string
+	source        string
+}
+
+func certs(_ context.Context, args []string, stdout, stderr io.Writer) int {
+	p := command.Program[certsOptions]{Name: "hub certs", Usage: certsUsage, Parse: parseCerts}
+	return p.Run(args, stdout, stderr, func(o certsOptions) error { return o.write(stdout) })
+}
+
+func parseCerts(args []string) (o certsOptions, err error) {
+	flags := command.NewFlags("hub certs")
+	flags.StringVar((*string)(&o.dir), "dir", "hub-certs", "")
+	flags.StringVar(&o.source, "source", "hub", "")
+	for name, list := range map[string]*[]string{"name": &o.names, "broker-name": &o.broker} {
+		flags.Func(name, "", func(host string) error {
+			if host == "" || strings.ContainsAny(host, "/: ") && !strings.Contains(host, "::") {
+				return errors.New("must be a name or an IP address, without port")
+			}
+			*list = append(*list, host)
+			return nil
+		})
+	}
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if len(o.names) == 0 {
+		return o, errors.New("--name is required: the name of the hub in the URL that agents use")
+	}
+	return o, errors.Join(flags.NotEmpty("dir"), codec.ValidateName("--source", o.source))
+}
+
+// write makes the certificates that do not exist.
+func (o certsOptions) write(stdout io.Writer) error {
+	if err := os.MkdirAll(string(o.dir), 0o700); err != nil {
+		return fmt.Errorf("--dir: %w", err)
+	}
+	var ca *join.Authority
+	err := o.pair(stdout, "ca", func() (cert, key []byte, err error) {
+		if ca, err = join.CreateAuthority(o.source + " CA"); err != nil {
+			return nil, nil, err
+		}
+		return ca.PEM()
+	})
+	if err == nil {
+		ca, err = join.LoadAuthority(o.dir.cert("ca"), o.dir.key("ca"))
+	}
+	if err == nil {
+		err = o.pair(stdout, "hub", func() (cert, key []byte, err error) { return ca.Server(o.names...) })
+	}
+	if err == nil && len(o.broker) > 0 {
+		err = errors.Join(
+			o.pair(stdout, "broker", func() (cert, key []byte, err error) { return ca.Server(o.broker...) }),
+			o.pair(stdout, "client", func() (cert, key []byte, err error) { return ca.Client(o.source) }),
+			o.rights(stdout),
+		)
+	}
+	return err
+}
+
+// rights writes the file of Mosquitto's dynamic security.
+func (o certsOptions) rights(stdout io.Writer) error {
+	file := filepath.Join(string(o.dir), "dynamic-security.json")
+	if _, err := os.Stat(file); err == nil {
+		fmt.Fprintf(stdout, "kept     %s\n", file)
+		return nil
+	}
+	if err := atomicfile.Write(file, dynsec.Config(o.source, "CN="+o.source), 0o600); err != nil {
+		return err
+	}
+	fmt.Fprintf(stdout, "created  %s\n", file)
+	return nil
+}
+
+// pair writes a certificate and its key. The key is written first: a certificate has a key.
+func (o certsOptions) pair(stdout io.Writer, name string, make func() (cert, key []byte, err error)) error {
+	cert, key := o.dir.cert(name), o.dir.key(name)
+	if content, err := os.ReadFile(cert); err == nil {
+		expires := "it cannot be read"
+		if block, _ := pem.Decode(content); block != nil {
+			if parsed, err := x509.ParseCertificate(block.Bytes); err == nil {
+				expires = "it expires " + parsed.NotAfter.UTC().Format(time.DateOnly)
+			}
+		}
+		fmt.Fprintf(stdout, "kept     %s: %s\n", cert, expires)
+		return nil
+	}
+	certPEM, keyPEM, err := make()
+	if err == nil {
+		err = atomicfile.Write(key, keyPEM, 0o600)
+	}
+	if err == nil {
+		err = atomicfile.Write(cert, certPEM, 0o644)
+	}
+	if err == nil {
+		fmt.Fprintf(stdout, "created  %s, %s\n", cert, key)
+	}
+	return err
+}

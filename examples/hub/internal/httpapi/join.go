@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package httpapi
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	kjson "sigs.k8s.io/json"
+
+	"github.com/spokewire/sdk-go/cloudevents/join"
+)
+
+// TokenRequest is the body of a request for a token.
+type TokenRequest struct {
+	Cluster string `json:"cluster"`
+	// Lifetime is a duration, for example 1h.
+	Lifetime string `json:"lifetime,omitempty"`
+	Uses     int    `json:"uses,omitempty"`
+}
+
+// Token is a token of an answer.
+type Token struct {
+	join.TokenInfo
+	// Token and URL are only in the answer to a request for a token.
+	Token string `json:"token,omitempty"`
+	URL   string `json:"url,omitempty"`
+}
+
+func (a *api) handleJoin(handle func(pattern string, f handler)) {
+	for pattern, f := range map[string]handler{
+		"GET /api/v1/tokens": a.tokens, "POST /api/v1/tokens": a.createToken,
+		"DELETE /api/v1/tokens/{id}":          a.deleteToken,
+		"POST /api/v1/clusters/{name}/revoke": a.revoke,
+	} {
+		handle(pattern, func(r *http.Request) (int, any, error) {
+			if a.Join == nil {
+				return 0, nil, failf(http.StatusConflict,
+					"this hub issues no certificates: start it with --certs and --join-listen")
+			}
+			return f(r)
+		})
+	}
+}
+
+func (a *api) tokens(r *http.Request) (int, any, error) {
+	all, err := a.Join.Tokens(r.Context())
+	return http.StatusOK, all, err
+}
+
+func (a *api) createToken(r *http.Request) (int, any, error) {
+	var body TokenRequest
+	data, err := bodyOf(r)
+	if err != nil {
+		return 0, nil, err
+	}
+	if strict, err := kjson.UnmarshalStrict(data, &body); err != nil || len(strict) > 0 {
+		const text = `the body must have a cluster, and may have a lifetime and uses: {"cluster": "c1", "lifetime": "1h"}`
+		return 0, nil, failf(http.StatusBadRequest, text)
+	}
+	o := join.TokenOptions{Cluster: body.Cluster, Uses: body.Uses}
+	if body.Lifetime != "" {
+		if o.Lifetime, err = time.ParseDuration(body.Lifetime); err != nil || o.Lifetime <= 0 {
+			return 0, nil, failf(http.StatusBadRequest, "lifetime: must be a duration, for example 1h")
+		}
+	}
+	t, err := a.Join.CreateToken(r.Context(), o)
+	if err != nil {
+		return 0, nil, err
+	}
+	out := Token{Token: t.Reveal(), URL: a.JoinURL}
+	all, err := a.Join.Tokens(r.Context())
+	for _, info := range all {
+		if info.ID == t.ID() {
+			out.TokenInfo = info
+		}
+	}
+	return http.StatusCreated, out, err
+}
+
+func (a *api) deleteToken(r *http.Request) (int, any, error) {
+	return http.StatusOK, struct{}{}, a.Join.DeleteToken(r.Context(), r.PathValue("id"))
+}
+
+func (a *api) revoke(r *http.Request) (int, any, error) {
+	return http.StatusOK, struct{}{}, a.Join.Revoke(r.Context(), r.PathValue("name"))
+}
+
+// explainJoin returns the failure for an error of package join, or nil.
+func explainJoin(err error) *failure {
+	switch {
+	case errors.Is(err, join.ErrInvalid):
+		return failed(http.StatusBadRequest, err)
+	case errors.Is(err, join.ErrNotFound):
+		return failed(http.StatusNotFound, err)
+	case errors.Is(err, join.ErrNotApplied):
+		return failed(http.StatusServiceUnavailable, err)
+	}
+	return nil
+}

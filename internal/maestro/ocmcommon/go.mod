@@ -1,0 +1,3 @@
+module github.com/openshift-online/ocm-common
+
+go 1.26.0
