@@ -110,16 +110,7 @@ func agent(ctx context.Context, o options) (err error) {
 		return command.Together(ctx, h.start, works.Start, events.Start, watchServer(cluster, o.Cluster))
 	}}
 	if o.Listen != "" {
-		address, serve, err := listen(o.Listen, metrics, func() error {
-			switch {
-			case !installed.Load():
-				return errors.New("the API server of the cluster has not answered yet, or has not established the " +
-					"CRD of AppliedWork")
-			case !works.Synced():
-				return errors.Join(errors.New("the works of the hub are not known yet"), h.ready())
-			}
-			return h.ready()
-		})
+		address, serve, err := listen(o.Listen, metrics, func() error { return ready(installed.Load(), works.Synced(), h) })
 		if err != nil {
 			return err
 		}
@@ -131,6 +122,17 @@ func agent(ctx context.Context, o options) (err error) {
 		return err
 	}
 	return command.Together(ctx, append(parts, renewer...)...)
+}
+
+// ready returns why the agent does not serve works, or nil.
+func ready(installed, synced bool, h *hub) error {
+	switch {
+	case !installed:
+		return errors.New("the API server of the cluster has not answered yet, or has not established the CRD of AppliedWork")
+	case !synced:
+		return errors.Join(errors.New("the works of the hub are not known yet"), h.ready())
+	}
+	return h.ready()
 }
 
 // watchServer logs when the API server is lost, and reached again.
