@@ -26,7 +26,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
@@ -108,19 +107,10 @@ func agent(ctx context.Context, o options) (err error) {
 		}
 		installed.Store(true)
 		log.Info("Started serving works", "apiServer", cluster.Host(), "hub", h.address)
-		return together(ctx, h.start, works.Start, events.Start, watchServer(cluster, o.Cluster))
+		return command.Together(ctx, h.start, works.Start, events.Start, watchServer(cluster, o.Cluster))
 	}}
 	if o.Listen != "" {
-		address, serve, err := listen(o.Listen, metrics, func() error {
-			switch {
-			case !installed.Load():
-				return errors.New("the API server of the cluster has not answered yet, or has not established the " +
-					"CRD of AppliedWork")
-			case !works.Synced():
-				return errors.Join(errors.New("the works of the hub are not known yet"), h.ready())
-			}
-			return h.ready()
-		})
+		address, serve, err := listen(o.Listen, metrics, func() error { return ready(installed.Load(), works.Synced(), h) })
 		if err != nil {
 			return err
 		}
@@ -131,7 +121,18 @@ func agent(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	return together(ctx, append(parts, renewer...)...)
+	return command.Together(ctx, append(parts, renewer...)...)
+}
+
+// ready returns why the agent does not serve works, or nil.
+func ready(installed, synced bool, h *hub) error {
+	switch {
+	case !installed:
+		return errors.New("the API server of the cluster has not answered yet, or has not established the CRD of AppliedWork")
+	case !synced:
+		return errors.Join(errors.New("the works of the hub are not known yet"), h.ready())
+	}
+	return h.ready()
 }
 
 // watchServer logs when the API server is lost, and reached again.
@@ -147,13 +148,4 @@ func watchServer(cluster *spoke.Cluster, name string) part {
 const pingInterval = 5 * time.Second
 
 // part is a component that runs until ctx ends.
-type part func(context.Context) error
-
-// together runs all parts, and stops all when one fails.
-func together(ctx context.Context, parts ...part) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, p := range parts {
-		group.Go(func() error { return p(ctx) })
-	}
-	return group.Wait()
-}
+type part = func(context.Context) error

@@ -6,7 +6,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -201,16 +200,6 @@ func TestMisuse(t *testing.T) {
 		"--cluster c --hub-kubeconfig /nope":                         "--hub-kubeconfig: open /nope: no such file",
 		agent + "--broker mqtts://b --broker-cert /a --broker-key b": "--broker-cert /a, --broker-key b: open /a",
 	})
-}
-
-// TestPartsEndTogether checks that the end of one part ends the other parts, and that the error is
-// returned.
-func TestPartsEndTogether(t *testing.T) {
-	failed := errors.New("failed")
-	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
-	if err := together(t.Context(), waits, func(context.Context) error { return failed }, waits); !errors.Is(err, failed) {
-		t.Error(err)
-	}
 }
 
 // TestWorks checks that no two sample works have the same object, so one cluster can have all of

@@ -150,7 +150,7 @@ func TestAPIRefuses(t *testing.T) {
 	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", "names: [c1]"))
 	s.status("shop")
 	before := ""
-	for end := time.Now().Add(patience); !strings.Contains(before, `"health":"Applied"`); time.Sleep(
+	for end := time.Now().Add(patience); !strings.Contains(before, `"health":"Healthy"`); time.Sleep(
 		5 * time.Millisecond) {
 		if before = s.must("GET", "/api/v1/status", ""); time.Now().After(end) {
 			t.Fatal(before)
@@ -230,14 +230,14 @@ func TestAPIRefuses(t *testing.T) {
 	}
 	s.must("DELETE", "/api/v1/applications/other", "")
 	s.gone("other")
-	heard := regexp.MustCompile(`,"heard":"[^"]*"`)
+	heard := regexp.MustCompile(`,"(lastHeard|since|accepted)":"[^"]*"`)
 	if after := s.must("GET", "/api/v1/status", ""); heard.ReplaceAllString(after, "") != heard.ReplaceAllString(before,
 		"") {
 		t.Errorf("before %s\nafter %s", before, after)
 	}
 	s.objects("c1", `x/a={"v":"1"}`)
 	if text := s.must("GET", "/api/v1/applications/shop/status", ""); !strings.Contains(text,
-		`"revisions":[{"number":1,"cause":`) || strings.Contains(text, "digest") || strings.Contains(text, "content") {
+		`"revisions":[{"application":"shop","number":1,"cause":`) || strings.Contains(text, "digest") || strings.Contains(text, "content") {
 		t.Errorf("it has hashes of what may be a Secret, or lacks its revision: %s", text)
 	}
 	if list := s.must("GET", "/api/v1/clusters",

@@ -83,19 +83,19 @@ func TestCustomizations(t *testing.T) {
 			1,
 		))
 	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
-	const unhealthy = " is not ready yet: its interpreter reports that it is unhealthy"
-	s.becomes("shop", "Rolling 1 waits for c1: main: example.com/"+pool+unhealthy)
+	const unhealthy = " is not ready yet: its interpreter reports that it is not healthy"
+	s.becomes("shop", "OutOfSync Progressing 1 waits for c1: main: example.com/"+pool+unhealthy)
 	s.report("c1", map[string]int{pool: 2, press: 1}, 0)
-	s.becomes("shop", "Rolling 1 waits for c1: main: example.com/"+pool+unhealthy)
+	s.becomes("shop", "OutOfSync Progressing 1 waits for c1: main: example.com/"+pool+unhealthy)
 	s.report("c1", map[string]int{pool: 2, press: 1}, 1)
-	s.becomes("shop", "Rolling 1 waits for c1: main: example.com/"+press+unhealthy)
+	s.becomes("shop", "OutOfSync Progressing 1 waits for c1: main: example.com/"+press+unhealthy)
 	for name := range s.clusters["c1"].Objects() {
 		if strings.HasPrefix(name, "ConfigMap") {
 			t.Errorf("%s did not wait", name)
 		}
 	}
 	s.report("c1", map[string]int{pool: 2, press: 2}, 1)
-	if got := s.status("shop"); got != "Deployed 1" {
+	if got := s.status("shop"); got != "Synced Healthy 1" {
 		t.Errorf("status %q", got)
 	}
 }
@@ -134,11 +134,11 @@ func TestKinds(t *testing.T) {
 	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
 	s.becomes(
 		"shop",
-		"Rolling 1 waits for c1: main: argoproj.io/Rollout x/web is not ready yet: its interpreter reports that it is "+
-			"unhealthy",
+		"OutOfSync Progressing 1 waits for c1: main: argoproj.io/Rollout x/web is not ready yet: its interpreter reports that it is "+
+			"not healthy",
 	)
 	report("Healthy")
-	s.becomes("shop", "Deployed 1")
+	s.becomes("shop", "Synced Healthy 1")
 }
 
 // TestBadCustomization checks that a hub does not start with an unusable customization.

@@ -46,7 +46,7 @@ func TestStartWithoutPreviousFolder(t *testing.T) {
 	// With the folder the hub continues as before.
 	s.options.Dir = dir
 	s.start()
-	if got := s.status("shop"); got != "Deployed 1" {
+	if got := s.status("shop"); got != "Synced Healthy 1" {
 		t.Errorf("status %q", got)
 	}
 	s.stop()
@@ -80,7 +80,7 @@ func TestStartWithoutPreviousFolder(t *testing.T) {
 	s.objects("c1", `x/a={"v":"2"}`)
 	s.stop()
 	s.start()
-	if said := s.said.String(); s.status("shop") != "Deployed 2" || strings.Contains(said, "complete") {
+	if said := s.said.String(); s.status("shop") != "Synced Healthy 2" || strings.Contains(said, "complete") {
 		t.Errorf("%s", said)
 	}
 }

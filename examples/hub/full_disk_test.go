@@ -49,8 +49,9 @@ func TestFullDisk(t *testing.T) {
 	if code != http.StatusInternalServerError {
 		t.Fatalf("%d %s", code, text)
 	}
-	if code, text := s.call("GET", "/readyz", ""); code != http.StatusServiceUnavailable ||
-		!strings.Contains(text, "can no longer be written") {
-		t.Errorf("%d %s", code, text)
+	for path, want := range map[string]int{"/healthz": 503, "/readyz": 200, "/": 200, "/api/v1/status": 200} {
+		if code, text := s.call("GET", path, ""); code != want || !strings.Contains(text, "can no longer be written") {
+			t.Errorf("%s: %d %s, want %d", path, code, text, want)
+		}
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
+	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
+	"github.com/spokewire/sdk-go/internal/testing/background"
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
 )
 
@@ -42,9 +44,10 @@ func TestAgentsOverGRPC(t *testing.T) {
 			}
 			s.agentOver(transport, "c1")
 			s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
+			s.stranger(client, ca, folder, secured)
 			s.must("PUT", "/api/v1/applications/shop", application("shop", "a=one"))
 			s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
-			if got := s.status("shop"); got != "Deployed 1" {
+			if got := s.status("shop"); got != "Synced Healthy 1" {
 				t.Errorf("status %q", got)
 			}
 			s.objects("c1", `x/a={"v":"one"}`)
@@ -53,12 +56,33 @@ func TestAgentsOverGRPC(t *testing.T) {
 			s.options.GRPC = client.Address
 			s.start()
 			s.must("PUT", "/api/v1/applications/shop", application("shop", "a=two"))
-			if got := s.status("shop"); got != "Deployed 2" {
+			if got := s.status("shop"); got != "Synced Healthy 2" {
 				t.Errorf("after a restart: status %q", got)
 			}
 			s.objects("c1", `x/a={"v":"two"}`)
 		})
 	}
+}
+
+// stranger runs an agent that asks for a source that no hub has. The hub reports it.
+func (s *site) stranger(client grpc.Options, ca *certtest.Authority, folder string, secured bool) {
+	s.t.Helper()
+	if secured {
+		client.CertFile, client.KeyFile = ca.Issue(s.t, "c7").Write(s.t, folder, "c7")
+	}
+	transport, err := grpc.New(client)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	a, err := work.NewAgent(transport, work.AgentOptions{ClusterName: "c7", Sources: []string{"hubb"}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	stop := background.Run(s.t, a.Start)
+	defer stop()
+	s.showsOn("/api/v1/status", `"reason":"no document names the cluster, and its agent asks for the source \"hubb\", and `+
+		`this hub is \"hub\": start the agent with --source hub","agent":"NeverJoined"`)
+	s.showsOn("/clusters/c7", "start the agent with --source hub")
 }
 
 // find waits for a message that begins with prefix, and returns its rest.

@@ -25,7 +25,7 @@ func TestInvalidObjects(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/g",
 		parts("1", "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: x}, data: {v: '1'}}"))
 	s.must("PUT", "/api/v1/placements/p", placement("p", "g", all))
-	if got := s.status("g"); got != "Deployed 1" {
+	if got := s.status("g"); got != "Synced Healthy 1" {
 		t.Fatal(got)
 	}
 	before := s.must("GET", "/api/v1/applications/g", "")
@@ -59,7 +59,7 @@ func TestInvalidObjects(t *testing.T) {
 			}
 		})
 	}
-	if got := s.status("g"); got != "Deployed 1" || s.must("GET", "/api/v1/applications/g", "") != before {
+	if got := s.status("g"); got != "Synced Healthy 1" || s.must("GET", "/api/v1/applications/g", "") != before {
 		t.Errorf("it is %s", got)
 	}
 	s.objects("c1", `x/a={"v":"1"}`, `x/b={"v":"1"}`,

@@ -70,14 +70,14 @@ func (p *parts) withJoins(
 		if err != nil {
 			return fmt.Errorf("--join-listen: %w", err)
 		}
-		return together(ctx, p.join.Start, func(ctx context.Context) error {
+		return command.Together(ctx, p.join.Start, func(ctx context.Context) error {
 			select {
 			case <-p.join.Ready():
 			case <-ctx.Done():
 				return listener.Close()
 			}
 			klog.FromContext(ctx).Info("Started serving joins", "url", "https://"+listener.Addr().String())
-			return together(ctx, agents, func(ctx context.Context) error { return p.join.Serve(ctx, listener) })
+			return command.Together(ctx, agents, func(ctx context.Context) error { return p.join.Serve(ctx, listener) })
 		})
 	}
 }

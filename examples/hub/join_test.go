@@ -82,7 +82,7 @@ func TestJoinAndRevoke(t *testing.T) {
 	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", ""))
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=one"))
 	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
-	if got := s.status("shop"); got != "Deployed 1" {
+	if got := s.status("shop"); got != "Synced Healthy 1" {
 		t.Errorf("status %q", got)
 	}
 
@@ -128,7 +128,7 @@ func TestJoinAndRevoke(t *testing.T) {
 	if _, err := join.Join(t.Context(), join.Options{URL: url, Token: token, Dir: dir}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.status("shop"); got != "Deployed 2" {
+	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("after another join: status %q", got)
 	}
 	s.objects("c1", `x/a={"v":"two"}`)

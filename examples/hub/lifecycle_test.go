@@ -50,7 +50,7 @@ func TestApplicationLifecycle(t *testing.T) {
 	s.must("PUT", "/api/v1/clusters/c1", cluster("c1", "a: b"))
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=one", "b=one"))
 	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
-	if got := s.status("shop"); got != "Deployed 1" {
+	if got := s.status("shop"); got != "Synced Healthy 1" {
 		t.Errorf("status %q", got)
 	}
 	s.objects("c1", `x/a={"v":"one"}`, `x/b={"v":"one"}`)
@@ -60,7 +60,7 @@ func TestApplicationLifecycle(t *testing.T) {
 	s.objects("c1", `x/a={"v":"two"}`, `x/c={"v":"two"}`)
 	restart()
 	s.must("POST", "/api/v1/applications/shop/rollback", "")
-	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back") {
+	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {
 		t.Errorf("status %q", got)
 	}
 	s.objects("c1", `x/a={"v":"one"}`, `x/b={"v":"one"}`)
@@ -74,7 +74,7 @@ func TestApplicationLifecycle(t *testing.T) {
 	s.status("shop")
 	s.objects("c2", `x/a={"v":"two"}`, `x/c={"v":"two"}`)
 	s.must("DELETE", "/api/v1/clusters/c1", "")
-	if got := s.status("shop"); !strings.HasPrefix(got, "Deployed") {
+	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {
 		t.Errorf("status %q", got)
 	}
 	s.objects("c1")
@@ -170,7 +170,7 @@ func TestOfflineCluster(t *testing.T) {
 	}
 	s.agent("c2")
 	s.objects("c2", `x/a={"v":"6"}`, `x/c6={"v":"1"}`)
-	if got := s.status("shop"); !strings.HasPrefix(got, "Deployed") {
+	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {
 		t.Errorf("status %q", got)
 	}
 	s.must("DELETE", "/api/v1/placements/p", "")
@@ -199,7 +199,7 @@ func TestForgetCluster(t *testing.T) {
 	s.says("Started an update")
 	s.must("POST", "/api/v1/clusters/c2/forget", "")
 	s.must("POST", "/api/v1/clusters/c2/forget", "") // repeated
-	if got := s.status("shop"); !strings.HasPrefix(got, "Deployed") {
+	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {
 		t.Errorf("status %q", got)
 	}
 	s.objects("c1", `x/a={"v":"1"}`)

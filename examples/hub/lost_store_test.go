@@ -55,19 +55,20 @@ func TestLostWorks(t *testing.T) {
 	}
 	s.start()
 	s.says(`missing works, writing them again" application=shop revision=1`)
-	s.becomes("shop", "Rolling 1 waits for the agent of c2 to apply it")
+	s.becomes("shop", "OutOfSync Missing 1 1 of 2 clusters is Missing: c2: no agent of the cluster has ever connected; "+
+		"waits for the agent of c2 to apply it")
 	if !cleans("0").MatchString(s.must("GET", "/metrics", "")) {
 		t.Error("what the hub does not know is deleted before all is applied")
 	}
 	s.agent("c2")
 	for _, name := range []string{"shop", "other"} {
-		if got := s.status(name); got != "Deployed 1" {
+		if got := s.status(name); got != "Synced Healthy 1" {
 			t.Errorf("%s: status %q", name, got)
 		}
 	}
 	s.cleaned()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
-	if got := s.status("shop"); got != "Deployed 2" {
+	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}
 	for _, name := range []string{"c1", "c2"} {
@@ -105,10 +106,10 @@ func TestLostState(t *testing.T) {
 		}
 	}
 	if got, want := s.must("GET", "/api/v1/status", ""),
-		`{"name":"c1","status":"Unclaimed","reason":"the cluster has no document, and no application has the objects of 1 work"`; !strings.Contains(got, want) {
+		`{"name":"c1","sync":"Synced","health":"Unknown","reason":"the cluster has no document, and no application has the objects of 1 work"`; !strings.Contains(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got, want := s.now("shop", "1ms"), "Unclaimed  the application has no document, but works"; got != want {
+	if got, want := s.now("shop", "1ms"), "OutOfSync Unknown  the application has no document, but works"; got != want {
 		t.Errorf("status %q, want %q", got, want)
 	}
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
@@ -160,7 +161,7 @@ func TestOldWorks(t *testing.T) {
 	}
 	s.start()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2", "b=2"))
-	if got := s.status("shop"); got != "Deployed 2" {
+	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}
 	s.stop()
@@ -169,13 +170,13 @@ func TestOldWorks(t *testing.T) {
 	}
 	s.start()
 	s.says(`missing works, writing them again" application=shop revision=2`)
-	if got := s.status("shop"); got != "Deployed 2" {
+	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}
 	s.objects("c1", `x/a={"v":"2"}`, `x/b={"v":"2"}`)
 	s.stop()
 	s.start() // nothing is missing
-	if got := s.status("shop"); got != "Deployed 2" {
+	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}
 	if said := s.said.String(); strings.Contains(said, "missing") || strings.Contains(said, "Started a rollout") {

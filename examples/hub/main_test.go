@@ -179,12 +179,12 @@ func (s *site) must(method, path, body string) string {
 // reason.
 func (s *site) status(application string) string {
 	s.t.Helper()
-	var out struct{ Status, Revision, Reason string }
+	var out struct{ Sync, Health, Revision, Reason string }
 	if err := json.Unmarshal([]byte(s.must("GET", "/api/v1/applications/"+application+"/status?wait=30s", "")),
 		&out); err != nil {
 		s.t.Fatal(err)
 	}
-	return strings.TrimSpace(out.Status + " " + out.Revision + " " + out.Reason)
+	return strings.TrimSpace(out.Sync + " " + out.Health + " " + out.Revision + " " + out.Reason)
 }
 
 // objects waits until a cluster has exactly the objects of want: "web={...}" and so on.
@@ -222,7 +222,7 @@ func TestSamples(t *testing.T) {
 	s := newSite(t, "cluster1", "cluster2")
 	s.options.Dir = "samples"
 	s.start()
-	if got := s.status("shop"); got != "Deployed 1" {
+	if got := s.status("shop"); got != "Synced Healthy 1" {
 		t.Errorf("status %q", got)
 	}
 	for cluster, region := range map[string]string{"cluster1": "north", "cluster2": "south"} {

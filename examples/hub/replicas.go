@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	workstore "github.com/spokewire/sdk-go/cloudevents/work/pgstore"
+	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/internal/wait"
 	statestore "github.com/spokewire/sdk-go/rsync/store/pgstore"
@@ -39,6 +40,7 @@ func replicate(
 	}
 	log := klog.FromContext(ctx)
 	var current atomic.Pointer[http.Handler]
+	var ready atomic.Bool
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,12 +53,14 @@ func replicate(
 	})
 	group.Go(func() error {
 		logged := ""
+		var last *parts // shows the page until the next ones are open
 		for first := true; ctx.Err() == nil; first = false {
 			p, err := open(ctx, o, broker)
 			switch {
 			case err != nil && first:
 				return err
 			case err != nil:
+				last.outage.Store(&err)
 				if err.Error() != logged {
 					logged = err.Error()
 					log.Error(err, "Failed to start again, retrying")
@@ -69,10 +73,10 @@ func replicate(
 				logged = ""
 				log.Info("Started again")
 			}
+			p.ready = &ready
 			handler := p.handler(o, listener.Addr())
 			current.Store(&handler)
-			err = p.run(ctx)
-			current.Store(nil)
+			last, err = p, p.run(ctx)
 			if err != nil && !errors.Is(err, election.ErrDeposed) {
 				return err
 			}
@@ -120,14 +124,21 @@ func (p *parts) follow(ctx context.Context) error {
 	if !p.clusters.Health.Synced(ctx) {
 		return nil
 	}
-	return together(ctx, p.hub.Standby, func(ctx context.Context) error {
+	return command.Together(ctx, p.hub.Standby, func(ctx context.Context) error {
 		return p.election.Start(ctx, p.lead)
 	})
 }
 
 // orForward returns a handler that forwards requests to the leader while this replica does not lead.
+// Without a leader, it shows what this replica knows.
 func (p *parts) orForward(own http.Handler) http.Handler {
-	forward := p.election.Forward(unavailable)
+	forward := p.election.Forward(func(w http.ResponseWriter, r *http.Request, reason string) {
+		if isView(r) {
+			own.ServeHTTP(w, r)
+		} else {
+			unavailable(w, r, reason)
+		}
+	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p.leads.Load() {
 			own.ServeHTTP(w, r)

@@ -43,7 +43,7 @@ func TestNewDocumentEndsRollback(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
 	s.status("shop")
 	s.must("POST", "/api/v1/applications/shop/rollback", "")
-	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back") {
+	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {
 		t.Errorf("status %q", got)
 	}
 	s.must("PUT", "/api/v1/clusters/c2", cluster("c2", "")) // other documents do not end the rollback
@@ -54,12 +54,12 @@ func TestNewDocumentEndsRollback(t *testing.T) {
 	}
 	s.stop()
 	s.start()
-	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back") {
+	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {
 		t.Errorf("status %q", got)
 	}
 	for _, v := range []string{"a=3", "a=2"} {
 		s.must("PUT", "/api/v1/applications/shop", application("shop", v))
-		if got := s.status("shop"); !strings.HasPrefix(got, "Deployed") {
+		if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {
 			t.Errorf("%s: status %q", v, got)
 		}
 	}
@@ -79,7 +79,7 @@ func TestRollbackOfMovedObject(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/b", application("b", "z=1", "x=2"))
 	s.status("b")
 	s.refused("POST", "/api/v1/applications/a/rollback", "is in the application b, on the cluster c1")
-	if got := s.status("a"); got != "Deployed 2" {
+	if got := s.status("a"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}
 	s.objects("c1", `x/w={"v":"1"}`, `x/x={"v":"2"}`, `x/z={"v":"1"}`)
@@ -90,7 +90,7 @@ func TestRollbackOfMovedObject(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/a", application("a", "w=1", "x=3"))
 	s.status("a")
 	s.refused("DELETE", "/api/v1/applications/b/rollback", "is in the application a, on the cluster c1")
-	if got := s.status("b"); !strings.HasPrefix(got, "Rolled back") {
+	if got := s.status("b"); !strings.HasPrefix(got, "Synced Healthy") {
 		t.Errorf("status %q", got)
 	}
 	s.objects("c1", `x/w={"v":"1"}`, `x/x={"v":"3"}`, `x/z={"v":"1"}`)
@@ -117,12 +117,12 @@ func TestRollbackOfQueuedUpdate(t *testing.T) {
 		t.Errorf("%s, while this was under way: %s", got, before)
 	}
 	if held := s.must("GET", "/api/v1/applications/shop/status", ""); !strings.Contains(held,
-		`"status":"Rolling","reason":"`) ||
-		!strings.Contains(held, "held at revision 2 until its document changes\",\"clusters\"") {
+		`"sync":"OutOfSync","health":"Progressing","reason":"`) ||
+		!strings.Contains(held, `"held":2`) {
 		t.Errorf("it does not say that it is held: %s", held)
 	}
 	s.agent("c2")
-	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back") {
+	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {
 		t.Errorf("status %q", got)
 	}
 	s.objects("c1", `x/a={"v":"2"}`)
@@ -137,7 +137,7 @@ func TestRollbackOfPlacements(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
 	s.place("shop", "c1")
 	s.place("shop", "c2")
-	if got := s.status("shop"); got != "Deployed 2" {
+	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Fatal(got)
 	}
 	code, text := s.call("POST", "/api/v1/applications/shop/rollback", "")
@@ -152,7 +152,7 @@ func TestRollbackOfPlacements(t *testing.T) {
 		`{"revision":1,"note":"revision 1 differs`) || !strings.Contains(text, same) {
 		t.Error(text)
 	}
-	if got := s.status("shop"); got != "Rolled back 2 held at revision 1 until its document changes" {
+	if got := s.status("shop"); got != "Synced Healthy 2 held at revision 1 until its document changes" {
 		t.Error(got)
 	}
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
@@ -177,8 +177,8 @@ func TestRevisionOfCluster(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2")) // b is deleted, but c2 and c3 do not confirm it
 	s.says("Started an update\" application=shop from=2 revision=3")
 	text := s.must("GET", "/api/v1/applications/shop/status", "")
-	if !strings.Contains(text, `{"name":"c2","health":`) ||
-		!strings.Contains(text, `{"name":"c3","revision":"2","health":`) {
+	if !strings.Contains(text, `{"application":"shop","name":"c2","sync":"OutOfSync","health":"Missing"`) ||
+		!strings.Contains(text, `{"application":"shop","name":"c3","revision":"2","sync":"OutOfSync","health":`) {
 		t.Error(text)
 	}
 }
@@ -212,7 +212,7 @@ func TestLostStore(t *testing.T) {
 		s.stop()
 		s.start()
 		s.says("unknown works on clusters stay because the store may have been lost")
-		if got := s.status("shop"); got != "Deployed 1" {
+		if got := s.status("shop"); got != "Synced Healthy 1" {
 			t.Errorf("status %q", got)
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -254,7 +254,7 @@ func TestEmptyFolder(t *testing.T) {
 	}
 	s.write("all.yaml", documents)
 	s.start()
-	if got := s.status("shop"); got != "Deployed 1" {
+	if got := s.status("shop"); got != "Synced Healthy 1" {
 		t.Errorf("status %q", got)
 	}
 	s.write("all.yaml", cluster("c1", ""))

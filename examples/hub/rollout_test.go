@@ -51,19 +51,19 @@ func TestRollout(t *testing.T) {
 	s := newRollout(t)
 	s.versions("2", "1", "1")
 	for range 2 {
-		s.shows(`"reason":"the rollout waits for an approval after group \"canary\"","rollout":{"status":"InProgress"`)
+		s.shows(`"sync":"OutOfSync","health":"Suspended","reason":"the rollout waits for an approval after group \"canary\""`)
 		s.shows(`"groups":[{"name":"canary","clusters":1,"inProgress":0,"succeeded":1,"failed":0},` +
 			`{"clusters":2,"inProgress":0,"succeeded":0,"failed":0}]}`)
-		s.shows(`{"name":"c1","revision":"2","health":"Applied"}`)
-		s.shows(`{"name":"c2","revision":"1","health":"Rolling","reason":"waits for its turn in the rollout"}`)
-		s.showsOn("/", "<li>canary: 1 of 1</li><li>the rest: 0 of 2</li>")
+		s.shows(`{"application":"shop","name":"c1","revision":"2","sync":"Synced","health":"Healthy"`)
+		s.shows(`{"application":"shop","name":"c2","revision":"1","sync":"OutOfSync","health":"Healthy","reason":"waits for its turn in the rollout"`)
+		s.showsOn("/applications/shop", ">canary</th>")
 		s.stop()
 		s.start()
 	}
 	s.waitsAfterCanary()
 	s.versions("2", "1", "1")
 	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
-	if got := s.status("shop"); got != "Deployed 2" {
+	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}
 	s.versions("2", "2", "2")
@@ -80,7 +80,7 @@ func TestRollout(t *testing.T) {
 	s.waitsAfterCanary()
 	s.versions("1", "2", "2")
 	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
-	if got := s.status("shop"); !strings.HasPrefix(got, "Rolled back 1") {
+	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy 1") {
 		t.Errorf("status %q", got)
 	}
 	s.versions("1", "1", "1")
@@ -97,7 +97,7 @@ func TestRolloutSuperseded(t *testing.T) {
 	s.start()
 	s.waitsAfterCanary()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=4"))
-	if got := s.status("shop"); got != "Deployed 4" {
+	if got := s.status("shop"); got != "Synced Healthy 4" {
 		t.Errorf("status %q", got)
 	}
 	s.versions("4", "4", "4")
@@ -124,17 +124,17 @@ func TestRolloutAborted(t *testing.T) {
 	s := newRollout(t)
 	s.must("POST", "/api/v1/applications/shop/abort", "")
 	for range 2 {
-		s.shows(`"status":"Failed","reason":"Update of app context shop.2 (event 1): Error, Aborted`)
+		s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"Update of app context shop.2 (event 1): Error, Aborted`)
 		s.shows(`"aborted":true`)
 		s.versions("2", "1", "1")
 		s.stop()
 		s.start()
 	}
-	s.shows(`"status":"Failed","reason":"Update of app context shop.2 (event 1): Error, Aborted`)
+	s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"Update of app context shop.2 (event 1): Error, Aborted`)
 	s.must("POST", "/api/v1/applications/shop/resume", "")
 	s.waitsAfterCanary()
 	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
-	s.becomes("shop", "Deployed 2")
+	s.becomes("shop", "Synced Healthy 2")
 	s.versions("2", "2", "2")
 }
 
@@ -151,7 +151,7 @@ func TestRolloutPaused(t *testing.T) {
 		s.start()
 	}
 	s.must("POST", "/api/v1/applications/shop/resume", "")
-	s.becomes("shop", "Deployed 2")
+	s.becomes("shop", "Synced Healthy 2")
 	s.versions("2", "2", "2")
 }
 
@@ -172,7 +172,7 @@ func TestRolloutFails(t *testing.T) {
 			s.must("PUT", "/api/v1/applications/shop", rolled(rollout, "a=2"))
 			s.shows(`"groups":[{"name":"first","clusters":2,"inProgress":0,"succeeded":1,"failed":1},` +
 				`{"clusters":1,"inProgress":0,"succeeded":0,"failed":0}]}`)
-			s.shows(`"status":"Failed"`)
+			s.shows(`"sync":"OutOfSync","health":"Degraded"`)
 			want := "2"
 			if back {
 				want = "1"
@@ -181,10 +181,10 @@ func TestRolloutFails(t *testing.T) {
 			s.clusters["c2"].Refuse(nil)
 			s.stop()
 			s.start()
-			s.shows(`"status":"Failed"`)
+			s.shows(`"sync":"OutOfSync","health":"Degraded"`)
 			s.versions(want, want, "1") // c2 now applies its works
 			s.must("POST", "/api/v1/applications/shop/resume", "")
-			s.becomes("shop", "Deployed 2")
+			s.becomes("shop", "Synced Healthy 2")
 			s.versions("2", "2", "2")
 		})
 	}

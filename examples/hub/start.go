@@ -33,6 +33,8 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/examples/internal/filestore"
@@ -56,16 +58,19 @@ type parts struct {
 	// election and group, of the shared subscription, are zero without replicas.
 	election *election.Election
 	group    string
-	leads    atomic.Bool // and has loaded the documents
+	leads    atomic.Bool           // and has loaded the documents
+	ready    *atomic.Bool          // of the process, with replicas
+	outage   atomic.Pointer[error] // why the parts cannot be opened again
 	objects  *objects.Objects
 	webhooks *caller.Caller
 	clusters *spokes.Spokes
 	// agents serves the agents, with --grpc.
-	agents   func(context.Context) error
-	engine   *rsync.Engine
-	rollouts *rollout.Manager
-	hub      *hub.Hub
-	page     *page.Page
+	agents    func(context.Context) error
+	strangers strangers
+	engine    *rsync.Engine
+	rollouts  *rollout.Manager
+	hub       *hub.Hub
+	page      *page.Page
 	// join issues certificates to agents, and recheck checks connected agents again. They may be nil.
 	join     *join.Server
 	recheck  func()
@@ -196,6 +201,8 @@ func (p *parts) openTransport(o options, broker connector) (cloudevents.Transpor
 	if options.Authorizer == nil {
 		options.Authorizer = p.authorizer()
 	}
+	p.strangers.source, p.strangers.next = o.Source, options.Authorizer
+	options.Authorizer = &p.strangers
 	server, err := grpc.NewServer(options)
 	if err != nil {
 		return nil, err
@@ -232,6 +239,7 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
 		Forget: p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
+		Strangers: p.strangers.all, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
 	p.page, err = page.New(p.hub, page.Options{})
@@ -248,24 +256,20 @@ func (p *parts) run(ctx context.Context) error {
 	store := logging.Watch{
 		Lost: "Lost the store", Back: "Reached the store again", Check: p.healthy, Interval: storeInterval,
 	}
-	err := together(ctx, p.clusters.Start, store.Start, p.objects.Start, p.webhooks.Start, p.clusters.Health.Start, lead,
-		func(ctx context.Context) error {
-			<-ctx.Done()
-			p.page.Close()
-			return nil
-		})
+	err := command.Together(ctx, p.clusters.Start, store.Start, p.objects.Start, p.webhooks.Start,
+		p.clusters.Health.Start, lead)
 	return errors.Join(err, p.closeAll())
 }
 
 // lead runs the parts that only one replica may run.
 func (p *parts) lead(ctx context.Context) error {
-	return together(ctx, func(ctx context.Context) error {
+	return command.Together(ctx, func(ctx context.Context) error {
 		if p.election != nil { // the hub accepts changes meanwhile
 			if err := p.clusters.Lead(ctx); err != nil {
 				return fmt.Errorf("%w: %w", election.ErrDeposed, err)
 			}
 		}
-		return together(ctx, p.engine.Start, p.rollouts.Start, p.agents)
+		return command.Together(ctx, p.engine.Start, p.rollouts.Start, p.agents)
 	}, func(ctx context.Context) error {
 		<-p.objects.Started() // templates read objects
 		return p.hub.Start(ctx)
@@ -275,15 +279,6 @@ func (p *parts) lead(ctx context.Context) error {
 		p.leads.Store(false)
 		return nil
 	})
-}
-
-// together runs functions until ctx ends or one of them fails.
-func together(ctx context.Context, all ...func(context.Context) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	for _, f := range all {
-		group.Go(func() error { return f(ctx) })
-	}
-	return group.Wait()
 }
 
 // loaded waits until the documents and the works are known: before the works are known, an
@@ -337,13 +332,14 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 		}
 		return errors.Join(p.clusters.Livez(r), p.healthy(r.Context()))
 	}))
-	mux.Handle("GET /readyz", probe(func(r *http.Request) error {
-		serves := p.engine.Healthy
-		if p.election != nil && !p.leads.Load() {
-			serves = p.election.Follows
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		probe(p.readyz)(w, r)
+		for _, l := range p.links(r.Context(), o) {
+			if !l.Up {
+				fmt.Fprintf(w, "the %s is down: %s\n", l.Name, l.Reason)
+			}
 		}
-		return errors.Join(p.clusters.Readyz(r), serves(), p.healthy(r.Context()))
-	}))
+	})
 	return handler
 }
 

@@ -43,7 +43,7 @@ func TestStoredDocumentFails(t *testing.T) {
 	}
 	for range 2 {
 		s.start()
-		if got := s.now("shop", "1ms"); !strings.HasPrefix(got, "Held up") ||
+		if got := s.now("shop", "1ms"); !strings.HasPrefix(got, "OutOfSync Degraded") ||
 			!strings.Contains(got, "the hub has no --kubeconfig") {
 			t.Errorf("status %q", got)
 		}
@@ -64,7 +64,7 @@ func TestStoredDocumentFails(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=3"))
 	s.objects("c1", `x/a={"v":"3"}`, `x/b={"v":"2"}`)
 	s.objects("c2", `x/a={"v":"3"}`, `x/b={"v":"2"}`)
-	if got := s.status("shop"); !strings.HasPrefix(got, "Deployed") {
+	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {
 		t.Errorf("status %q", got)
 	}
 	s.deletes("c1")

@@ -44,14 +44,16 @@ func withTurns(next http.Handler, maxBody int64) http.Handler {
 			if len(buffer.Data) > largeBody {
 				end, err := large.Take(r.Context(), connlimit.Address(r.RemoteAddr), 3)
 				if err != nil {
-					return // see below
+					ends(w)
+					return
 				}
 				defer end()
 			}
 		}
 		end, err := handled.Take(r.Context(), connlimit.Address(r.RemoteAddr), 1)
 		if err != nil {
-			return // the client has disconnected, or the server ends
+			ends(w)
+			return
 		}
 		defer end()
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok {
@@ -59,6 +61,13 @@ func withTurns(next http.Handler, maxBody int64) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), turnKey{}, end)))
 	})
+}
+
+// ends answers a request with a context that has ended: the client has disconnected, or the server
+// ends. Without an answer the status would be 200, and a client would take a change for accepted.
+func ends(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "the server ends: retry in a second", http.StatusServiceUnavailable)
 }
 
 type failing struct{ err error }

@@ -22,6 +22,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Exit statuses other than 0.
@@ -73,4 +75,14 @@ func (p Program[O]) Run(args []string, stdout, stderr io.Writer, do func(O) erro
 		return Failed
 	}
 	return 0
+}
+
+// Together runs all parts of a program until ctx ends or one of them fails, which stops the others.
+// It returns the first error.
+func Together(ctx context.Context, parts ...func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, part := range parts {
+		group.Go(func() error { return part(ctx) })
+	}
+	return group.Wait()
 }

@@ -4,6 +4,7 @@
 package command_test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"io"
@@ -100,5 +101,14 @@ func TestFlags(t *testing.T) {
 	}
 	if errors.Is(command.NewFlags("shout").Parse([]string{"--other"}), flag.ErrHelp) {
 		t.Error("a mistake is taken for a request for help")
+	}
+}
+
+// TestTogether checks that a part that fails stops the others.
+func TestTogether(t *testing.T) {
+	failed := errors.New("failed")
+	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
+	if err := command.Together(t.Context(), waits, func(context.Context) error { return failed }, waits); !errors.Is(err, failed) {
+		t.Error(err)
 	}
 }

@@ -10,21 +10,20 @@ import (
 	"github.com/spokewire/sdk-go/internal/testing/chromium"
 )
 
-// page shows the hub's page in Chromium while the Deployment of the first cluster becomes ready.
-// The agent's report appears without a reload.
+// page shows the page of the application on the first cluster in Chromium, while its Deployment
+// becomes ready. The agent's report appears without a reload.
 func (l *life) page(t *testing.T) {
 	p := l.spokes[0]
-	tab := chromium.Start(t).Open(t, l.hub.url)
-	const work = `[...document.querySelectorAll("#works tr")].find((row) => row.id.startsWith("works/cluster1/base-"))?.textContent`
+	tab := chromium.Start(t).Open(t, l.hub.url+"/applications/shop/cluster1")
+	const main = `document.getElementById("main").textContent`
 	tab.Until(`document.getElementById("connection").dataset.state === "live"`)
-	tab.Until(work + `?.includes("Applied=True")`)
-	tab.Until(work + `?.includes("Progressing=True")`)
-	tab.Until(`document.getElementById("applications/shop")?.textContent.includes("Rolling")`)
+	tab.Until(main + `.includes("Applied=True")`)
+	tab.Until(main + `.includes("Progressing=True")`)
+	tab.Until(main + `.includes("0 of 1 replicas")`)
 	tab.Eval(`window.before = "not reloaded"`, nil)
 
 	p.pretend("web")
-	tab.Until(work + `?.includes("Progressing=False")`)
-	tab.Until(`[...document.querySelectorAll("#works li")].some((line) => /Healthy Deployment shop\/web/.test(line.textContent))`)
+	tab.Until(`[...document.querySelectorAll("#main tr")].some((row) => /Deployment shop\/web\s+✓ Healthy/.test(row.innerText))`)
 	var before string
 	if tab.Eval(`window.before`, &before); before != "not reloaded" {
 		t.Error("the page was loaded again")

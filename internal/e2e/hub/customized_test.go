@@ -36,9 +36,9 @@ spec:
 	one.has(base)
 	one.pretend("web")
 	one.fill("pool", 2)
-	s.hub.settled("shop", "Rolling", 1, "Unhealthy")
+	s.hub.settled("shop", "OutOfSync", 1, "Progressing")
 	one.has(base)
 	one.fill("pool", 3)
 	one.has(objectsOf("cluster1", "v1", "first"))
-	s.hub.settled("shop", "Deployed", 1, "Healthy")
+	s.hub.settled("shop", "Synced", 1, "Healthy")
 }

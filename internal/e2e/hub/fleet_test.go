@@ -136,10 +136,10 @@ func TestFleet(t *testing.T) {
 	}
 	midst(func() { h.write("shop.yaml", fleetShop("v1")) })
 	f.have("deploy", fleetObjects("v1"))
-	h.settled("shop", "Deployed", fleetSize, "Applied")
+	h.settled("shop", "Synced", fleetSize, "Healthy")
 	midst(func() { h.write("shop.yaml", fleetShop("v2")) })
 	f.have("update", fleetObjects("v2"))
-	h.settled("shop", "Deployed", fleetSize, "Applied")
+	h.settled("shop", "Synced", fleetSize, "Healthy")
 	midst(func() {
 		if code, text, err := h.call(http.MethodPost, "/api/v1/applications/shop/rollback"); err != nil ||
 			code != http.StatusAccepted {
@@ -147,7 +147,7 @@ func TestFleet(t *testing.T) {
 		}
 	})
 	f.have("rollback", fleetObjects("v1"))
-	h.settled("shop", "Rolled back", fleetSize, "Applied")
+	h.settled("shop", "Synced", fleetSize, "Healthy")
 	midst(func() { h.write("shop.yaml", "") })
 	f.have("tear down", func(string) map[string]string { return map[string]string{} })
 	h.nothing()

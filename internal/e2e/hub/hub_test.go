@@ -70,8 +70,8 @@ func (h *hub) call(method, path string) (int, string, error) {
 
 // application is the API's status of an application.
 type application struct {
-	Status, Revision, Reason string
-	Clusters                 []struct{ Name, Revision, Health, Reason string }
+	Sync, Health, Revision, Reason string
+	Clusters                       []struct{ Name, Revision, Health, Reason string }
 }
 
 // status returns the API's status of an application.
@@ -86,15 +86,15 @@ func (h *hub) status(name string) (a application, err error) {
 	return a, err
 }
 
-// settled waits until an application has a status on some clusters, with the same health on all.
-func (h *hub) settled(name, status string, clusters int, health string) {
+// settled waits until an application is in sync or not, on some clusters with the same health on all.
+func (h *hub) settled(name, sync string, clusters int, health string) {
 	h.t.Helper()
-	eventually(h.t, name+" is "+status, func() error {
+	eventually(h.t, name+" is "+sync, func() error {
 		a, err := h.status(name)
 		if err != nil {
 			return err
 		}
-		fits := a.Status == status && len(a.Clusters) == clusters
+		fits := a.Sync == sync && len(a.Clusters) == clusters
 		for _, c := range a.Clusters {
 			fits = fits && c.Health == health
 		}

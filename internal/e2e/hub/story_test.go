@@ -159,7 +159,7 @@ func (l *life) run(t *testing.T) {
 		p.pretend("web")
 		p.fill("pool", 2)
 	}
-	l.hub.settled("shop", "Rolling", 2, "Unhealthy")
+	l.hub.settled("shop", "OutOfSync", 2, "Progressing")
 	for _, p := range l.spokes {
 		base := objectsOf(p.name, "v1", "first")
 		delete(base, "ConfigMap/front")
@@ -167,18 +167,18 @@ func (l *life) run(t *testing.T) {
 		p.fill("pool", 3)
 	}
 	first := both("v1", "first")
-	l.hub.settled("shop", "Deployed", 2, "Healthy")
+	l.hub.settled("shop", "Synced", 2, "Healthy")
 
 	l.stage(t, "Secret", func() { l.secret("second") })
 	both("v1", "second")
-	l.hub.settled("shop", "Deployed", 2, "Healthy")
+	l.hub.settled("shop", "Synced", 2, "Healthy")
 
 	l.loseSecret()
 	both("v1", "second")
 
 	l.stage(t, "update", func() { l.hub.write("shop.yaml", shop("v2")) })
 	both("v2", "second")
-	l.hub.settled("shop", "Deployed", 2, "Healthy")
+	l.hub.settled("shop", "Synced", 2, "Healthy")
 
 	l.stage(t, "rollback", func() {
 		if code, text, err := l.hub.call(http.MethodPost, "/api/v1/applications/shop/rollback"); err != nil ||
@@ -187,7 +187,7 @@ func (l *life) run(t *testing.T) {
 		}
 	})
 	last := both("v1", "second")
-	l.hub.settled("shop", "Rolled back", 2, "Healthy")
+	l.hub.settled("shop", "Synced", 2, "Healthy")
 	for i := range first {
 		for _, name := range []string{"ConfigMap/settings", "ConfigMap/front", "Deployment/web", "Pool/pool"} {
 			if first[i][name] != last[i][name] {
@@ -199,7 +199,7 @@ func (l *life) run(t *testing.T) {
 	l.stage(t, "remove cluster2", func() { l.hub.write("clusters.yaml", clusters("cluster1")) })
 	two.clean()
 	one.has(objectsOf("cluster1", "v1", "second"))
-	l.hub.settled("shop", "Rolled back", 1, "Healthy")
+	l.hub.settled("shop", "Synced", 1, "Healthy")
 
 	l.stage(t, "tear down", func() { l.hub.write("shop.yaml", "") })
 	one.clean()
@@ -216,7 +216,7 @@ func (l *life) loseSecret() {
 	if err := secrets.Delete(l.t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
 		l.t.Fatal(err)
 	}
-	l.hub.settled("shop", "Held up", 2, "Healthy")
+	l.hub.settled("shop", "OutOfSync", 2, "Healthy")
 	l.secret("second")
-	l.hub.settled("shop", "Deployed", 2, "Healthy")
+	l.hub.settled("shop", "Synced", 2, "Healthy")
 }

@@ -139,8 +139,8 @@ func TestKindsOfOperator(t *testing.T) {
 	}
 }
 
-// state matches a condition for label state.
-var state = regexp.MustCompile(`state=~"([^"]*)"`)
+// state matches a condition for a label with a word of the hub's status.
+var state = regexp.MustCompile(`(?:sync|health|agent|link)=~?"([^"]*)"`)
 
 // TestStatesOfAlerts checks that the hub has the states that its alerts name.
 func TestStatesOfAlerts(t *testing.T) {

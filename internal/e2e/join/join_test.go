@@ -77,17 +77,19 @@ func (s *site) start(program string, args ...string) *daemon.Daemon {
 	return d
 }
 
-// find waits for a line of a log with a text, and returns its rest.
-func (s *site) find(d *daemon.Daemon, text string) (rest string) {
+// find waits for a record of a log with a text, and returns the word after it.
+func (s *site) find(d *daemon.Daemon, text string) (word string) {
 	s.t.Helper()
 	e2etest.Eventually(s.t, "log: "+text, func() error {
-		_, after, ok := strings.Cut(d.Log(), text) // of whole lines
-		if rest, _, _ = strings.Cut(strings.TrimSpace(after), " "); !ok {
+		_, after, _ := strings.Cut(d.Log(), text) // of whole lines
+		words := strings.Fields(after)
+		if len(words) == 0 {
 			return errors.New("not logged")
 		}
+		word = words[0]
 		return nil
 	})
-	return rest
+	return word
 }
 
 // join joins the cluster with a new token.
@@ -238,7 +240,7 @@ func story(t *testing.T, broker func(dir string) *mosquitto.Broker) {
 		return nil
 	})
 	s.deploy("third")
-	s.find(s.agent, "Failed to renew the certificate of the agent, retrying: the certificate of the cluster was revoked")
+	s.find(s.agent, `"Failed to renew the certificate of the agent, retrying" err="the certificate of the cluster was revoked`)
 	if got := s.value(); got != "second" {
 		t.Errorf("a revoked agent received the value %q", got)
 	}
@@ -253,8 +255,8 @@ func story(t *testing.T, broker func(dir string) *mosquitto.Broker) {
 			t.Errorf("a key in the log:\n%s", log)
 		}
 	}
-	if log := s.hub.Log(); !strings.Contains(log, "Joined a cluster (cluster: c1") ||
-		!strings.Contains(log, "Revoked the certificates of a cluster (cluster: c1)") {
+	if log := s.hub.Log(); !strings.Contains(log, `"Joined a cluster" cluster=c1 `) ||
+		!strings.Contains(log, `"Revoked the certificates of a cluster" cluster=c1`) {
 		t.Errorf("the log of the hub lacks the join or the revocation:\n%s", log)
 	}
 }

@@ -96,3 +96,24 @@ func TestProblems(t *testing.T) {
 		})
 	}
 }
+
+// TestViolations checks that axe finds an image without a text, and nothing on a page without faults.
+func TestViolations(t *testing.T) {
+	browser := chromium.Start(t)
+	for name, test := range map[string]struct{ body, want string }{
+		"a text":  {`<main><h1>Page</h1><img alt="a dot" src="data:image/gif;base64,R0lGODlhAQABAAAAACw="></main>`, ""},
+		"no text": {`<main><h1>Page</h1><img src="data:image/gif;base64,R0lGODlhAQABAAAAACw="></main>`, "image-alt"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				fmt.Fprintf(w, `<!DOCTYPE html><html lang="en"><title>A page</title><body>%s</body></html>`, test.body)
+			}))
+			defer server.Close()
+			found := strings.Join(browser.Open(t, server.URL).Violations(), "\n")
+			if !strings.Contains(found, test.want) || (found == "") != (test.want == "") {
+				t.Errorf("found %q, want %q", found, test.want)
+			}
+		})
+	}
+}

@@ -94,6 +94,15 @@ func (tab *Tab) Type(id, text string) {
 	}
 }
 
+// Press presses and releases a key that types nothing, such as "Tab".
+func (tab *Tab) Press(key string) {
+	tab.t.Helper()
+	for _, kind := range []string{"keyDown", "keyUp"} {
+		tab.call("Input.dispatchKeyEvent", params{"type": kind, "key": key, "code": key,
+			"windowsVirtualKeyCode": map[string]int{"Tab": 9, "Escape": 27}[key]}, nil)
+	}
+}
+
 // Resize changes the size of the tab, in CSS pixels.
 func (tab *Tab) Resize(width, height int) {
 	tab.t.Helper()

@@ -7,11 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -81,9 +84,25 @@ func unseen(o *spoke.Outcome) metav1.Condition {
 	return c
 }
 
+// unreachable reports whether an error is about the API server of the cluster, and not about an
+// object: it does not answer, or cannot serve any request now.
+func unreachable(err error) bool {
+	return errors.As(err, new(*url.Error)) || errors.Is(err, context.DeadlineExceeded) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
+}
+
+// outage returns the condition of a work and its manifests while the API server does not answer.
+func outage(err error) metav1.Condition {
+	return unknown(ReasonClusterUnreachable,
+		Bounded(fmt.Sprintf("The API server of the cluster does not answer: %v", err)))
+}
+
 func manifestApplied(o *spoke.Outcome) metav1.Condition {
-	if o.Err == nil {
+	switch {
+	case o.Err == nil:
 		return yes(workv1.AppliedManifestComplete, "Apply manifest complete")
+	case unreachable(o.Err):
+		return outage(o.Err)
 	}
 	c := no(workv1.AppliedManifestFailed, Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err)))
 	switch {
@@ -101,6 +120,8 @@ func manifestAvailable(o *spoke.Outcome) metav1.Condition {
 	switch {
 	case o.Live != nil:
 		return yes(ReasonResourceAvailable, "Resource is available")
+	case unreachable(o.ReadErr):
+		return outage(o.ReadErr)
 	case o.ReadErr != nil:
 		return unknown("FetchingResourceFailed", Bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr)))
 	case o.Resource.Resource == "" || o.Key.Name == "":
@@ -163,8 +184,13 @@ func failure(live *unstructured.Unstructured) string {
 
 // applied returns the condition Applied of a work, with the number of failed manifests and the
 // first error.
-func applied(r *spoke.Result) metav1.Condition {
-	if n, err := r.Failed(); n > 0 {
+func applied(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.Condition {
+	is, _, _ := count(manifests, workv1.ManifestApplied)
+	switch n, err := r.Failed(); {
+	case n > 0 && unreachable(err) && is < len(manifests):
+		return outage(err)
+	case n > 0 && unreachable(err): // the manifests of this generation were applied before
+	case n > 0:
 		return no("AppliedManifestWorkFailed", Bounded(fmt.Sprintf("Failed to apply manifest work: %v", err)))
 	}
 	return yes("AppliedManifestWorkComplete", "Apply manifest work complete")
@@ -172,7 +198,14 @@ func applied(r *spoke.Result) metav1.Condition {
 
 func available(manifests []workv1.ManifestCondition) metav1.Condition {
 	is, not, others := count(manifests, workv1.ManifestAvailable)
+	down := slices.IndexFunc(manifests, func(m workv1.ManifestCondition) bool {
+		c := meta.FindStatusCondition(m.Conditions, workv1.ManifestAvailable)
+		return c != nil && c.Reason == ReasonClusterUnreachable
+	})
 	switch {
+	case down >= 0:
+		return unknown(ReasonClusterUnreachable,
+			meta.FindStatusCondition(manifests[down].Conditions, workv1.ManifestAvailable).Message)
 	case not > 0:
 		return no("ResourcesNotAvailable", fmt.Sprintf("%d of %d resources are not available", not, len(manifests)))
 	case others > 0:

@@ -56,6 +56,9 @@ const (
 	ReasonPostponed         = "AgentEnded"
 	ReasonLimitExceeded     = "LimitExceeded"
 	ReasonChangedByOthers   = "ChangedByOthers"
+	// ReasonClusterUnreachable is the reason of Available, and of Applied for a new generation, while
+	// the API server of the cluster does not answer. The other conditions stay.
+	ReasonClusterUnreachable = "ClusterUnreachable"
 
 	conditionRulePrefix = "ConditionRule"
 )
@@ -121,7 +124,7 @@ func (b *Builder) Next(
 	}
 	next.ResourceStatus.Manifests = manifests
 	conditions := NewSetter(&next.Conditions, w.Generation, now)
-	conditions.Set(workv1.WorkApplied, applied(r))
+	conditions.Set(workv1.WorkApplied, applied(r, manifests))
 	conditions.Set(workv1.WorkAvailable, available(manifests))
 	conditions.Set(workv1.WorkProgressing, progressing(r, manifests))
 	conditions.Set(workv1.WorkDegraded, degraded(manifests))
@@ -151,7 +154,14 @@ func (b *Builder) manifest(
 			conditions.Set(kind, c)
 		}
 	}
-	if !o.Kept || meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied) == nil {
+	was := meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied)
+	if unreachable(o.Err) && was != nil && was.ObservedGeneration == w.Generation &&
+		was.Status != metav1.ConditionUnknown {
+		conditions.Set(workv1.ManifestAvailable, outage(o.Err)) // nothing is known about the object itself
+		m.StatusFeedbacks.Values = values
+		return 0
+	}
+	if !o.Kept || was == nil {
 		standard(workv1.ManifestApplied, manifestApplied(o))
 	}
 	standard(workv1.ManifestAvailable, manifestAvailable(o))

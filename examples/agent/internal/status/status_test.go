@@ -4,8 +4,10 @@
 package status_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -363,5 +365,38 @@ func TestValues(t *testing.T) {
 		if got := len(next.ResourceStatus.Manifests[0].StatusFeedbacks.Values); got != tt.want {
 			t.Errorf("%s: %d values, want %d", name, got, tt.want)
 		}
+	}
+}
+
+// TestUnreachableAPIServer checks that an API server that does not answer is reported as such, and
+// that the manifests which were applied before keep their conditions.
+func TestUnreachableAPIServer(t *testing.T) {
+	frozen := &url.Error{Op: "Patch", URL: "https://cluster", Err: context.DeadlineExceeded}
+	fails := func(o *spoke.Outcome) { o.Err, o.ReadErr, o.Live = frozen, frozen, nil }
+	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	w.Status, _ = builder(t).Next(t.Context(), w, result(outcome("a", nil)), start)
+	failed := result(outcome("a", fails))
+	failed.Err = frozen
+	for _, tt := range []struct {
+		reason     string
+		generation int64
+		want       []string // conditions of the manifest and of the work
+	}{
+		{"applied before", 1, []string{"Applied=True(AppliedManifestComplete) Available=Unknown(ClusterUnreachable)",
+			"Progressing=False(Completed) Degraded=False(AsDesired)",
+			"Applied=True(AppliedManifestWorkComplete) Available=Unknown(ClusterUnreachable)"}},
+		{"a new generation", 2, []string{"Applied=Unknown(ClusterUnreachable) Available=Unknown(ClusterUnreachable)",
+			"Applied=Unknown(ClusterUnreachable) Available=Unknown(ClusterUnreachable)"}},
+	} {
+		t.Run(tt.reason, func(t *testing.T) {
+			w.Generation = tt.generation
+			next, _ := builder(t).Next(t.Context(), w, failed, start.Add(time.Hour))
+			got := said(next.ResourceStatus.Manifests[0].Conditions) + "\n" + said(next.Conditions)
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("%s, want %s", got, want)
+				}
+			}
+		})
 	}
 }

@@ -5,10 +5,7 @@
 package folder
 
 import (
-	"cmp"
-	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/internal/folderwatch"
 )
 
 // MaxBytes is the maximum size of a file. A document may have [document.MaxBytes].
@@ -115,133 +111,8 @@ func digest(dir string) string {
 	return string(sum.Sum(nil))
 }
 
-// Editors and kubelets write in several steps.
-const (
-	quiet   = 100 * time.Millisecond // time without events before a change is reported
-	longest = 2 * time.Second        // longest delay of a change
-)
-
-// Options configures a [Watcher]; the zero value is useful.
-type Options struct {
-	// Interval is the interval at which the files are compared without an event. Events are missing
-	// on network file systems, and when a link above the folder changes. Defaults to 30 s.
-	Interval time.Duration
-}
-
-// Watcher reports changes of a folder.
-type Watcher struct {
-	dir      string
-	interval time.Duration
-	files    *fsnotify.Watcher
-	seen     string // the digest at the last comparison
-}
-
-// Watch starts to watch a folder. Start reports changes from now on, so a Read after Watch misses
-// nothing.
-func Watch(dir string, o Options) (*Watcher, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return nil, err
-	}
-	files, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, fmt.Errorf("watch %s: %w", dir, err)
-	}
-	w := &Watcher{dir: dir, interval: cmp.Or(o.Interval, 30*time.Second), files: files}
-	for _, path := range w.paths() {
-		if err := files.Add(path); err != nil {
-			return nil, errors.Join(fmt.Errorf("watch %s: %w", path, err), files.Close())
-		}
-	}
-	w.seen = digest(dir)
-	return w, nil
-}
-
-// paths returns the watched folders. The parent folder reports a replacement of the folder.
-func (w *Watcher) paths() []string { return []string{filepath.Dir(w.dir), w.dir} }
-
-// Close ends a watch that was not started.
-func (w *Watcher) Close() error { return w.files.Close() }
-
-// Start calls changed after the files have changed or were written again, until ctx ends. Calls are
-// not concurrent.
-func (w *Watcher) Start(ctx context.Context, changed func()) error {
-	defer func() { _ = w.files.Close() }()
-	pending := newPending()
-	defer pending.timer.Stop()
-	look := time.NewTicker(w.interval)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-pending.timer.C:
-			if written := pending.end(); w.differs() || written {
-				changed()
-			}
-		case <-look.C:
-			if w.differs() {
-				w.watchAgain() // the folder may have been replaced
-				changed()
-			}
-		case event, ok := <-w.files.Events:
-			if !ok {
-				return fmt.Errorf("the watch of %s has ended", w.dir)
-			}
-			if event.Name == w.dir && event.Has(fsnotify.Create) {
-				_ = w.files.Add(w.dir) // Read reports a missing folder
-			}
-			if event.Name == w.dir || filepath.Dir(event.Name) == w.dir {
-				pending.add(isDocument(filepath.Base(event.Name)))
-			}
-		case _, ok := <-w.files.Errors: // events were lost
-			if !ok {
-				return fmt.Errorf("the watch of %s has ended", w.dir)
-			}
-			pending.add(true)
-		}
-	}
-}
-
-// differs reports whether the files differ from those at the last call.
-func (w *Watcher) differs() bool {
-	now := digest(w.dir)
-	differs := now != w.seen
-	w.seen = now
-	return differs
-}
-
-func (w *Watcher) watchAgain() {
-	for _, path := range w.paths() {
-		_ = w.files.Remove(path)
-		_ = w.files.Add(path) // the next comparison finds a folder that is missing now
-	}
-}
-
-// pending has the events that are not reported yet.
-type pending struct {
-	timer   *time.Timer
-	first   time.Time // zero without events
-	written bool      // whether a file with documents was written, not only links or other files
-}
-
-func newPending() *pending {
-	p := &pending{timer: time.NewTimer(quiet)}
-	p.timer.Stop()
-	return p
-}
-
-func (p *pending) add(written bool) {
-	if p.first.IsZero() {
-		p.first = time.Now()
-	}
-	p.written = p.written || written
-	p.timer.Reset(max(0, min(quiet, longest-time.Since(p.first))))
-}
-
-// end removes the events, and reports whether a file with documents was written.
-func (p *pending) end() (written bool) {
-	written = p.written
-	p.first, p.written = time.Time{}, false
-	return written
+// Watch starts to watch a folder. The changes are those since the call, so a Read after it misses
+// nothing. The files are compared at the interval, which defaults to 30 s.
+func Watch(dir string, interval time.Duration) (*folderwatch.Watcher, error) {
+	return folderwatch.New(dir, folderwatch.Options{Interval: interval, Digest: digest, Relevant: isDocument})
 }

@@ -96,7 +96,7 @@ func TestLargeFile(t *testing.T) {
 	if got := names(t, dir); got != file+": more than 67108864 bytes: split the file" {
 		t.Errorf("%s", got)
 	}
-	f := watch(t, dir, folder.Options{Interval: time.Hour})
+	f := watch(t, dir, time.Hour)
 	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > folder.MaxBytes {
 		t.Errorf("%d bytes are allocated", after.TotalAlloc-before.TotalAlloc)
 	}

@@ -22,7 +22,7 @@ type watched struct {
 }
 
 // watch watches a folder until the end of the test.
-func watch(t *testing.T, dir string, o folder.Options) *watched {
+func watch(t *testing.T, dir string, o time.Duration) *watched {
 	t.Helper()
 	w, err := folder.Watch(dir, o)
 	if err != nil {
@@ -80,7 +80,7 @@ func TestWatch(t *testing.T) {
 	write(t, filepath.Join(dir, "..2", "a.yaml"), cluster("two"))
 	link(t, "..1", filepath.Join(dir, "..data"))
 	link(t, filepath.Join("..data", "a.yaml"), filepath.Join(dir, "a.yaml"))
-	f := watch(t, dir, folder.Options{Interval: time.Hour})
+	f := watch(t, dir, time.Hour)
 	link(t, "..2", filepath.Join(dir, "..data"))
 	f.await("two")
 	write(t, filepath.Join(dir, "b.yaml"), cluster("three"))
@@ -108,7 +108,7 @@ func TestChangeWithoutEvent(t *testing.T) {
 	write(t, filepath.Join(root, "1", "apps", "docs", "a.yaml"), cluster("one"))
 	write(t, filepath.Join(root, "2", "apps", "docs", "a.yaml"), cluster("two"))
 	link(t, "1", filepath.Join(root, "now"))
-	f := watch(t, filepath.Join(root, "now", "apps", "docs"), folder.Options{Interval: 50 * time.Millisecond})
+	f := watch(t, filepath.Join(root, "now", "apps", "docs"), 50*time.Millisecond)
 	link(t, "2", filepath.Join(root, "now"))
 	f.await("two")
 	write(t, filepath.Join(root, "2", "apps", "docs", "b.yaml"), cluster("three"))
@@ -116,7 +116,7 @@ func TestChangeWithoutEvent(t *testing.T) {
 }
 
 func TestWatchRefuses(t *testing.T) {
-	if _, err := folder.Watch(filepath.Join(t.TempDir(), "nowhere"), folder.Options{}); err == nil ||
+	if _, err := folder.Watch(filepath.Join(t.TempDir(), "nowhere"), 0); err == nil ||
 		!strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("%v", err)
 	}

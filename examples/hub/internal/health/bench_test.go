@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
 
@@ -90,7 +90,7 @@ func BenchmarkStatus(b *testing.B) {
 		<-told
 		i++
 	}
-	for len(f.tracker.Works()) == 0 || f.tracker.Works()[0].Objects[0].Health != health.Healthy {
+	for len(f.tracker.Works()) == 0 || f.tracker.Works()[0].Objects[0].Health != status.Healthy {
 		<-told
 	}
 	for len(told) > 0 {

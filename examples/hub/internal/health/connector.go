@@ -5,7 +5,6 @@ package health
 
 import (
 	"context"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +12,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 )
@@ -28,8 +28,11 @@ func (t *Tracker) State(cluster string) func(*connector.State, workv1.ManifestCo
 		switch {
 		case !known || v.manifest == "" || v.report != reportOf(&condition):
 			s.Ready, s.Message = false, "its interpreter has not answered yet" // Watching reports the result
-		case v.interpreted && v.Health != Healthy:
-			s.Ready, s.Message = false, "its interpreter reports that it is "+strings.ToLower(string(v.Health))
+		case v.interpreted && !v.healthy:
+			s.Ready, s.Message = false, "its interpreter reports that it is not healthy"
+			if v.Health == status.Unknown {
+				s.Message = v.Reason
+			}
 		}
 	}
 }

@@ -173,7 +173,7 @@ func (f *fixture) is(want string) {
 		var all []string
 		for _, w := range f.tracker.Works() {
 			for _, v := range w.Objects {
-				all = append(all, v.Object.Name+" "+string(v.Health)+" "+v.Message)
+				all = append(all, v.Object.Name+" "+string(v.Health)+" "+v.Reason)
 			}
 		}
 		if got = strings.Join(all, "; "); strings.ReplaceAll(got, " ;", ";") == want ||
@@ -191,15 +191,15 @@ func TestHealth(t *testing.T) {
 	f.is("web Unknown its agent has not reported it yet; p Unknown its agent has not reported it yet; m Unknown its " +
 		"agent has not reported it yet")
 	f.put("w", all, []string{"applied", "applied", "applied"})
-	f.is("web Unknown its agent has not reported its status; p Unhealthy; m Applied")
+	f.is("web Unknown its agent has not reported its status; p Progressing; m Healthy")
 	f.put("w", all, []string{`{"replicas":1,"updatedReplicas":1}`, `{"full":false}`, "refused"})
-	f.is("web Unhealthy; p Unhealthy; m NotApplied Because: so")
+	f.is("web Progressing 0 of 1 replicas available; p Progressing; m Degraded Because: so")
 	f.put("w", all, []string{`{"replicas":1,"updatedReplicas":1,"availableReplicas":1}`, `{"full":true}`, "applied"})
-	f.is("web Healthy; p Healthy; m Applied")
+	f.is("web Healthy; p Healthy; m Healthy")
 	asked := f.asked.Load()
 	f.put("w2", []string{configMap}, []string{"applied"})
 	f.put("w", all, []string{`{"replicas":1}`, `{"full":true}`, "applied"})
-	f.is("web Unhealthy; p Healthy; m Applied; m Applied")
+	f.is("web Progressing 0 of 1 replicas updated; p Healthy; m Healthy; m Healthy")
 	if now := f.asked.Load(); now != asked {
 		t.Errorf("the webhook was asked %d times about what it has said already", now-asked)
 	}
@@ -216,13 +216,13 @@ func TestHealth(t *testing.T) {
 func TestGeneration(t *testing.T) {
 	f := newFixture(t)
 	f.put("w", []string{pool}, []string{`{"full":true,"observedGeneration":1}`})
-	f.is("p Unhealthy")
+	f.is("p Progressing")
 	f.generation = 1
 	f.put("w", []string{pool}, []string{`{"full":true,"observedGeneration":1}`})
 	f.is("p Healthy")
 	f.generation = 2
 	f.put("w", []string{pool}, []string{`{"full":true,"observedGeneration":1}`})
-	f.is("p Unhealthy")
+	f.is("p Progressing Pool generation is 2, but latest observed generation is 1")
 }
 
 // TestLongStatus checks that the most important conditions are enough for a verdict. An agent
@@ -230,9 +230,9 @@ func TestGeneration(t *testing.T) {
 func TestLongStatus(t *testing.T) {
 	f := newFixture(t)
 	w := f.put("w", []string{widget}, []string{"applied"})
-	f.is("w Applied")
+	f.is("w Healthy")
 	for _, test := range []struct{ ready, synced, want string }{{"True", "True", "Healthy"},
-		{"False", "True", "Unhealthy"}, {"True", "False", "Healthy"}} {
+		{"False", "True", "Progressing"}, {"True", "False", "Healthy"}} {
 		w = w.DeepCopy()
 		w.Status.ResourceStatus.Manifests[0].StatusFeedbacks.Values = []workv1.FeedbackValue{
 			{Name: "Ready", Value: workv1.FieldValue{Type: workv1.String, String: &test.ready}},
@@ -297,14 +297,14 @@ func TestState(t *testing.T) {
 	}
 	all := []string{pool, configMap}
 	w := f.put("w", all, []string{`{"full":false}`, "applied"})
-	check(w, 0, false, "its interpreter reports that it is unhealthy")
+	check(w, 0, false, "its interpreter reports that it is not healthy")
 	check(w, 1, true, "")
 	w = f.put("w", all, []string{`{"full":true}`, "applied"})
 	check(w, 0, true, "")
 	w = f.put("w", []string{rollout, widget, deployment},
 		[]string{`{"phase":"Progressing"}`, `{"conditions":[{"type":"Ready","status":"False"}]}`, `{"replicas":1}`})
-	check(w, 0, false, "its interpreter reports that it is unhealthy")
-	check(w, 1, false, "its interpreter reports that it is unhealthy")
+	check(w, 0, false, "its interpreter reports that it is not healthy")
+	check(w, 1, false, "its interpreter reports that it is not healthy")
 	check(w, 2, true, "") // the connector decides about built-in kinds
 	w = f.put("w", []string{rollout, widget, pod},
 		[]string{`{"phase":"Healthy"}`, `{"conditions":[{"type":"Ready","status":"True"}]}`,

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
@@ -31,33 +33,35 @@ import (
 // workers is the number of works that are evaluated concurrently, because webhooks may be slow.
 const workers = 8
 
-// Health is the health of an object.
-type Health string
+// Deadline is how long an object may be Progressing until it is Degraded, as in the agent's default
+// for --degraded-after.
+const Deadline = 5 * time.Minute
 
-// The values of [Health].
-const (
-	Healthy   Health = "Healthy"
-	Unhealthy Health = "Unhealthy"
-	// Unknown means that the agent has not reported its status, or the interpreter failed.
-	Unknown Health = "Unknown"
-	// Applied and NotApplied are for kinds without an interpreter. NotApplied is also for all
-	// objects that the agent could not apply.
-	Applied    Health = "Applied"
-	NotApplied Health = "NotApplied"
-)
+// ReasonClusterUnreachable is the reason of a condition that the agent reports while the API server
+// of its cluster does not answer.
+const ReasonClusterUnreachable = "ClusterUnreachable"
 
-// Verdict is the health of an object, with its reason.
+// Verdict is the status of an object. Its reason contains no content of the object.
 type Verdict struct {
 	Object appcontext.Object
-	Health Health
-	// Message is an explanation, or empty. It contains no content of the object.
-	Message string
-	Since   time.Time
+	status.Status
 
-	reported    bool   // its agent has reported it
+	evaluated   bool   // by an interpreter
 	manifest    string // that was evaluated
 	report      report
+	degraded    bool // by its agent
 	interpreted bool // not by the native kinds
+	healthy     bool // by its interpreter
+}
+
+// At returns the status at a time: an object that is Progressing for too long is Degraded.
+func (v *Verdict) At(now time.Time) status.Status {
+	s := v.Status
+	if s.Health == status.Progressing && now.Sub(s.Since) > Deadline {
+		s.Health = status.Degraded
+		s.Reason = strings.TrimPrefix(fmt.Sprintf("%s, for longer than 5 minutes", s.Reason), ", ")
+	}
+	return s
 }
 
 // Interpreter reports whether an object is healthy, as in connector/kube of rsync.
@@ -187,9 +191,10 @@ func (t *Tracker) look(ctx context.Context, key string) error {
 		t.mu.Unlock()
 		return nil
 	}
-	k.verdicts = after
+	pending := k.looked != w
+	k.verdicts, k.looked = after, w
 	t.mu.Unlock()
-	if !slices.Equal(before, after) {
+	if pending || !slices.Equal(before, after) {
 		t.notify(w.Namespace)
 	}
 	return errors.Join(failures...)
@@ -214,18 +219,18 @@ func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest
 	if condition == nil {
 		return v, nil
 	}
-	applied := meta.FindStatusCondition(condition.Conditions, workv1.ManifestApplied)
-	v.reported, v.report = true, reportOf(condition)
-	if applied != nil && applied.Status == metav1.ConditionFalse {
-		v.Health, v.Message = NotApplied, applied.Reason+": "+applied.Message
+	v.report = reportOf(condition)
+	v.degraded = meta.IsStatusConditionTrue(condition.Conditions, workv1.ManifestDegraded)
+	if found := reportedTrouble(condition); found.Health != "" {
+		v.Status = found
 		return v, nil
 	}
-	if was.manifest == v.manifest && was.report == v.report && was.reported && was.Health != NotApplied {
+	if was.evaluated && was.manifest == v.manifest && was.report == v.report && was.degraded == v.degraded {
 		return *was, nil
 	}
 	object, err := objectWith([]byte(m.text), v.report)
 	if err != nil {
-		v.Message = "its status is invalid"
+		v.Reason = "its status is invalid"
 		return v, nil
 	}
 	var healthy bool
@@ -235,20 +240,42 @@ func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest
 			continue
 		}
 		if v.interpreted = i != t.native; !v.interpreted && err == nil && v.report.status == "" {
-			v.Message = "its agent has not reported its status"
+			v.Sync, v.Reason = status.Synced, "its agent has not reported its status"
 			return v, nil
 		}
 		break
 	}
+	v.Status, v.evaluated, v.healthy = status.Status{Sync: status.Synced, Health: status.Healthy}, true, healthy
 	switch {
 	case errors.Is(err, interpreter.ErrNotInterpreted):
-		v.Health, v.Message, err = Applied, "", nil
+		v.interpreted, err = false, nil
 	case err != nil:
-		v.Message = fmt.Sprintf("its interpreter failed: %v", err)
-	case healthy:
-		v.Health, v.Message = Healthy, ""
-	default:
-		v.Health, v.Message = Unhealthy, ""
+		v.Health, v.Reason = status.Unknown, fmt.Sprintf("its interpreter failed: %v", err)
+	case !healthy:
+		v.Health, v.Reason = progress(object)
+		if v.degraded && v.Health == status.Progressing {
+			v.Health = status.Degraded
+		}
+	}
+	if v.Health != status.Degraded && isSuspended(object) {
+		v.Health, v.Reason = status.Suspended, "it is paused by its manifest"
 	}
 	return v, err
+}
+
+// reportedTrouble returns the status of an object that its agent reports as not applied, missing, or
+// not readable; otherwise it is empty.
+func reportedTrouble(c *workv1.ManifestCondition) status.Status {
+	applied := meta.FindStatusCondition(c.Conditions, workv1.ManifestApplied)
+	available := meta.FindStatusCondition(c.Conditions, workv1.ManifestAvailable)
+	switch {
+	case available != nil && available.Reason == ReasonClusterUnreachable:
+		return status.Status{Sync: status.SyncUnknown, Health: status.Unknown, Reason: "its cluster cannot be read"}
+	case applied != nil && applied.Status == metav1.ConditionFalse:
+		return status.Status{Sync: status.OutOfSync, Health: status.Degraded,
+			Reason: applied.Reason + ": " + applied.Message}
+	case available != nil && available.Status == metav1.ConditionFalse:
+		return status.Status{Sync: status.Synced, Health: status.Missing, Reason: "it does not exist on the cluster"}
+	}
+	return status.Status{}
 }

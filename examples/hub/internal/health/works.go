@@ -13,20 +13,24 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
 // unreported returns the verdict of an object that the agent has not reported.
 func unreported(o appcontext.Object) Verdict {
-	return Verdict{Object: o, Health: Unknown, Message: "its agent has not reported it yet"}
+	return Verdict{Object: o, Status: status.Status{
+		Sync: status.OutOfSync, Health: status.Unknown, Reason: "its agent has not reported it yet",
+	}}
 }
 
 // Work is a work with the health of its objects. It is shared, and must not be changed.
 type Work struct {
 	*workv1.ManifestWork
 	Objects []Verdict
-	// Behind is whether a newer version of the work was written.
-	Behind bool
+	// Behind is whether a newer version of the work was written, and Pending whether the statuses of
+	// its objects are those of an earlier report.
+	Behind, Pending bool
 }
 
 // Progress is the progress of an agent with a work.
@@ -50,10 +54,13 @@ func (w *Work) Progress() (p Progress, message string) {
 	if w.Behind || w.DeletionTimestamp != nil || applied == nil || applied.ObservedGeneration < w.Generation {
 		return Waiting, ""
 	}
+	if applied.Reason == ReasonClusterUnreachable {
+		return Waiting, applied.Message
+	}
 	if applied.Status != metav1.ConditionTrue {
 		for i := range w.Objects { // the object has a better message than the work
-			if v := &w.Objects[i]; v.Health == NotApplied {
-				return Refused, v.Object.String() + ": " + v.Message
+			if v := &w.Objects[i]; v.Sync == status.OutOfSync && v.Health == status.Degraded {
+				return Refused, v.Object.String() + ": " + v.Reason
 			}
 		}
 		return Refused, applied.Reason + ": " + applied.Message
@@ -65,11 +72,26 @@ func (w *Work) Progress() (p Progress, message string) {
 	return Current, ""
 }
 
+// Joined reports whether an agent has ever reported the work.
+func (w *Work) Joined() bool {
+	return meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied) != nil
+}
+
+// Unreachable returns the message of an agent whose cluster does not answer, or "".
+func (w *Work) Unreachable() string {
+	c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkAvailable)
+	if c == nil || c.Reason != ReasonClusterUnreachable {
+		return ""
+	}
+	return c.Message
+}
+
 // known is a work of the informer. Its manifests never change.
 type known struct {
 	work      *workv1.ManifestWork
 	manifests []manifest
-	verdicts  []Verdict // of the manifests; shared, and replaced by a change
+	verdicts  []Verdict            // of the manifests; shared, and replaced by a change
+	looked    *workv1.ManifestWork // the version that was evaluated
 }
 
 // manifest is a valid manifest of a work: its object, its text, and its index in the work.
@@ -176,7 +198,7 @@ func (t *Tracker) Works() []Work {
 	out := make([]Work, 0, len(t.works))
 	for key, k := range t.works {
 		_, behind := t.written[key]
-		out = append(out, Work{k.work, k.verdicts, behind})
+		out = append(out, Work{k.work, k.verdicts, behind, k.looked != k.work})
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 )
 
 // TestProgress checks that conditions of an earlier generation are ignored.
@@ -20,7 +21,8 @@ func TestProgress(t *testing.T) {
 		return metav1.Condition{Type: kind, Status: status, ObservedGeneration: generation, Reason: kind + string(status),
 			Message: "so"}
 	}
-	refused := []health.Verdict{{Health: health.Healthy}, {Health: health.NotApplied, Message: "no room"}}
+	refused := []health.Verdict{{}, {Status: status.Status{Sync: status.OutOfSync, Health: status.Degraded,
+		Reason: "no room"}}}
 	refused[1].Object.Kind, refused[1].Object.Namespace, refused[1].Object.Name = "ConfigMap", "x", "a"
 	for name, tt := range map[string]struct {
 		conditions []metav1.Condition
@@ -67,7 +69,7 @@ func TestBehind(t *testing.T) {
 	f := newFixture(t)
 	applied := []metav1.Condition{{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
 	w := f.put("w", []string{configMap}, []string{"applied"})
-	f.is("m Applied")
+	f.is("m Healthy")
 	w.Generation, w.Status.Conditions = 1, applied
 	works := f.tracker.Writing(f.works.WorkV1()).ManifestWorks("c1")
 	if _, err := works.Update(t.Context(), w, metav1.UpdateOptions{}); err != nil {
@@ -106,7 +108,7 @@ func TestBehind(t *testing.T) {
 func TestLeaving(t *testing.T) {
 	f := newFixture(t)
 	w := f.put("w", []string{configMap}, []string{"applied"})
-	f.is("m Applied")
+	f.is("m Healthy")
 	if f.tracker.Leaving("c1") {
 		t.Error("it is said of a work that stays")
 	}

@@ -7,8 +7,11 @@
 //	GET    /api/v1/KIND/NAME                 return a document
 //	PUT    /api/v1/KIND/NAME                 create or replace a document, in YAML or JSON
 //	DELETE /api/v1/KIND/NAME                 delete a document
-//	GET    /api/v1/status                    the status of all applications and clusters
-//	GET    /api/v1/applications/NAME/status  the status of one, by cluster; with ?wait=30s, after it is deployed
+//	GET    /api/v1/status                    the links of the hub, and all applications and clusters
+//	GET    /api/v1/applications/NAME/status  one with its clusters and revisions; with ?wait=30s, after it is in sync
+//	GET    /api/v1/applications/NAME/diff    the fields in which two revisions differ: ?from=1&to=2
+//	GET    /api/v1/clusters/NAME/status      one with its applications, works and objects
+//	GET    /api/v1/history                   the revisions of all applications, the newest first
 //	POST   /api/v1/applications/NAME/rollback    roll back to the previous revision, or to {"revision": 3}; hold it
 //	DELETE /api/v1/applications/NAME/rollback    end the hold: the document is rolled out again
 //	POST   /api/v1/applications/NAME/approve     open a gate of its rollout: see below
@@ -26,20 +29,20 @@
 // resourceexploringwebhookconfigurations. The body of approve is {"group": "canary", "gate": "After"};
 // the other gate is "Before". The body of a new token is {"cluster": "c1", "lifetime": "1h", "uses": 1}.
 //
-// An application is Deployed, or after a rollback Rolled back, when the agents of all its clusters
-// have reported that they applied the whole wanted revision. Until then it is Rolling, with the
-// clusters that it waits for, or Failed, with the error of an agent; failures are retried. It is
-// Degraded when all is applied, and an agent reports a work as degraded. ?wait returns when the
-// application is neither Rolling nor Failed, at the latest after that time.
+// Package status has the types of the responses, and the words for sync and health. An application is
+// Synced when the agents of all its clusters have reported that they applied the whole wanted
+// revision, after a rollback that of the rollback. ?wait returns then, or when it cannot be: without
+// placements, or when it was removed. It returns at the latest after that time, and does not wait
+// until the application is Healthy.
 //
 // A rollback restores an earlier document, or earlier values that templates have read. It does not
 // change the clusters of an application, which follow the current placements. So a rollback skips a
 // revision that differs only in its clusters. If such a revision is requested by its number, the
 // response has a "note".
 //
-// The status of clusters is the last report of their agents. An agent with works sends a message at
-// least once a minute; heard is the time of the last one, to the minute. An agent without messages
-// for three minutes is Silent: the agent or the broker may be offline.
+// An agent with works sends a message at least once a minute; lastHeard is the time of the last one,
+// to the minute. An agent without messages for three minutes is Silent, and the statuses on its
+// cluster are Unknown.
 //
 // The status of all has "unclaimed": works with objects that no application has, because the hub's
 // state.db was lost or is outdated. They stay unchanged until it is restored, or their documents

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,7 +21,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
-	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/internal/bodies"
@@ -80,8 +80,22 @@ func New(options Options) http.Handler {
 		handle("POST /api/v1/complete",
 			accepted(func(ctx context.Context, _ string) error { return a.Hub.Complete(ctx) }))
 	}
-	handle("GET /api/v1/status", a.status)
+	handle("GET /api/v1/status", func(r *http.Request) (int, any, error) {
+		return http.StatusOK, a.Hub.State(r.Context()), nil
+	})
+	handle("GET /api/v1/history", func(r *http.Request) (int, any, error) {
+		revisions, err := a.Hub.History(r.Context())
+		return http.StatusOK, revisions, err
+	})
+	handle("GET /api/v1/clusters/{name}/status", func(r *http.Request) (int, any, error) {
+		c, ok := a.Hub.Cluster(r.Context(), r.PathValue("name"))
+		if !ok {
+			return 0, nil, failf(http.StatusNotFound, "there is no cluster %q", r.PathValue("name"))
+		}
+		return http.StatusOK, c, nil
+	})
 	handle("GET /api/v1/applications/{name}/status", a.applicationStatus)
+	handle("GET /api/v1/applications/{name}/diff", a.diff)
 	handle("POST /api/v1/applications/{name}/rollback", a.rollback)
 	handle("DELETE /api/v1/applications/{name}/rollback", accepted(a.Hub.Resume))
 	handle("POST /api/v1/applications/{name}/approve", a.approve)
@@ -112,7 +126,7 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 		}
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	others := []string{"status", "complete", "tokens"}
+	others := []string{"status", "complete", "history", "tokens"}
 	if _, err := kindNamed(first); err != nil && !slices.Contains(others, first) || len(allow) == 0 {
 		return failf(http.StatusNotFound, "there is no %s %s", r.Method, r.URL.Path)
 	}
@@ -324,28 +338,16 @@ func accepted(change func(ctx context.Context, name string) error) handler {
 	}
 }
 
-// applicationStatus is the status of an application, with the revisions that it can be rolled back
-// to.
-type applicationStatus struct {
-	page.Application
-	Revisions []revision `json:"revisions,omitempty"`
-}
-
-// revision is a revision of an application. It has no hash of its source: the source may contain
-// weak secrets, which the hash would allow to guess.
-type revision struct {
-	Number   int       `json:"number"`
-	Cause    string    `json:"cause"`
-	Created  time.Time `json:"created"`
-	Clusters int       `json:"clusters"`
-}
-
-func (a *api) status(*http.Request) (int, any, error) {
-	state := a.Hub.State()
-	return http.StatusOK, map[string]any{
-		"applications": state.Applications, "clusters": state.Clusters, "refused": state.Input.Error,
-		"unclaimed": state.Unclaimed,
-	}, nil
+func (a *api) diff(r *http.Request) (int, any, error) {
+	var numbers [2]int
+	for i, name := range []string{"from", "to"} {
+		var err error
+		if numbers[i], err = strconv.Atoi(r.URL.Query().Get(name)); err != nil {
+			return 0, nil, failf(http.StatusBadRequest, "%s: must be the number of a revision, for example ?from=1&to=2", name)
+		}
+	}
+	changes, err := a.Hub.Diff(r.Context(), r.PathValue("name"), numbers[0], numbers[1])
+	return http.StatusOK, changes, err
 }
 
 func (a *api) applicationStatus(r *http.Request) (int, any, error) {
@@ -367,14 +369,9 @@ func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 		defer cancel()
 		_ = a.Hub.Settled(ctx, name) // the status is returned in any case
 	}
-	p, ok := a.Hub.Application(r.Context(), name)
+	out, ok := a.Hub.Application(r.Context(), name)
 	if !ok {
 		return 0, nil, failf(http.StatusNotFound, "there is no application %q", name)
 	}
-	out := applicationStatus{Application: p}
-	revisions, _, err := a.Rollouts.Revisions(r.Context(), name)
-	for _, r := range revisions {
-		out.Revisions = append(out.Revisions, revision{r.Number, r.Cause, r.Created, r.Clusters})
-	}
-	return http.StatusOK, out, err
+	return http.StatusOK, out, nil
 }

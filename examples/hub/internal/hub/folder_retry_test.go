@@ -36,7 +36,7 @@ func TestFolderChangeIsRetried(t *testing.T) {
 	if left := f.store.failures.Load(); left > 0 {
 		t.Errorf("the store was to fail %d times more", left)
 	}
-	if refused := f.State().Input.Error; refused != "" {
+	if refused := f.State(t.Context()).Documents.Refused; refused != "" {
 		t.Errorf("it is still refused: %s", refused)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
@@ -66,6 +67,10 @@ type Options struct {
 	// works send at least one message in each Beat.
 	LastReports func() map[string]time.Time
 	Beat        time.Duration
+	// Strangers returns the sources that agents have asked for in place of Source, by cluster, as far
+	// as the hub can see them. Links returns the connections of the hub. Nil returns none.
+	Strangers func() map[string]string
+	Links     func(context.Context) []status.Link
 	// Log receives failures, recoveries and changes. Changed is called when [Hub.State] has changed.
 	Log     klog.Logger
 	Changed func()
@@ -77,6 +82,8 @@ type Hub struct {
 	began   time.Time
 	loaded  chan struct{}
 	turns   chan struct{} // has an element for each running template
+
+	rollouts sync.Map // has the settled of each deployed application
 
 	change     sync.Mutex                    // held during a change, which may take long; guards the following
 	decoded    map[string]*document.Document // the stored documents, by their content
@@ -261,6 +268,7 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 		}
 		h.mu.Lock()
 		delete(h.applications, name)
+		h.rollouts.Delete(name)
 		h.news.Wake()
 		h.mu.Unlock()
 		if err := h.options.Objects.Forget(name); err != nil {

@@ -104,7 +104,7 @@ func (s *shaky) Range(ctx context.Context, prefix string) (store.RangeResult, er
 // fixture is a hub with a store that survives restarts, and with agents of in-memory clusters on
 // its bus.
 type fixture struct {
-	t        *testing.T
+	t        testing.TB
 	dir      string // the folder of documents, or ""
 	store    *shaky
 	bus      *memory.Bus
@@ -113,10 +113,12 @@ type fixture struct {
 	objects  *objects
 	beat     time.Duration
 	records  records
-	memory   int                  // the limit, or 0 for a high one
-	check    func(cluster string) // called with each check, or nil
-	standby  func()               // called before the hub starts, or nil
-	rollouts *rollout.Manager
+	// strangers are returned by Options.Strangers.
+	strangers map[string]string
+	memory    int                  // the limit, or 0 for a high one
+	check     func(cluster string) // called with each check, or nil
+	standby   func()               // called before the hub starts, or nil
+	rollouts  *rollout.Manager
 	*hub.Hub
 	settled chan struct{} // closed when the hub has settled
 	stop    func()
@@ -130,7 +132,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-func fixtureOf(t *testing.T) *fixture {
+func fixtureOf(t testing.TB) *fixture {
 	t.Helper()
 	f := &fixture{
 		t: t, store: &shaky{Store: memstore.New(memstore.Options{})}, bus: memory.New(),
@@ -205,9 +207,10 @@ func (f *fixture) start() {
 	f.Hub = hub.New(hub.Options{
 		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects,
 		Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check),
-		LastReports: clusters.LastReports, Beat: f.beat,
-		Settled: func(context.Context) error { close(settled); return nil },
-		Forget:  func(context.Context, string) error { return nil }, Log: log, Changed: func() {},
+		LastReports: clusters.LastReports, Beat: f.beat, Source: "hub",
+		Strangers: func() map[string]string { return f.strangers },
+		Settled:   func(context.Context) error { close(settled); return nil },
+		Forget:    func(context.Context, string) error { return nil }, Log: log, Changed: func() {},
 	})
 	if f.standby != nil {
 		f.standby()
@@ -265,16 +268,16 @@ func (f *fixture) has(cluster, want string) {
 }
 
 // is waits until the application has settled, and checks its status.
-func (f *fixture) is(word, reason string) {
+func (f *fixture) is(want, reason string) {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	if err := f.Settled(ctx, "shop"); err != nil {
 		f.t.Fatal(err)
 	}
-	for _, a := range f.State().Applications {
-		if a.Status.Word != word || !strings.Contains(a.Status.Reason, reason) {
-			f.t.Errorf("it is %s: %s; want %s: %s", a.Status.Word, a.Status.Reason, word, reason)
+	for _, a := range f.State(ctx).Applications {
+		if got := fmt.Sprintf("%s %s", a.Sync, a.Health); got != want || !strings.Contains(a.Reason, reason) {
+			f.t.Errorf("it is %s: %s; want %s: %s", got, a.Reason, want, reason)
 		}
 	}
 }
@@ -292,8 +295,8 @@ func TestValueMakesInvalidYAML(t *testing.T) {
 	}
 	held := func() {
 		t.Helper()
-		f.is("Held up", "its output is not valid YAML")
-		if state := fmt.Sprint(f.State()); strings.Contains(state, "secret") {
+		f.is("OutOfSync Degraded", "its output is not valid YAML")
+		if state := fmt.Sprint(f.State(t.Context())); strings.Contains(state, "secret") {
 			t.Errorf("the value shows: %s", state)
 		}
 	}
@@ -316,7 +319,7 @@ func TestValueMakesInvalidYAML(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.has("c1", "two")
-	f.is("Deployed", "")
+	f.is("Synced Healthy", "")
 }
 
 // TestValueMakesInvalidObject checks that a value that makes an invalid object holds up its whole application,
@@ -336,9 +339,9 @@ func TestValueMakesInvalidObject(t *testing.T) {
 	if err := f.Changed(t.Context(), "shop", "the Secret has changed"); err != nil {
 		t.Fatal(err)
 	}
-	f.is("Held up", "spec.parts[0].manifests[0].template: for the cluster c1: ConfigMap x/a: metadata.labels: "+
+	f.is("OutOfSync Degraded", "spec.parts[0].manifests[0].template: for the cluster c1: ConfigMap x/a: metadata.labels: "+
 		"FieldValueInvalid (the details may contain values of Secrets")
-	if state := fmt.Sprint(f.State()); strings.Contains(state, "cr3t") {
+	if state := fmt.Sprint(f.State(t.Context())); strings.Contains(state, "cr3t") {
 		t.Errorf("the value shows: %s", state)
 	}
 	f.has("c1", "one")
@@ -347,7 +350,7 @@ func TestValueMakesInvalidObject(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.has("c1", "two")
-	f.is("Deployed", "")
+	f.is("Synced Healthy", "")
 }
 
 // barrier blocks calls of wait until many calls have arrived.
@@ -420,7 +423,7 @@ func TestDisconnectedClient(t *testing.T) {
 		t.Error(err)
 	}
 	f.has("c2", "one")
-	f.is("Deployed", "")
+	f.is("Synced Healthy", "")
 	if err := f.Delete(t.Context(), document.Key{Kind: document.PlacementKind, Name: "p"}); err != nil {
 		t.Fatal(err)
 	}

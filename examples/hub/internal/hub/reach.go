@@ -35,9 +35,9 @@ type reached struct {
 	// reason, if it is known.
 	busy    bool
 	message string
-	// refused and degraded are the messages of the first such work.
-	refused, degraded string
-	left              string // objects of another revision that are still there
+	// refused, degraded and unreachable are the messages of the first such work.
+	refused, degraded, unreachable string
+	left                           string // objects of another revision that are still there
 }
 
 // all reports whether the agent has applied all works, and has cleaned up the deleted ones.
@@ -49,6 +49,7 @@ func (r *reached) applied() bool { return r.waiting == 0 && !r.missing }
 func reachedBy(works []health.Work) *reached {
 	r := &reached{works: works}
 	for i := range works {
+		r.unreachable = first(r.unreachable, works[i].Unreachable())
 		if works[i].DeletionTimestamp != nil {
 			r.leaving++
 			continue
@@ -69,7 +70,7 @@ func reachedBy(works []health.Work) *reached {
 
 // first returns the lesser of two messages, for a stable result.
 func first(a, b string) string {
-	if a == "" || b < a {
+	if a == "" || b != "" && b < a {
 		return b
 	}
 	return a
@@ -94,10 +95,10 @@ func byCluster(works []health.Work) map[string][]health.Work {
 	return out
 }
 
-// reachOf returns the progress of clusters with an application that has these works. Objects that
-// are in no work yet count as missing only when the application is deployed. Until then, objects
-// that it must not have any more count as left.
-func reachOf(a application, s rollout.Status, works []health.Work) reach {
+// reach returns the progress of clusters with an application. Objects that are in no work yet count
+// as missing only when the application is deployed. Until then, objects that it must not have any
+// more count as left.
+func (h *Hub) reach(a application, s rollout.Status, works []health.Work) reach {
 	out := reach{}
 	for cluster, works := range byCluster(works) {
 		r := reachedBy(works)
@@ -115,14 +116,8 @@ func reachOf(a application, s rollout.Status, works []health.Work) reach {
 	if s.State != rollout.Deployed || !s.Settled || a.rendering == nil {
 		return out
 	}
-	held := map[appcontext.Identity]bool{}
-	for _, w := range works {
-		for i := range w.Objects {
-			held[identityOf(w, w.Objects[i].Object)] = true
-		}
-	}
 	for id := range a.rendering.Resources {
-		if !held[id] && a.rendering.Installs(id) {
+		if a.rendering.Installs(id) && h.options.Health.Manifest(id) == "" {
 			out.at(id.Cluster.Name).missing = true
 		}
 	}
@@ -177,8 +172,8 @@ func (r reach) await(a application, s rollout.Status, to, underway phases) {
 	}
 }
 
-// summary returns the clusters that the application waits for, and the first problems.
-func (r reach) summary() (waiting, refused, degraded string) {
+// summary returns the clusters that the application waits for, and the first problem.
+func (r reach) summary() (waiting, refused string) {
 	var applying, leaving, busy []string
 	message := ""
 	for _, cluster := range slices.Sorted(maps.Keys(r)) {
@@ -198,9 +193,6 @@ func (r reach) summary() (waiting, refused, degraded string) {
 		if c.refused != "" && refused == "" {
 			refused = cluster + " could not apply " + c.refused
 		}
-		if c.degraded != "" && degraded == "" {
-			degraded = cluster + ": " + c.degraded
-		}
 	}
 	var waits []string
 	if len(applying) > 0 {
@@ -218,7 +210,7 @@ func (r reach) summary() (waiting, refused, degraded string) {
 	if len(waits) > 0 {
 		waiting = "waits for " + strings.Join(waits, ", and for ")
 	}
-	return waiting, refused, degraded
+	return waiting, refused
 }
 
 func agentsOf(clusters []string) string {
@@ -263,8 +255,10 @@ func (h *Hub) Settled(ctx context.Context, application string) error {
 		case !status.Settled:
 			continue // there is a newer target
 		default:
-			v := h.view(application)
-			if waiting, _, _ := reachOf(v.applications[application], status, v.works).summary(); waiting == "" {
+			v := h.view()
+			works := v.byName[application]
+			waiting, _ := h.reach(v.applications[application], status, works).summary()
+			if waiting == "" && !slices.ContainsFunc(works, func(w health.Work) bool { return w.Pending }) {
 				return nil
 			}
 		}

@@ -4,6 +4,7 @@
 package hub_test
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/testing/metertest"
 )
 
@@ -24,16 +25,23 @@ func TestSilentAgent(t *testing.T) {
 	f.start()
 	f.shop()
 	f.has("c1", "one")
-	var c page.Cluster
-	var p page.Placement
-	for end := time.Now().Add(patience); c.Status.Word != "Silent" ||
-		!strings.Contains(c.Status.Reason, "last reported: Current") ||
-		p.Status.Word != "Applied"; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%+v, %+v", c, p)
+	// The agent may be heard again between two reads, so all statuses are read until they agree.
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		state := f.State(t.Context())
+		detail, _ := f.Cluster(t.Context(), "c1")
+		c, a := state.Clusters[0], state.Applications[0]
+		silent := c.Agent == status.Silent && c.Health == status.Unknown && c.Sync == status.SyncUnknown &&
+			!c.LastHeard.IsZero() && strings.Contains(c.Reason, "no message from its agent since ") && c.On[status.Unknown] == 1
+		rolledUp := a.Health == status.Unknown &&
+			strings.Contains(a.Reason, "1 of 1 clusters is Unknown: c1: no message from its agent since ")
+		detailed := len(detail.Placements) == 1 && detail.Placements[0].Sync == status.SyncUnknown &&
+			strings.Contains(detail.Placements[0].Reason, "last reported: Healthy")
+		if silent && rolledUp && detailed {
+			break
 		}
-		state := f.State()
-		c, p = state.Clusters[0], state.Applications[0].Placements[0]
+		if time.Now().After(end) {
+			t.Fatalf("%+v\n%+v", state, detail)
+		}
 	}
 	const (
 		silent = `"Lost contact with a cluster: its agent, or its connection, is down" cluster=c1 lastReport=`
@@ -42,11 +50,43 @@ func TestSilentAgent(t *testing.T) {
 	if text := f.records.await(t, silent); strings.Count(text, silent) > 1+strings.Count(text, back) {
 		t.Errorf("the hub logged:\n%s", text)
 	}
-	if c.Status.Tone != page.Bad || c.LastReport.IsZero() {
-		t.Errorf("%+v", c)
+}
+
+// TestConnections checks that clusters without an agent look different: one that never joined, and
+// those that no document names.
+func TestConnections(t *testing.T) {
+	f := newFixture(t)
+	f.objects.set("one", nil)
+	f.strangers = map[string]string{"c3": "hubb"}
+	for _, text := range []string{"kind: Cluster\nmetadata: {name: c1}\n", "kind: Cluster\nmetadata: {name: c3}\n",
+		"kind: Cluster\nmetadata: {name: c4}\n"} {
+		if err := f.put(t.Context(), text); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if p.Status.Tone != page.Unknown || p.Status.Reason != "last report, its agent is silent" {
-		t.Errorf("%+v", p)
+	want := map[string]string{
+		"c1": "Connected Healthy: no application is on the cluster",
+		"c2": "Connected Unknown: no document names the cluster, but its agent has connected: add a Cluster document",
+		"c3": `NeverJoined Missing: its agent asks for the source "hubb", and this hub is "hub"`,
+		"c4": "NeverJoined Missing: no agent of the cluster has ever connected",
+	}
+	got := map[string]string{}
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		for _, c := range f.State(t.Context()).Clusters {
+			got[c.Name] = fmt.Sprintf("%s %s: %s", c.Agent, c.Health, c.Reason)
+		}
+		wrong := 0
+		for name, text := range want {
+			if !strings.HasPrefix(got[name], text) {
+				wrong++
+			}
+		}
+		if wrong == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%q, want %q", got, want)
+		}
 	}
 }
 
@@ -55,22 +95,23 @@ func TestMetrics(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
 	f.shop()
-	f.is("Deployed", "")
+	f.is("Synced Healthy", "")
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(f.Collector())
-	check := func(state string) {
+	check := func(sync, health string) {
 		t.Helper()
 		metertest.Expect(t, registry, map[string]float64{
-			"spokewire_hub_applications state=" + state: 1, "spokewire_hub_clusters state=Current": 1,
-			"spokewire_hub_documents_refused": 0,
+			"spokewire_hub_applications health=" + health + " sync=" + sync: 1,
+			"spokewire_hub_clusters agent=Connected health=Healthy":         1,
+			"spokewire_hub_placements health=Healthy":                       1, "spokewire_hub_documents_refused": 0,
 		})
 	}
-	check("Deployed")
+	check("Synced", "Healthy")
 	f.objects.set("", nil)
 	if err := f.Changed(t.Context(), "shop", "the Secret is gone"); err != nil {
 		t.Fatal(err)
 	}
-	check("Held up")
+	check("OutOfSync", "Degraded")
 	if at := metertest.Values(t, registry)["spokewire_hub_documents_accepted_timestamp_seconds"]; time.Since(
 		time.UnixMilli(int64(at*1000))).Abs() > time.Hour {
 		t.Errorf("accepted at %v", at)

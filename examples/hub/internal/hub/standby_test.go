@@ -59,7 +59,7 @@ func TestStandbyRenders(t *testing.T) {
 	if err := f.Settled(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.State().Applications[0]; got.Revision != "2" {
+	if got := f.State(t.Context()).Applications[0]; got.Revision != "2" {
 		t.Errorf("%+v", got)
 	}
 	rendered(4)

@@ -16,6 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -55,7 +56,7 @@ func (h *Hub) Loaded() <-chan struct{} { return h.loaded }
 
 // follow loads the documents of the folder.
 func (h *Hub) follow(ctx context.Context) error {
-	watcher, err := folder.Watch(h.options.Dir, folder.Options{})
+	watcher, err := folder.Watch(h.options.Dir, 0)
 	if err != nil {
 		return err
 	}
@@ -269,10 +270,10 @@ func (h *Hub) watchSilence(ctx context.Context) error {
 
 // logSilence logs the clusters with works that are silent now, and were not before, or the reverse.
 func (h *Hub) logSilence(silent map[string]bool) {
-	v := &view{Hub: h, reports: h.options.LastReports()}
-	now := map[string]bool{}
-	for _, w := range h.options.Health.Works() {
-		now[w.Namespace] = v.silent(w.Namespace)
+	v, now := h.view(), map[string]bool{}
+	for cluster := range v.byCluster {
+		connection, _ := v.agent(cluster)
+		now[cluster] = connection == status.Silent
 	}
 	for cluster, is := range now {
 		log := h.options.Log.WithValues("cluster", cluster, "lastReport", v.reports[cluster])

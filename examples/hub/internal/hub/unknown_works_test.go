@@ -22,8 +22,8 @@ func TestUnknownWorksStayWhileHeldUp(t *testing.T) {
 	f.stop()
 	f.objects.set("", nil)
 	f.start()
-	f.is("Held up", "Secret n/s, key k: not found")
-	if reason := f.State().Applications[0].Status.Reason; strings.Contains(reason, "\n") ||
+	f.is("OutOfSync Degraded", "Secret n/s, key k: not found")
+	if reason := f.State(t.Context()).Applications[0].Status.Reason; strings.Contains(reason, "\n") ||
 		strings.Count(reason, "not found") != 1 {
 		t.Errorf("the reason is not a sentence: %q", reason)
 	}
@@ -41,6 +41,6 @@ func TestUnknownWorksStayWhileHeldUp(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("it never settles")
 	}
-	f.is("Deployed", "")
+	f.is("Synced Healthy", "")
 	f.has("c1", "two")
 }

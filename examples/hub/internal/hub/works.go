@@ -14,7 +14,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
-	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -154,10 +154,10 @@ const whatToDo = "state.db was lost or is outdated; the objects stay unchanged. 
 
 // unclaimed returns the works with objects that belong to no live revision and no target of any
 // application.
-func (h *Hub) unclaimed(works []health.Work) []page.Unclaimed {
+func (h *Hub) unclaimed(works []health.Work) []status.Unclaimed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	out := []page.Unclaimed{}
+	out := []status.Unclaimed{}
 	if h.taken.IsZero() {
 		return out // the targets are not known yet
 	}
@@ -178,19 +178,19 @@ func (h *Hub) unclaimed(works []health.Work) []page.Unclaimed {
 		}
 		if len(objects) > 0 {
 			slices.Sort(objects)
-			out = append(out, page.Unclaimed{
+			out = append(out, status.Unclaimed{
 				Cluster: w.Namespace, Work: w.Name, Application: application, Objects: objects,
 			})
 		}
 	}
-	slices.SortFunc(out, func(a, b page.Unclaimed) int {
+	slices.SortFunc(out, func(a, b status.Unclaimed) int {
 		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Work, b.Work))
 	})
 	return out
 }
 
 // notice returns a message with the unclaimed works, and the advice.
-func notice(unclaimed []page.Unclaimed) string {
+func notice(unclaimed []status.Unclaimed) string {
 	if len(unclaimed) == 0 {
 		return ""
 	}

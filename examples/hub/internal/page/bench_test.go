@@ -4,53 +4,35 @@
 package page_test
 
 import (
-	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 )
 
-// BenchmarkPage measures the whole page of 200 clusters and 1,000 works after one work changed.
+// BenchmarkPage measures the pages of 1,000 clusters and 100 applications.
 func BenchmarkPage(b *testing.B) {
-	for _, encoding := range []string{"identity", "gzip"} {
-		b.Run(encoding, func(b *testing.B) {
-			h := &hub{state: large(200, 1000)}
-			p := newPage(b, h, page.Options{Interval: time.Nanosecond})
+	p := newPage(b, large(1000, 100), page.Options{})
+	for _, path := range []string{"/", "/clusters", "/applications/application003"} {
+		b.Run(path, func(b *testing.B) {
 			b.ReportAllocs()
-			size, i := 0, 0
+			size := 0
 			for b.Loop() {
-				i++
-				h.edit(func(s *page.State) { s.Works[500].Application = fmt.Sprint(i) })
-				p.Changed()
-				size = get(p, "/", "Accept-Encoding", encoding).Body.Len()
+				size = get(p, path, "Accept-Encoding", "gzip").Body.Len()
 			}
 			b.ReportMetric(float64(size), "bytes/page")
 		})
 	}
 }
 
-// TestSize checks that one change among 200 clusters and 1,000 works sends a browser only the
-// changed row.
+// TestSize checks that no page of 1,000 clusters and 100 applications has more than 200 KB.
 func TestSize(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := &hub{state: large(200, 1000)}
-		p := newPage(t, h, page.Options{})
-		client := serve(t, p)
-		browser := follow(t, client, current(t, client))
-		h.edit(func(s *page.State) { s.Works[500].Objects = s.Works[500].Objects[:1] })
-		p.Changed()
-		if c := browser.change(); len(c.Set) != 1 || c.bytes > 2000 {
-			t.Errorf("one changed work brings %d elements in %d bytes", len(c.Set), c.bytes)
-		} else {
-			t.Logf("one changed work: %d bytes", c.bytes)
+	p := newPage(t, large(1000, 100), page.Options{})
+	for _, path := range []string{"/", "/clusters", "/clusters?page=20", "/applications", "/applications/application003",
+		"/clusters/cluster0003", "/history"} {
+		answer := get(p, path)
+		t.Logf("%s: %d bytes, %d compressed", path, answer.Body.Len(), get(p, path, "Accept-Encoding", "gzip").Body.Len())
+		if answer.Code != 200 || answer.Body.Len() > 200_000 {
+			t.Errorf("%s: %d, %d bytes", path, answer.Code, answer.Body.Len())
 		}
-		whole := get(p, "/").Body.Len()
-		packed := get(p, "/", "Accept-Encoding", "gzip").Body.Len()
-		t.Logf("the page: %d bytes, %d compressed", whole, packed)
-		if packed > 100_000 {
-			t.Errorf("the page has %d bytes compressed", packed)
-		}
-	})
+	}
 }

@@ -1,20 +1,19 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page is the web page of the hub: the state of the input, the clusters, the applications
-// and the works, with live updates.
+// Package page is the web page of the hub: an overview, the applications, the clusters, the history,
+// and a page for each application, each cluster, and each application on a cluster.
 //
-// The server renders everything, so the page is complete without JavaScript. With JavaScript, the
-// page opens a stream of server-sent events and replaces changed rows.
+// The server renders everything, so the pages are complete without JavaScript. With JavaScript, a
+// visible page requests itself every two seconds, with the ETag of its content, and replaces the
+// elements that differ.
 //
 // # Guarantees
 //
-//   - Without browsers the page does no work. Otherwise it reads the state after a change, at most
-//     once per [Options].Interval, for any number of browsers and changes. Only rows with changed
-//     content are rendered and sent.
-//   - A slow browser has no queue: it gets the latest rows when it is ready for them, and is
-//     disconnected when it accepts no data for [Options].WriteTimeout. A browser that reconnects
-//     gets the changes of the meantime, or the whole page after a restart of the hub.
+//   - Without browsers the page does no work. Otherwise it reads the state after a change, or when it
+//     is 5 s old, for any number of browsers. A large state is read less often: reading takes at most
+//     a tenth of the time.
+//   - Lists have pages of 50 rows, so a page is small for any number of clusters and applications.
 //   - All names and messages are shown as text, at most [MaxText] bytes of each. The
 //     Content-Security-Policy allows only the files of this package; no resource is loaded from
 //     other servers.

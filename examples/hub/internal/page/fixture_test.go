@@ -4,10 +4,11 @@
 package page_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,42 +16,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 )
 
-var noon = time.Date(2026, 3, 14, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// hub is a fake hub with a state that the test sets.
+// hub is a hub in memory. The details of an application or cluster are those of its name, or those
+// of "" for all others.
 type hub struct {
-	mu    sync.Mutex
-	state page.State
-	looks int
+	mu           sync.Mutex
+	reads        int
+	state        status.Hub
+	applications map[string]status.Application
+	clusters     map[string]status.Cluster
+	changes      []status.Change
+	revisions    []status.Revision
 }
 
-func (h *hub) State() page.State {
+func (h *hub) State(context.Context) status.Hub {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.looks++
-	state := h.state
-	// Copied, because a returned state must not change.
-	state.Clusters = slices.Clone(state.Clusters)
-	state.Works = slices.Clone(state.Works)
-	for i := range state.Works {
-		state.Works[i].Objects = slices.Clone(state.Works[i].Objects)
+	h.reads++
+	return h.state
+}
+
+func (h *hub) Application(_ context.Context, name string) (status.Application, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	a, ok := h.applications[name]
+	return a, ok
+}
+
+func (h *hub) Cluster(_ context.Context, name string) (status.Cluster, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	c, ok := h.clusters[name]
+	return c, ok
+}
+
+func (h *hub) Diff(_ context.Context, _ string, from, to int) ([]status.Change, error) {
+	if from > 2 || to > 2 {
+		return nil, errors.New("no such revision")
 	}
-	return state
+	return h.changes, nil
 }
 
-// edit changes the state without a notification.
-func (h *hub) edit(change func(*page.State)) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	change(&h.state)
-}
+func (h *hub) History(context.Context) ([]status.Revision, error) { return h.revisions, nil }
 
-func (h *hub) looked() int {
+// edit changes the hub without a notification.
+func (h *hub) edit(change func(*hub)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.looks
+	change(h)
 }
 
 func newPage(t testing.TB, h page.Hub, opts page.Options) *page.Page {
@@ -73,71 +90,111 @@ func get(p http.Handler, path string, headers ...string) *httptest.ResponseRecor
 	return answer
 }
 
-// small returns a state with each kind of element.
-func small() page.State {
-	return page.State{
-		Input: page.Input{Origin: "directory /etc/hub", Taken: noon,
-			Error: "apps/shop.yaml: document 2: spec.placement: cluster \"mars\" is unknown"},
-		Clusters: []page.Cluster{
-			{Name: "cluster2", Status: page.Status{Tone: page.Bad, Word: "Silent", Reason: "no agent has answered",
-				Since: noon}},
-			{Name: "cluster1", Labels: map[string]string{"region": "eu", "env": "prod"},
-				Status: page.Status{Tone: page.Good, Word: "Served"}},
-		},
-		Applications: []page.Application{{
-			Name: "shop", Revision: "7c1f", Status: page.Status{Tone: page.Busy, Word: "Rolling out", Reason: "1 of 2 clusters"},
-			Rollout: &page.Rollout{Paused: true, Groups: []page.RolloutGroup{
-				{Name: "canary <1>", Clusters: 2, InProgress: 1, Succeeded: 1}, {Clusters: 3, Failed: 2},
-			}},
-			Placements: []page.Placement{
-				{Cluster: "cluster1", Revision: "7c1f", Status: page.Status{Tone: page.Good, Word: "Ready"}},
-				{Cluster: "cluster2", Revision: "19aa",
-					Status: page.Status{Tone: page.Bad, Word: "Failed", Reason: "Deployment web: image not found"}},
-			},
-		}},
-		Works: []page.Work{{
-			Cluster: "cluster1", Name: "shop-web", Application: "shop",
-			Conditions: []metav1.Condition{
-				{Type: "Applied", Status: metav1.ConditionTrue, Reason: "AppliedManifestComplete", Message: "2 manifests"},
-				{Type: "Available", Status: metav1.ConditionUnknown, Reason: "NotYet"},
-				{Type: "Degraded", Status: metav1.ConditionTrue, Reason: "Unhealthy"},
-				{Type: "Progressing", Status: metav1.ConditionFalse, Reason: "Done"},
-			},
-			Objects: []page.Object{
-				{Kind: "Deployment", Namespace: "shop", Name: "web",
-					Health: page.Status{Tone: page.Bad, Word: "Unhealthy", Reason: "1 of 3 replicas", Since: noon}},
-				{Kind: "Namespace", Name: "shop", Health: page.Status{Tone: page.Good, Word: "Healthy"}},
-			},
-		}, {Cluster: "cluster2", Name: "shop-web", Application: "shop"}},
-	}
+func healthy() status.Status { return status.Status{Sync: status.Synced, Health: status.Healthy} }
+
+func progressing(reason string) status.Status {
+	return status.Status{Sync: status.OutOfSync, Health: status.Progressing, Reason: reason}
 }
 
-// large returns a state with many clusters and works, and two objects in each work.
-func large(clusters, works int) page.State {
-	s := page.State{Input: page.Input{Origin: "directory /etc/hub", Taken: noon}}
-	app := page.Application{Name: "shop", Revision: "7c1f", Status: page.Status{Tone: page.Good, Word: "Ready"}}
+func degraded(reason string) status.Status {
+	return status.Status{Sync: status.OutOfSync, Health: status.Degraded, Reason: reason}
+}
+
+// up are the links of a hub without an outage.
+func up() []status.Link {
+	return []status.Link{{Name: "broker", Address: "mqtts://broker.example.com", Up: true},
+		{Name: "database", Address: "postgres://db.example.com/hub", Up: true}}
+}
+
+// empty returns a hub that nothing has joined.
+func empty() *hub {
+	return &hub{state: status.Hub{Links: up(), Documents: status.Documents{Origin: "the HTTP API", Accepted: noon}}}
+}
+
+// shop returns a hub with the application shop on three clusters, one of which is placed with the
+// given status; it is the status of the application too.
+func shop(s status.Status) *hub {
+	h := empty()
+	last := s
+	counts := status.Counts{status.Healthy: 2}
+	counts[s.Health]++
+	a := status.Application{Name: "shop", Revision: "2", On: counts, Status: last}
+	if s.Health != status.Healthy {
+		a.Reason = "1 of 3 clusters is " + string(s.Health) + ": cluster3: " + s.Reason
+	}
+	a.Placements = []status.Placement{
+		{Application: "shop", Cluster: "cluster1", Revision: "2", Status: healthy()},
+		{Application: "shop", Cluster: "cluster2", Revision: "2", Status: healthy()},
+		{Application: "shop", Cluster: "cluster3", Revision: "1", Status: s},
+	}
+	h.revisions = []status.Revision{
+		{Application: "shop", Number: 2, Before: 1, Cause: "Application shop has changed", Created: noon, Clusters: 3},
+		{Application: "shop", Number: 1, Cause: "Placement everywhere has changed", Created: noon.Add(-time.Hour),
+			Clusters: 2},
+	}
+	h.changes = []status.Change{{Path: ".spec.parts[name=\"web\"].manifests[0].template",
+		Before: "        image: example.com/web:1.0", After: "        image: example.com/web:1.1"},
+		{Path: "Secret shop/db, key password", Before: "(redacted)", After: "(redacted)"}}
+	h.state.Applications = []status.Application{a}
+	a.Revisions = h.revisions
+	h.applications = map[string]status.Application{"shop": a}
+	h.clusters = map[string]status.Cluster{}
+	for _, p := range a.Placements {
+		c := status.Cluster{Name: p.Cluster, Status: healthy(), Agent: status.Connected, LastHeard: noon,
+			Labels: map[string]string{"region": "eu", "env": "prod"}, On: status.Counts{p.Health: 1}}
+		h.state.Clusters = append(h.state.Clusters, c)
+		c.Placements = []status.Placement{p}
+		c.Works = []status.Work{{Cluster: p.Cluster, Name: "web-4f1a", Application: "shop",
+			Conditions: []metav1.Condition{{Type: "Applied", Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete",
+				Message: "Apply manifest work complete", LastTransitionTime: metav1.NewTime(noon)}},
+			Objects: []status.Object{{Kind: "Deployment", Namespace: "shop", Name: "web", Status: p.Status},
+				{Kind: "Namespace", Name: "shop", Status: healthy()}},
+		}}
+		h.clusters[p.Cluster] = c
+	}
+	return h
+}
+
+// large returns a hub with many clusters and applications, each application on each cluster. Some of
+// them are not healthy.
+func large(clusters, applications int) *hub {
+	h := empty()
+	h.applications, h.clusters = map[string]status.Application{}, map[string]status.Cluster{}
+	health := func(i int) status.Status {
+		switch {
+		case i%97 == 13:
+			return degraded("Deployment shop/web: 0 of 2 replicas available, for longer than 5 minutes")
+		case i%41 == 7:
+			return progressing("its agent has not applied it yet")
+		}
+		return healthy()
+	}
 	for i := range clusters {
-		name := fmt.Sprintf("cluster%d", i)
-		s.Clusters = append(s.Clusters, page.Cluster{Name: name, Labels: map[string]string{"region": "eu"},
-			Status: page.Status{Tone: page.Good, Word: "Served", Since: noon}})
-		app.Placements = append(app.Placements,
-			page.Placement{Cluster: name, Revision: "7c1f", Status: page.Status{Tone: page.Good, Word: "Ready"}})
+		c := status.Cluster{Name: fmt.Sprintf("cluster%04d", i), Status: healthy(), Agent: status.Connected, LastHeard: noon,
+			Labels: map[string]string{"region": fmt.Sprintf("region%d", i%7)}, On: status.Counts{status.Healthy: applications}}
+		if i%200 == 3 {
+			c.Agent, c.Status = status.Silent, status.Status{Sync: status.SyncUnknown, Health: status.Unknown,
+				Reason: "no message from its agent since 2026-03-01 11:40Z"}
+		}
+		h.state.Clusters = append(h.state.Clusters, c)
+		h.clusters[c.Name] = c
 	}
-	s.Applications = []page.Application{app}
-	for i := range works {
-		s.Works = append(s.Works, page.Work{
-			Cluster: fmt.Sprintf("cluster%d", i%clusters), Name: fmt.Sprintf("shop-%d", i), Application: "shop",
-			Conditions: []metav1.Condition{
-				{Type: "Applied", Status: metav1.ConditionTrue, Reason: "AppliedManifestComplete",
-					Message: "all manifests are applied"},
-				{Type: "Available", Status: metav1.ConditionTrue, Reason: "ResourcesAvailable",
-					Message: "all resources are available"},
-			},
-			Objects: []page.Object{
-				{Kind: "Deployment", Namespace: "shop", Name: "web", Health: page.Status{Tone: page.Good, Word: "Healthy"}},
-				{Kind: "ConfigMap", Namespace: "shop", Name: "settings", Health: page.Status{Tone: page.Good, Word: "Healthy"}},
-			},
-		})
+	for n := range applications {
+		a := status.Application{Name: fmt.Sprintf("application%03d", n), Revision: "7", On: status.Counts{}, Status: healthy()}
+		for i := range clusters {
+			s := health(i*applications + n)
+			if n%10 != 3 {
+				s = healthy()
+			}
+			if a.On[s.Health]++; s.Health.Rank() > a.Health.Rank() {
+				a.Status = s
+			}
+			a.Placements = append(a.Placements, status.Placement{Application: a.Name, Cluster: h.state.Clusters[i].Name,
+				Revision: "7", Status: s})
+		}
+		h.applications[a.Name] = a
+		a.Placements = nil
+		h.state.Applications = append(h.state.Applications, a)
 	}
-	return s
+	return h
 }

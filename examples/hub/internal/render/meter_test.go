@@ -13,6 +13,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/internal/boundtemplate"
 )
 
 // slow returns each value after a minute of fake time.
@@ -45,15 +46,15 @@ func TestLimits(t *testing.T) {
 		t.Run(tt.reason, func(t *testing.T) {
 			c := clocktesting.NewFakePassiveClock(time.Now())
 			r := &renderer{where: "bad.yaml, document 1", objects: slow{c}, values: map[string]string{},
-				meter: meter{clock: c, all: together}}
+				meter: boundtemplate.New(c, boundtemplate.StepsOf(0))}
 			functions := r.functions()
 			functions["tick"] = func() string {
 				c.SetTime(c.Now().Add(tt.round))
 				return "."
 			}
 			parsed := template.Must(template.New("template").Funcs(functions).Parse(tt.template))
-			r.meter.instrument(parsed, tt.template)
-			r.meter.begin()
+			r.meter.Instrument(parsed, tt.template)
+			r.meter.Begin()
 			var out strings.Builder
 			err := parsed.Execute(&out, nil)
 			if tt.want == "" {

@@ -20,13 +20,14 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/internal/boundtemplate"
 	"github.com/spokewire/sdk-go/examples/internal/label"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// maxBytes is the maximum output of a template, and of each call of its functions.
-const maxBytes = 1 << 20
+// maxBytes is the maximum output of a template.
+const maxBytes = boundtemplate.MaxBytes
 
 // An application may render maxApplication bytes, and maxOnCluster more for each cluster.
 const (
@@ -130,7 +131,7 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 	application := d.Object.(*document.Application)
 	r := &renderer{
 		where: d.Where, objects: objects, check: check, values: map[string]string{},
-		meter: meter{clock: clock.RealClock{}, all: together + len(clusters)*togetherOnCluster},
+		meter: boundtemplate.New(clock.RealClock{}, boundtemplate.StepsOf(len(clusters))),
 		left:  maxApplication + len(clusters)*maxOnCluster,
 	}
 	out := &Rendering{Application: d.Name, Document: d.JSON, Clusters: clusters, Values: r.values}
@@ -157,7 +158,7 @@ type renderer struct {
 	objects Objects
 	check   Check
 	values  map[string]string
-	meter   meter
+	meter   *boundtemplate.Meter
 	left    int // remaining bytes of manifests
 	memory  int
 }
@@ -185,7 +186,7 @@ func (r *renderer) part(
 			return app, r.failed(path(j), "", err)
 		}
 		templates[j] = t
-		r.meter.instrument(templates[j], m.Template)
+		r.meter.Instrument(templates[j], m.Template)
 	}
 	for _, c := range clusters {
 		cluster := appcontext.Cluster{ClusterID: document.ClusterID(c.Metadata.Name)}
@@ -195,7 +196,7 @@ func (r *renderer) part(
 		}
 		for j, m := range p.Manifests {
 			text := limited{left: maxBytes}
-			r.meter.begin()
+			r.meter.Begin()
 			err := templates[j].Execute(&text, variables)
 			before := len(cluster.Resources)
 			if err == nil {
@@ -258,7 +259,7 @@ func (r *renderer) checked(cluster string, made []appcontext.Resource) error {
 // failed returns the error of a template, with its position and the cluster.
 func (r *renderer) failed(path, cluster string, err error) error {
 	problem := strings.TrimPrefix(err.Error(), "template: ")
-	if long := (*tooLongError)(nil); errors.As(err, &long) && long.line != 0 {
+	if long := (*boundtemplate.LimitError)(nil); errors.As(err, &long) && long.Line != 0 {
 		problem = long.Error() // without the inserted call
 	}
 	if cluster != "" {
@@ -327,7 +328,7 @@ type limited struct {
 
 func (l *limited) Write(p []byte) (int, error) {
 	if l.left -= len(p); l.left < 0 {
-		return 0, errTooMuch()
+		return 0, boundtemplate.ErrTooMuch()
 	}
 	return l.Buffer.Write(p)
 }
@@ -378,5 +379,25 @@ func Identities(apps []appcontext.App) iter.Seq2[appcontext.Identity, *appcontex
 				}
 			}
 		}
+	}
+}
+
+func (r *renderer) functions() template.FuncMap {
+	out := r.meter.Functions()
+	out["fromSecret"], out["fromConfigMap"] = r.from(secretKind), r.from("ConfigMap")
+	return out
+}
+
+func (r *renderer) from(kind string) func(namespace, name, key string) (string, error) {
+	return func(namespace, name, key string) (value string, err error) {
+		ref := Ref{kind, namespace, name, key}
+		if value, ok := r.values[ref.String()]; ok {
+			return value, nil
+		}
+		r.meter.Wait(func() { value, err = r.objects.Value(ref) })
+		if err == nil {
+			r.values[ref.String()] = value
+		}
+		return value, err
 	}
 }

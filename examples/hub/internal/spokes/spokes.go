@@ -77,6 +77,15 @@ func (s *Spokes) LastReports() map[string]time.Time {
 	return out
 }
 
+// Link returns an error while works and statuses cannot be exchanged with the agents, or while
+// another process interferes.
+func (s *Spokes) Link() error {
+	if err := s.Readyz(nil); err != nil {
+		return err
+	}
+	return s.Healthy()
+}
+
 // Connector implements [connector.Connectors]. It also succeeds for a cluster with an offline
 // agent: the works wait for the agent.
 func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (connector.Connector, error) {

@@ -1,7 +1,14 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package render
+// Package boundtemplate executes Go templates with limited steps, time and memory.
+//
+//	m := boundtemplate.New(clock.RealClock{}, boundtemplate.StepsOf(clusters))
+//	t, err := template.New("t").Funcs(m.Functions()).Parse(text)
+//	m.Instrument(t, text)
+//	m.Begin()
+//	err = t.Execute(out, values)
+package boundtemplate
 
 import (
 	"encoding/base64"
@@ -23,6 +30,10 @@ import (
 // template that is accepted once is always accepted. The time limit covers costs that steps do not
 // count, for example sorting the keys of a large map.
 const (
+	// MaxBytes is the maximum output of each call of a function. The caller limits the output of a
+	// template.
+	MaxBytes = 1 << 20
+
 	maxSteps = 1_000_000
 	maxTime  = 10 * time.Second
 	// together, and togetherOnCluster for each cluster, limit all templates of an application,
@@ -34,67 +45,73 @@ const (
 	callCost  = 100 // of a template in a template, for its place on the stack
 )
 
-// meter counts the resources that the execution of a template uses. Go's templates cannot be
+// Meter counts the resources that the execution of a template uses. Go's templates cannot be
 // interrupted, so they are changed to call the meter: each loop body, and each template, begins
-// with a call. See instrument.
-type meter struct {
+// with a call. See Instrument.
+type Meter struct {
 	clock clock.PassiveClock
 	steps int // left for the execution
 	all   int // left for the application
 	end   time.Time
 }
 
-// tooLongError ends an execution.
-type tooLongError struct {
-	line    int // of the body, or 0
+// LimitError ends an execution.
+type LimitError struct {
+	Line    int // of the body, or 0
 	problem string
 }
 
-func (e *tooLongError) Error() string {
-	if e.line == 0 {
+func (e *LimitError) Error() string {
+	if e.Line == 0 {
 		return e.problem
 	}
-	return fmt.Sprintf("line %d: %s", e.line, e.problem)
+	return fmt.Sprintf("line %d: %s", e.Line, e.problem)
 }
 
-// begin resets the limits of one execution.
-func (m *meter) begin() { m.steps, m.end = maxSteps, m.clock.Now().Add(maxTime) }
+// New returns a meter for templates that may take a number of steps together.
+func New(c clock.PassiveClock, steps int) *Meter { return &Meter{clock: c, all: steps} }
+
+// StepsOf returns the steps of all templates of an application on a number of clusters.
+func StepsOf(clusters int) int { return together + clusters*togetherOnCluster }
+
+// Begin resets the limits of one execution.
+func (m *Meter) Begin() { m.steps, m.end = maxSteps, m.clock.Now().Add(maxTime) }
 
 // step is the function that templates call.
-func (m *meter) step(line, cost int) (string, error) {
+func (m *Meter) step(line, cost int) (string, error) {
 	if err := m.spend(cost); err != nil {
-		err.line = line
+		err.Line = line
 		return "", err
 	}
 	return "", nil
 }
 
-func (m *meter) spend(steps int) *tooLongError {
+func (m *Meter) spend(steps int) *LimitError {
 	if m.all -= steps; m.all < 0 {
-		return &tooLongError{problem: fmt.Sprintf(
+		return &LimitError{problem: fmt.Sprintf(
 			"the templates of the application take more than %d steps, and %d for each cluster",
 			together, togetherOnCluster)}
 	}
 	if m.steps -= steps; m.steps < 0 {
-		return &tooLongError{problem: fmt.Sprintf("more than %d steps on a cluster", maxSteps)}
+		return &LimitError{problem: fmt.Sprintf("more than %d steps on a cluster", maxSteps)}
 	}
 	if m.clock.Now().After(m.end) {
-		return &tooLongError{problem: fmt.Sprintf("more than %s on a cluster", maxTime)}
+		return &LimitError{problem: fmt.Sprintf("more than %s on a cluster", maxTime)}
 	}
 	return nil
 }
 
-// wait calls f, and does not count its time.
-func (m *meter) wait(f func()) {
+// Wait calls f, and does not count its time.
+func (m *Meter) Wait(f func()) {
 	began := m.clock.Now()
 	f()
 	m.end = m.end.Add(m.clock.Since(began))
 }
 
 // made counts the text that a function has created: a step for each 64 bytes.
-func (m *meter) made(text string) (string, error) {
-	if len(text) > maxBytes {
-		return "", errTooMuch()
+func (m *Meter) made(text string) (string, error) {
+	if len(text) > MaxBytes {
+		return "", ErrTooMuch()
 	}
 	if err := m.spend(len(text) / 64); err != nil {
 		return "", err
@@ -102,15 +119,16 @@ func (m *meter) made(text string) (string, error) {
 	return text, nil
 }
 
-func errTooMuch() error { return fmt.Errorf("more than %d bytes of output", maxBytes) }
+// ErrTooMuch returns the error of a text that is longer than MaxBytes.
+func ErrTooMuch() error { return fmt.Errorf("more than %d bytes of output", MaxBytes) }
 
 // stepName cannot be used by a template, because the function is added after the template was
 // parsed.
 const stepName = "step"
 
-// instrument makes a template call its meter. A step is a node of the syntax: an action, a text
+// Instrument makes a template call its meter. A step is a node of the syntax: an action, a text
 // between two actions, a function, an argument.
-func (m *meter) instrument(t *template.Template, text string) {
+func (m *Meter) Instrument(t *template.Template, text string) {
 	for _, one := range t.Templates() {
 		if one.Tree != nil && one.Root != nil {
 			begin(one.Root, text, callCost)
@@ -171,13 +189,10 @@ func costOfAll[N parse.Node](nodes []N, text string) (cost int) {
 	return cost
 }
 
-// functions returns the functions of templates. Functions of Go that create text have a limit:
+// Functions returns functions for templates. Functions of Go that create text have a limit:
 // otherwise a few calls in a row could use all memory.
-func (r *renderer) functions() template.FuncMap {
-	m := &r.meter
+func (m *Meter) Functions() template.FuncMap {
 	return template.FuncMap{
-		"fromSecret":    r.from(secretKind),
-		"fromConfigMap": r.from("ConfigMap"),
 		"quote": func(text string) (string, error) {
 			if !utf8.ValidString(text) {
 				return "",
@@ -194,8 +209,8 @@ func (r *renderer) functions() template.FuncMap {
 			lines := strings.Count(text, "\n")
 			if n = max(n, 0); lines == 0 {
 				return text, nil
-			} else if n > maxBytes/lines {
-				return "", errTooMuch()
+			} else if n > MaxBytes/lines {
+				return "", ErrTooMuch()
 			}
 			return m.made(strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n)))
 		},
@@ -208,30 +223,16 @@ func (r *renderer) functions() template.FuncMap {
 	}
 }
 
-func (r *renderer) from(kind string) func(namespace, name, key string) (string, error) {
-	return func(namespace, name, key string) (value string, err error) {
-		ref := Ref{kind, namespace, name, key}
-		if value, ok := r.values[ref.String()]; ok {
-			return value, nil
-		}
-		r.meter.wait(func() { value, err = r.objects.Value(ref) })
-		if err == nil {
-			r.values[ref.String()] = value
-		}
-		return value, err
-	}
-}
-
 // limit limits a function with a result that is at most a constant factor longer than its
 // arguments.
-func (m *meter) limit(f func(...any) string) func(...any) (string, error) {
+func (m *Meter) limit(f func(...any) string) func(...any) (string, error) {
 	return func(args ...any) (string, error) {
 		total := 0
 		for _, arg := range args {
 			total += sizeOf(arg)
 		}
-		if total > maxBytes {
-			return "", errTooMuch()
+		if total > MaxBytes {
+			return "", ErrTooMuch()
 		}
 		return m.made(f(args...))
 	}
@@ -241,7 +242,7 @@ var number = regexp.MustCompile(`\d+`)
 
 // printf limits fmt.Sprintf, which creates its whole result before the length can be checked: a
 // verb may have a width of a million, and several verbs may use the same argument.
-func (m *meter) printf(format string, args ...any) (string, error) {
+func (m *Meter) printf(format string, args ...any) (string, error) {
 	const widest = 1_000_000 // the limit of fmt
 	width, longest, total := 0, 0, len(format)
 	for _, digits := range number.FindAllString(format, -1) {
@@ -260,8 +261,8 @@ func (m *meter) printf(format string, args ...any) (string, error) {
 	}
 	// A verb has a width and a precision, and writes up to five bytes for each byte of the argument.
 	// No verb writes more than 512 bytes for a number.
-	if bound := len(format) + strings.Count(format, "%")*(2*width+5*longest+512) + total; bound > 64*maxBytes {
-		return "", fmt.Errorf("the result may have more than %d bytes", maxBytes)
+	if bound := len(format) + strings.Count(format, "%")*(2*width+5*longest+512) + total; bound > 64*MaxBytes {
+		return "", fmt.Errorf("the result may have more than %d bytes", MaxBytes)
 	}
 	if err := m.spend(total / 64); err != nil {
 		return "", err

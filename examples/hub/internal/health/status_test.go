@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package health_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/health"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+)
+
+// TestDeadline checks that an object is Progressing before it is Degraded.
+func TestDeadline(t *testing.T) {
+	now := time.Now()
+	v := health.Verdict{Status: status.Status{Sync: status.Synced, Health: status.Progressing,
+		Reason: "0 of 2 replicas available", Since: now}}
+	for after, want := range map[time.Duration]status.Health{
+		time.Second: status.Progressing, health.Deadline: status.Progressing, health.Deadline + 1: status.Degraded,
+	} {
+		got := v.At(now.Add(after))
+		if got.Health != want || !strings.HasPrefix(got.Reason, "0 of 2 replicas available") ||
+			strings.Contains(got.Reason, "for longer than 5 minutes") != (want == status.Degraded) {
+			t.Errorf("after %s: %+v, want %s", after, got, want)
+		}
+	}
+	v.Health = status.Suspended
+	if got := v.At(now.Add(time.Hour)); got.Health != status.Suspended {
+		t.Errorf("a suspended object: %+v", got)
+	}
+}
+
+// TestStatuses checks the statuses of objects by what their agents report.
+func TestStatuses(t *testing.T) {
+	paused := strings.Replace(deployment, `"spec":{`, `"spec":{"paused":true,`, 1)
+	const ready = `{"replicas":1,"updatedReplicas":1,"availableReplicas":1,"readyReplicas":1}`
+	const exceeded = `{"replicas":1,"updatedReplicas":1,"conditions":[{"type":"Progressing","status":"False",` +
+		`"reason":"ProgressDeadlineExceeded","message":"ReplicaSet \"web\" has timed out progressing."}]}`
+	for reason, tt := range map[string]struct {
+		manifest, status string
+		change           func(*workv1.ManifestCondition)
+		want             string
+	}{
+		"healthy":  {deployment, ready, nil, "web Healthy"},
+		"replicas": {deployment, `{"replicas":1,"updatedReplicas":1}`, nil, "web Progressing 0 of 1 replicas available"},
+		"none yet": {deployment, `{"replicas":0}`, nil, "web Progressing 0 of 1 replicas created"},
+		"failed":   {deployment, exceeded, nil, "web Degraded Progress deadline exceeded"},
+		"degraded for its agent": {deployment, `{"replicas":1}`, condition(workv1.ManifestDegraded, metav1.ConditionTrue, "X"),
+			"web Degraded 0 of 1 replicas updated"},
+		"paused": {paused, ready, nil, "web Suspended it is paused by its manifest"},
+		"missing": {configMap, "applied", condition(workv1.ManifestAvailable, metav1.ConditionFalse, "ResourceNotAvailable"),
+			"m Missing it does not exist on the cluster"},
+		"unreachable": {configMap, "applied",
+			condition(workv1.ManifestAvailable, metav1.ConditionUnknown, health.ReasonClusterUnreachable),
+			"m Unknown its cluster cannot be read"},
+		"refused": {configMap, "refused", nil, "m Degraded Because: so"},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			f := newFixture(t)
+			w := f.put("w", []string{tt.manifest}, []string{tt.status})
+			if tt.change != nil {
+				tt.change(&w.Status.ResourceStatus.Manifests[0])
+				if _, err := f.works.WorkV1().ManifestWorks("c1").Update(t.Context(), w, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.is(tt.want)
+		})
+	}
+}
+
+// condition returns a function that adds a condition.
+func condition(kind string, s metav1.ConditionStatus, reason string) func(*workv1.ManifestCondition) {
+	return func(c *workv1.ManifestCondition) {
+		c.Conditions = append(c.Conditions, metav1.Condition{Type: kind, Status: s, Reason: reason})
+	}
+}
+
+// TestUnreachable checks that a cluster that does not answer is not an agent that refuses a work.
+func TestUnreachable(t *testing.T) {
+	w := health.Work{ManifestWork: &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 3}}}
+	if w.Joined() || w.Unreachable() != "" {
+		t.Error("a work without a report")
+	}
+	for _, kind := range []string{workv1.WorkApplied, workv1.WorkAvailable} {
+		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionUnknown,
+			ObservedGeneration: 3, Reason: health.ReasonClusterUnreachable, Message: "no answer"})
+	}
+	if got, _ := w.Progress(); got != health.Waiting || w.Unreachable() != "no answer" || !w.Joined() {
+		t.Errorf("%s, %q, joined: %v", got, w.Unreachable(), w.Joined())
+	}
+}

@@ -1,0 +1,153 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package folderwatch watches the files of a folder for changes, also those of a mounted ConfigMap,
+// of git-sync, and of file systems without events.
+package folderwatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// Editors and kubelets write in several steps.
+const (
+	quiet   = 100 * time.Millisecond // time without events before a change is reported
+	longest = 2 * time.Second        // longest delay of a change
+)
+
+// Options configures a [Watcher].
+type Options struct {
+	// Digest identifies the content of a folder, or the error of reading it. Required.
+	Digest func(dir string) string
+	// Relevant reports whether a file with this name belongs to the content. A write of such a file is
+	// a change even if the digest stays the same. Required.
+	Relevant func(name string) bool
+	// Interval is the interval at which the files are compared without an event. Events are missing
+	// on network file systems, and when a link above the folder changes. Defaults to 30 s.
+	Interval time.Duration
+}
+
+// Watcher reports changes of a folder.
+type Watcher struct {
+	dir     string
+	options Options
+	files   *fsnotify.Watcher
+	seen    string // the digest at the last comparison
+}
+
+// New starts to watch a folder. Start reports changes from now on, so a read after New misses nothing.
+func New(dir string, o Options) (*Watcher, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	files, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", dir, err)
+	}
+	o.Interval = cmp.Or(o.Interval, 30*time.Second)
+	w := &Watcher{dir: dir, options: o, files: files}
+	for _, path := range w.paths() {
+		if err := files.Add(path); err != nil {
+			return nil, errors.Join(fmt.Errorf("watch %s: %w", path, err), files.Close())
+		}
+	}
+	w.seen = o.Digest(dir)
+	return w, nil
+}
+
+// paths returns the watched folders. The parent folder reports a replacement of the folder.
+func (w *Watcher) paths() []string { return []string{filepath.Dir(w.dir), w.dir} }
+
+// Close ends a watch that was not started.
+func (w *Watcher) Close() error { return w.files.Close() }
+
+// Start calls changed after the files have changed or were written again, until ctx ends. Calls are
+// not concurrent.
+func (w *Watcher) Start(ctx context.Context, changed func()) error {
+	defer func() { _ = w.files.Close() }()
+	pending := newPending()
+	defer pending.timer.Stop()
+	look := time.NewTicker(w.options.Interval)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pending.timer.C:
+			if written := pending.end(); w.differs() || written {
+				changed()
+			}
+		case <-look.C:
+			if w.differs() {
+				w.watchAgain() // the folder may have been replaced
+				changed()
+			}
+		case event, ok := <-w.files.Events:
+			if !ok {
+				return fmt.Errorf("the watch of %s has ended", w.dir)
+			}
+			if event.Name == w.dir && event.Has(fsnotify.Create) {
+				_ = w.files.Add(w.dir) // the digest reports a missing folder
+			}
+			if event.Name == w.dir || filepath.Dir(event.Name) == w.dir {
+				pending.add(w.options.Relevant(filepath.Base(event.Name)))
+			}
+		case _, ok := <-w.files.Errors: // events were lost
+			if !ok {
+				return fmt.Errorf("the watch of %s has ended", w.dir)
+			}
+			pending.add(true)
+		}
+	}
+}
+
+// differs reports whether the files differ from those at the last call.
+func (w *Watcher) differs() bool {
+	now := w.options.Digest(w.dir)
+	differs := now != w.seen
+	w.seen = now
+	return differs
+}
+
+func (w *Watcher) watchAgain() {
+	for _, path := range w.paths() {
+		_ = w.files.Remove(path)
+		_ = w.files.Add(path) // the next comparison finds a folder that is missing now
+	}
+}
+
+// pending has the events that are not reported yet.
+type pending struct {
+	timer   *time.Timer
+	first   time.Time // zero without events
+	written bool      // whether a relevant file was written, not only links or other files
+}
+
+func newPending() *pending {
+	p := &pending{timer: time.NewTimer(quiet)}
+	p.timer.Stop()
+	return p
+}
+
+func (p *pending) add(written bool) {
+	if p.first.IsZero() {
+		p.first = time.Now()
+	}
+	p.written = p.written || written
+	p.timer.Reset(max(0, min(quiet, longest-time.Since(p.first))))
+}
+
+// end removes the events, and reports whether a relevant file was written.
+func (p *pending) end() (written bool) {
+	written = p.written
+	p.first, p.written = time.Time{}, false
+	return written
+}
