@@ -19,10 +19,10 @@ import (
 // Limits of a download of the module, in bytes. Lower them when the module gets smaller. Raise them
 // only on purpose.
 const (
-	maxZip      = 3456 << 10 // of the download
+	maxZip      = 3456 << 10  // of the download
 	maxUnpacked = 10368 << 10 // in a module cache
-	maxTestdata = 160 << 10  // one file of test data
-	maxFile     = 160 << 10  // any other file
+	maxTestdata = 160 << 10   // one file of test data
+	maxFile     = 160 << 10   // any other file
 )
 
 // nested lists the modules in the tree that are not released.
