@@ -122,7 +122,7 @@ func StartSpokewireAgent(
 ) *daemon.Daemon {
 	t.Helper()
 	args := []string{"--cluster=" + cluster, "--kubeconfig=" + managed.Kubeconfig(), "--hub=" + addr,
-		"--hub-ca=" + c.CAFile, "--manifest-bundles", "--source=" + source, "--verbose"}
+		"--hub-ca=" + c.CAFile, "--manifest-bundles", "--source=" + source, "-v=2"}
 	if c.CertFile != "" {
 		args = append(args, "--hub-cert="+c.CertFile, "--hub-key="+c.KeyFile)
 	}
