@@ -237,7 +237,8 @@ func TestAPIRefuses(t *testing.T) {
 	}
 	s.objects("c1", `x/a={"v":"1"}`)
 	if text := s.must("GET", "/api/v1/applications/shop/status", ""); !strings.Contains(text,
-		`"revisions":[{"application":"shop","number":1,"cause":`) || strings.Contains(text, "digest") || strings.Contains(text, "content") {
+		`"revisions":[{"application":"shop","number":1,"cause":`) || strings.Contains(text, "digest") ||
+		strings.Contains(text, "content") {
 		t.Errorf("it has hashes of what may be a Secret, or lacks its revision: %s", text)
 	}
 	if list := s.must("GET", "/api/v1/clusters",

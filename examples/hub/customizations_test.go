@@ -134,8 +134,8 @@ func TestKinds(t *testing.T) {
 	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
 	s.becomes(
 		"shop",
-		"OutOfSync Progressing 1 waits for c1: main: argoproj.io/Rollout x/web is not ready yet: its interpreter reports that it is "+
-			"not healthy",
+		"OutOfSync Progressing 1 waits for c1: main: argoproj.io/Rollout x/web is not ready yet: its interpreter "+
+			"reports that it is not healthy",
 	)
 	report("Healthy")
 	s.becomes("shop", "Synced Healthy 1")

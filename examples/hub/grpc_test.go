@@ -80,8 +80,8 @@ func (s *site) stranger(client grpc.Options, ca *certtest.Authority, folder stri
 	}
 	stop := background.Run(s.t, a.Start)
 	defer stop()
-	s.showsOn("/api/v1/status", `"reason":"no document names the cluster, and its agent asks for the source \"hubb\", and `+
-		`this hub is \"hub\": start the agent with --source hub","agent":"NeverJoined"`)
+	s.showsOn("/api/v1/status", `"reason":"no document names the cluster, and its agent asks for the source \"hubb\", `+
+		`and this hub is \"hub\": start the agent with --source hub","agent":"NeverJoined"`)
 	s.showsOn("/clusters/c7", "start the agent with --source hub")
 }
 

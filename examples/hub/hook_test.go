@@ -137,10 +137,12 @@ func TestRollbackWaitsForOfflineCluster(t *testing.T) {
 	s.becomes("shop", "Synced Healthy 2")
 	leave()
 	s.must("POST", "/api/v1/applications/shop/rollback", "")
-	s.shows(`{"application":"shop","name":"c1","revision":"1","sync":"OutOfSync","health":"Progressing","reason":"ConfigMap x/b of revision 2 still exists"}`)
+	s.shows(`{"application":"shop","name":"c1","revision":"1","sync":"OutOfSync","health":"Progressing",` +
+		`"reason":"ConfigMap x/b of revision 2 still exists"}`)
 	s.showsOn("/applications/shop", "ConfigMap x/b of revision 2 still exists")
 	s.agent("c2")
 	s.shows(`"held":1`)
-	s.shows(`"on":{"Healthy":2},"clusters":[{"application":"shop","name":"c1","revision":"1","sync":"Synced","health":"Healthy"`)
+	s.shows(`"on":{"Healthy":2},"clusters":[` +
+		`{"application":"shop","name":"c1","revision":"1","sync":"Synced","health":"Healthy"`)
 	s.shows(`{"application":"shop","name":"c2","revision":"1","sync":"Synced","health":"Healthy"`)
 }

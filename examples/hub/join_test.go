@@ -72,7 +72,10 @@ func TestJoinAndRevoke(t *testing.T) {
 	}
 	files := join.FilesIn(dir)
 	client := grpc.Options{
-		Address: s.said.find(t, `"Started serving events" address=`), CAFile: files.CA, CertFile: files.Cert, KeyFile: files.Key,
+		Address:  s.said.find(t, `"Started serving events" address=`),
+		CAFile:   files.CA,
+		CertFile: files.Cert,
+		KeyFile:  files.Key,
 	}
 	transport, err := grpc.New(client)
 	if err != nil {
@@ -188,7 +191,10 @@ func TestJoinFlags(t *testing.T) {
 		"other":                "must be hub token create, list or delete",
 		"--api x":              "must be hub token create, list or delete",
 	})
-	commandtest.Refuses(t, parseRevoke, map[string]string{"--api x": "the name of a cluster", "a b": `unknown argument "b"`})
+	commandtest.Refuses(t, parseRevoke, map[string]string{
+		"--api x": "the name of a cluster",
+		"a b":     `unknown argument "b"`,
+	})
 	commandtest.Refuses(t, parseCerts, map[string]string{
 		"--dir x":             "--name is required",
 		"--name https://x":    "must be a name or an IP address",
@@ -329,7 +335,10 @@ func TestReplicasShareJoins(t *testing.T) {
 	}
 	for cluster, files := range map[string]join.Files{"c1": revoked, "c3": admitted} {
 		transport, err := grpc.New(grpc.Options{
-			Address: two.said.find(t, `"Started serving events" address=`), CAFile: files.CA, CertFile: files.Cert, KeyFile: files.Key,
+			Address:  two.said.find(t, `"Started serving events" address=`),
+			CAFile:   files.CA,
+			CertFile: files.Cert,
+			KeyFile:  files.Key,
 		})
 		if err != nil {
 			t.Fatal(err)

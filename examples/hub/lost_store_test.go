@@ -106,7 +106,8 @@ func TestLostState(t *testing.T) {
 		}
 	}
 	if got, want := s.must("GET", "/api/v1/status", ""),
-		`{"name":"c1","sync":"Synced","health":"Unknown","reason":"the cluster has no document, and no application has the objects of 1 work"`; !strings.Contains(got, want) {
+		`{"name":"c1","sync":"Synced","health":"Unknown","reason":"the cluster has no document, `+
+			`and no application has the objects of 1 work"`; !strings.Contains(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	if got, want := s.now("shop", "1ms"), "OutOfSync Unknown  the application has no document, but works"; got != want {

@@ -55,7 +55,8 @@ func TestRollout(t *testing.T) {
 		s.shows(`"groups":[{"name":"canary","clusters":1,"inProgress":0,"succeeded":1,"failed":0},` +
 			`{"clusters":2,"inProgress":0,"succeeded":0,"failed":0}]}`)
 		s.shows(`{"application":"shop","name":"c1","revision":"2","sync":"Synced","health":"Healthy"`)
-		s.shows(`{"application":"shop","name":"c2","revision":"1","sync":"OutOfSync","health":"Healthy","reason":"waits for its turn in the rollout"`)
+		s.shows(`{"application":"shop","name":"c2","revision":"1","sync":"OutOfSync","health":"Healthy",` +
+			`"reason":"waits for its turn in the rollout"`)
 		s.showsOn("/applications/shop", ">canary</th>")
 		s.stop()
 		s.start()

@@ -51,16 +51,18 @@ func TestDeployedAfterAgentsReport(t *testing.T) {
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
 	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
 	s.says(`"Deployed an application" application=shop revision=1`)
-	if got, want := s.now("shop", "300ms"), "OutOfSync Missing 1 2 of 2 clusters are Missing: c1: no agent of the cluster "+
-		"has ever connected; waits for the agents of c1, c2 to apply it"; got != want {
+	if got, want := s.now("shop", "300ms"), "OutOfSync Missing 1 2 of 2 clusters are Missing: c1: no agent of the "+
+		"cluster has ever connected; waits for the agents of c1, c2 to apply it"; got != want {
 		t.Errorf("without any agent: status %q, want %q", got, want)
 	}
 	leave := s.agent("c1")
 	s.becomes("shop", "OutOfSync Missing 1 1 of 2 clusters is Missing: c2: no agent of the cluster has ever connected; "+
 		"waits for the agent of c2 to apply it")
-	if got := s.must("GET", "/api/v1/status", ""); !regexp.MustCompile(
-		`"clusters":\[\{"name":"c1","sync":"Synced","health":"Healthy","agent":"Connected","lastHeard":"[^"]*:00Z","on":\{"Healthy":1\}\},` +
-			`\{"name":"c2","sync":"OutOfSync","health":"Missing","reason":"[^"]*","agent":"NeverJoined","on":\{"Missing":1\}\}\]`).MatchString(got) {
+	clusters := regexp.MustCompile(`"clusters":\[\{"name":"c1","sync":"Synced","health":"Healthy","agent":"Connected",` +
+		`"lastHeard":"[^"]*:00Z","on":\{"Healthy":1\}\},` +
+		`\{"name":"c2","sync":"OutOfSync","health":"Missing","reason":"[^"]*","agent":"NeverJoined",` +
+		`"on":\{"Missing":1\}\}\]`)
+	if got := s.must("GET", "/api/v1/status", ""); !clusters.MatchString(got) {
 		t.Errorf("of c1 something was heard, of c2 not: %s", got)
 	}
 	if got := s.must("GET", "/clusters", ""); strings.Count(got, "last heard") != 1 {
@@ -85,7 +87,8 @@ func TestDeployedAfterAgentsReport(t *testing.T) {
 	s.says(`"Deployed an application" application=shop revision=2`)
 	s.becomes("shop", "OutOfSync Progressing 2 waits for the agent of c1 to apply it")
 	if got, want := s.must("GET", "/api/v1/applications/shop/status", ""),
-		`"clusters":[{"application":"shop","name":"c1","sync":"OutOfSync","health":"Progressing",`; !strings.Contains(got, want) {
+		`"clusters":[{"application":"shop","name":"c1","sync":"OutOfSync",`+
+			`"health":"Progressing",`; !strings.Contains(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	s.stop()
@@ -128,8 +131,10 @@ func TestRemovedOfflineCluster(t *testing.T) {
 	s.says("clusters=1 cause=")
 	s.becomes("shop", "OutOfSync Progressing 2 waits for the agent of c2 to clean up")
 	for path, want := range map[string]string{
-		"applications/shop/status": `{"application":"shop","name":"c2","revision":"1","sync":"OutOfSync","health":"Progressing","reason":"its agent has not cleaned up yet"}`,
-		"status":                   `{"name":"c2","sync":"OutOfSync","health":"Progressing","reason":"the cluster has no document any more: its agent has 1 work to clean up"`,
+		"applications/shop/status": `{"application":"shop","name":"c2","revision":"1","sync":"OutOfSync",` +
+			`"health":"Progressing","reason":"its agent has not cleaned up yet"}`,
+		"status": `{"name":"c2","sync":"OutOfSync","health":"Progressing",` +
+			`"reason":"the cluster has no document any more: its agent has 1 work to clean up"`,
 	} {
 		if got := s.must("GET", "/api/v1/"+path, ""); !strings.Contains(got, want) {
 			t.Errorf("%s, want %s", got, want)

@@ -36,10 +36,12 @@ func TestContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := io.ReadAll(reader); err != nil || string(got) != text || packed.Header().Get("Content-Encoding") != "gzip" {
+	if got, err := io.ReadAll(reader); err != nil || string(got) != text ||
+		packed.Header().Get("Content-Encoding") != "gzip" {
 		t.Errorf("%v, %d bytes, %v", packed.Header(), len(got), err)
 	}
-	if again := get("If-None-Match", plain.Header().Get("ETag")); again.Code != http.StatusNotModified || again.Body.Len() > 0 {
+	if again := get("If-None-Match", plain.Header().Get("ETag")); again.Code != http.StatusNotModified ||
+		again.Body.Len() > 0 {
 		t.Errorf("content that has not changed: %d", again.Code)
 	}
 	before := plain.Header().Get("ETag")

@@ -108,7 +108,8 @@ func TestFlags(t *testing.T) {
 func TestTogether(t *testing.T) {
 	failed := errors.New("failed")
 	waits := func(ctx context.Context) error { <-ctx.Done(); return nil }
-	if err := command.Together(t.Context(), waits, func(context.Context) error { return failed }, waits); !errors.Is(err, failed) {
+	fails := func(context.Context) error { return failed }
+	if err := command.Together(t.Context(), waits, fails, waits); !errors.Is(err, failed) {
 		t.Error(err)
 	}
 }

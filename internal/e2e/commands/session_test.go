@@ -169,8 +169,8 @@ func hubWithoutBroker(x *terminal) {
 
 	hub := x.start("Started serving", "go run ./examples/hub --grpc localhost:8443 --dir examples/hub/samples",
 		"--listen", "127.0.0.1:"+page, "--patience", "1s")
-	agent := x.start("Started serving works", "go run ./examples/agent --hub localhost:8443 --hub-insecure --cluster cluster1 "+
-		"--source hub --store cluster1.db")
+	agent := x.start("Started serving works", "go run ./examples/agent --hub localhost:8443 --hub-insecure "+
+		"--cluster cluster1 --source hub --store cluster1.db")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 	agent.stop()
 	hub.stop()
@@ -178,11 +178,12 @@ func hubWithoutBroker(x *terminal) {
 	const certificate = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days "
 	x.run("", certificate+"3650 -subj /CN=hub-ca -keyout ca.key -out ca.crt")
 	x.run("", certificate+"365 -subj /CN=hub -addext subjectAltName=DNS:hub.example.com -addext "+
-		"extendedKeyUsage=serverAuth -addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout hub.key -out hub.crt")
+		"extendedKeyUsage=serverAuth -addext basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key "+
+		"-keyout hub.key -out hub.crt")
 	x.run("", certificate+"365 -subj /CN=cluster1 -addext extendedKeyUsage=clientAuth -addext "+
 		"basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout cluster1.key -out cluster1.crt")
-	x.start("Started serving", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca "+
-		"ca.crt --dir examples/hub/samples", "--listen", "127.0.0.1:"+page, "--patience", "1s")
+	x.start("Started serving", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key "+
+		"--grpc-client-ca ca.crt --dir examples/hub/samples", "--listen", "127.0.0.1:"+page, "--patience", "1s")
 	x.start("Started serving works", "go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert "+
 		"cluster1.crt --hub-key cluster1.key --cluster cluster1 --source hub --store cluster1.db")
 	sample := "examples/hub/samples/shop.yaml"

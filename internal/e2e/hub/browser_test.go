@@ -23,7 +23,8 @@ func (l *life) page(t *testing.T) {
 	tab.Eval(`window.before = "not reloaded"`, nil)
 
 	p.pretend("web")
-	tab.Until(`[...document.querySelectorAll("#main tr")].some((row) => /Deployment shop\/web\s+✓ Healthy/.test(row.innerText))`)
+	tab.Until(`[...document.querySelectorAll("#main tr")]` +
+		`.some((row) => /Deployment shop\/web\s+✓ Healthy/.test(row.innerText))`)
 	var before string
 	if tab.Eval(`window.before`, &before); before != "not reloaded" {
 		t.Error("the page was loaded again")

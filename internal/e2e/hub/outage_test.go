@@ -53,7 +53,8 @@ func TestOutages(t *testing.T) {
 		for _, h := range r.hubs {
 			outage.link(h).Unblock()
 		}
-		tab.Until(fmt.Sprintf(`document.getElementById("connection").dataset.state === "live" && !document.body.innerText.includes(%q)`, down))
+		tab.Until(fmt.Sprintf(`document.getElementById("connection").dataset.state === "live" && `+
+			`!document.body.innerText.includes(%q)`, down))
 		r.serve(r.hubs)
 	}
 	var before string

@@ -240,7 +240,8 @@ func story(t *testing.T, broker func(dir string) *mosquitto.Broker) {
 		return nil
 	})
 	s.deploy("third")
-	s.find(s.agent, `"Failed to renew the certificate of the agent, retrying" err="the certificate of the cluster was revoked`)
+	s.find(s.agent, `"Failed to renew the certificate of the agent, retrying" `+
+		`err="the certificate of the cluster was revoked`)
 	if got := s.value(); got != "second" {
 		t.Errorf("a revoked agent received the value %q", got)
 	}

@@ -59,7 +59,8 @@
 //	404  no such document, kind, revision or path, or a cluster to forget that is not awaited
 //	405  a method that the path does not have, or a change while documents come from a folder; Allow has the methods
 //	408  a body that takes more than 30 s to arrive
-//	409  a conflict: a hub without --join-listen for tokens, no earlier revision, a cluster that was not removed, complete without documents
+//	409  a conflict: a hub without --join-listen for tokens, no earlier revision, a cluster that was not removed,
+//	     complete without documents
 //	413  a body over 1 MiB
 //	421  a request for a host other than localhost and those of --allowed-host
 //	422  a valid document that refers to a missing one, is referred to while it is deleted, does not render, or

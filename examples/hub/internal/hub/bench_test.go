@@ -24,7 +24,8 @@ func BenchmarkState(b *testing.B) {
 		for _, text := range []string{
 			fmt.Sprintf("kind: Application\nmetadata: {name: %s}\nspec:\n  parts:\n  - name: main\n    manifests:\n"+
 				"    - template: '{apiVersion: v1, kind: ConfigMap, metadata: {name: %[1]s, namespace: x}}'\n", name),
-			fmt.Sprintf("kind: Placement\nmetadata: {name: %s}\nspec: {applications: [%[1]s], clusters: {selector: {}}}\n", name),
+			fmt.Sprintf("kind: Placement\nmetadata: {name: %s}\n"+
+				"spec: {applications: [%[1]s], clusters: {selector: {}}}\n", name),
 		} {
 			if err := f.put(b.Context(), text); err != nil {
 				b.Fatal(err)

@@ -115,13 +115,14 @@ func states() map[string]struct {
 		status.Cluster{Name: "cluster4", Agent: status.NeverJoined, Status: status.Status{Sync: status.Synced,
 			Health: status.Missing, Reason: "no agent of the cluster has ever connected"}},
 		status.Cluster{Name: "cluster5", Agent: status.Connected, LastHeard: noon, Undocumented: true,
-			Status: status.Status{Sync: status.Synced, Health: status.Unknown, Reason: "no document names the cluster, but its " +
-				"agent has connected: add a Cluster document, or stop the agent"}})
+			Status: status.Status{Sync: status.Synced, Health: status.Unknown,
+				Reason: "no document names the cluster, but its agent has connected: add a Cluster document, or stop the agent"}})
 	broker, database := shop(healthy()), shop(healthy())
 	broker.state.Links = []status.Link{{Name: "broker", Address: "mqtts://broker.example.com",
 		Reason: "not connected since 12:00:00Z: dial tcp 192.0.2.1:8883: connect: connection refused"}, up()[1]}
 	database.state.Links = []status.Link{up()[0], {Name: "database", Address: "postgres://db.example.com/hub",
-		Reason: "dial tcp 192.0.2.2:5432: connect: connection refused"}, {Name: "leader", Reason: "no replica is known to lead"}}
+		Reason: "dial tcp 192.0.2.2:5432: connect: connection refused"},
+		{Name: "leader", Reason: "no replica is known to lead"}}
 	refused := shop(healthy())
 	refused.state.Documents.Refused = `apps/shop.yaml: document 2: spec.clusters.names[1]: no Cluster "mars"`
 	return map[string]state{
@@ -182,8 +183,10 @@ func TestStates(t *testing.T) {
 func TestFirstPaint(t *testing.T) {
 	b := browse(t, chromium.Start(t), large(1000, 100), "/")
 	b.Until(`performance.getEntriesByName("first-contentful-paint").length === 1`)
-	t.Logf("first paint after %.0f ms", value[float64](b, `performance.getEntriesByName("first-contentful-paint")[0].startTime`))
-	if size := value[int](b, `performance.getEntriesByType("navigation")[0].decodedBodySize`); size == 0 || size > 200_000 {
+	t.Logf("first paint after %.0f ms",
+		value[float64](b, `performance.getEntriesByName("first-contentful-paint")[0].startTime`))
+	size := value[int](b, `performance.getEntriesByType("navigation")[0].decodedBodySize`)
+	if size == 0 || size > 200_000 {
 		t.Errorf("the page has %d bytes", size)
 	}
 }
@@ -200,7 +203,8 @@ func TestBrowser(t *testing.T) {
 			c.Placements = []status.Placement{{Application: "shop", Cluster: "cluster1", Revision: "3",
 				Status: degraded("Deployment shop/web: no image")}}
 			c.Works = slices.Clone(c.Works)
-			c.Works[0].Objects = append([]status.Object{{Kind: "ConfigMap", Name: "first", Status: healthy()}}, c.Works[0].Objects...)
+			c.Works[0].Objects = append([]status.Object{{Kind: "ConfigMap", Name: "first", Status: healthy()}},
+				c.Works[0].Objects...)
 			h.clusters["cluster1"] = c
 			h.state.Links[0] = status.Link{Name: "broker", Reason: "gone"}
 		})
@@ -209,7 +213,8 @@ func TestBrowser(t *testing.T) {
 		if !strings.Contains(text, "ConfigMap first") || !strings.Contains(text, "The broker is down") {
 			t.Error(text)
 		}
-		if !value[bool](b, `document.querySelector("main details").open && document.activeElement.href.endsWith("/applications/shop")`) {
+		if !value[bool](b, `document.querySelector("main details").open && `+
+			`document.activeElement.href.endsWith("/applications/shop")`) {
 			t.Error("the details were closed, or the focus was lost")
 		}
 		b.change(func(h *hub) { h.state.Links[0].Up = true })
@@ -223,12 +228,14 @@ func TestBrowser(t *testing.T) {
 		b := browse(t, browser, large(120, 3), "/clusters?page=2")
 		b.Type("filter", "region1")
 		b.Until(`document.getElementById("matches").textContent === "17 of 17 clusters"`)
-		if !value[bool](b, `location.search === "?q=region1" && document.activeElement.id === "filter" && document.activeElement.value === "region1"`) {
+		if !value[bool](b, `location.search === "?q=region1" && document.activeElement.id === "filter" && `+
+			`document.activeElement.value === "region1"`) {
 			t.Errorf("the address has %q", value[string](b, `location.search`))
 		}
 		b.Go(value[string](b, `location.href`)) // a link to it shows the same rows
 		b.Until(`document.getElementById("matches").textContent === "17 of 17 clusters"`)
-		b.Eval(`const field = document.getElementById("filter"); field.value = ""; field.dispatchEvent(new Event("input", {bubbles: true}))`, nil)
+		b.Eval(`const field = document.getElementById("filter"); field.value = ""; `+
+			`field.dispatchEvent(new Event("input", {bubbles: true}))`, nil)
 		b.Until(`document.getElementById("matches").textContent.startsWith("50 of 120 clusters")`)
 		b.sound()
 	})
@@ -239,11 +246,12 @@ func TestBrowser(t *testing.T) {
 			b.Press("Tab")
 			names = append(names, value[string](b, `document.activeElement.id || document.activeElement.textContent.trim()`))
 		}
-		if got := strings.Join(names[:7], ", "); got != "Skip to the content, Overview, Applications, Clusters, History, filter, Filter" ||
-			!slices.Contains(names, "shop") {
+		const want = "Skip to the content, Overview, Applications, Clusters, History, filter, Filter"
+		if strings.Join(names[:7], ", ") != want || !slices.Contains(names, "shop") {
 			t.Errorf("the order of the focus is %q", names)
 		}
-		if !value[bool](b, `[...document.querySelectorAll("a, button, input, summary")].every((e) => e.type === "hidden" || e.tabIndex >= 0)`) {
+		if !value[bool](b, `[...document.querySelectorAll("a, button, input, summary")]`+
+			`.every((e) => e.type === "hidden" || e.tabIndex >= 0)`) {
 			t.Error("an element cannot have the focus")
 		}
 	})
@@ -292,7 +300,8 @@ func TestBrowserReconnects(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	b.Until(`document.getElementById("connection").dataset.state === "live" && document.body.innerText.includes("seen again")`)
+	b.Until(`document.getElementById("connection").dataset.state === "live" && ` +
+		`document.body.innerText.includes("seen again")`)
 	if got := value[string](b, `window.before`); got != "not reloaded" {
 		t.Error("the page was loaded again")
 	}

@@ -180,7 +180,8 @@ func large(clusters, applications int) *hub {
 		h.clusters[c.Name] = c
 	}
 	for n := range applications {
-		a := status.Application{Name: fmt.Sprintf("application%03d", n), Revision: "7", On: status.Counts{}, Status: healthy()}
+		name := fmt.Sprintf("application%03d", n)
+		a := status.Application{Name: name, Revision: "7", On: status.Counts{}, Status: healthy()}
 		for i := range clusters {
 			s := health(i*applications + n)
 			if n%10 != 3 {

@@ -32,13 +32,15 @@ func TestPages(t *testing.T) {
 	mux.Handle("/hub/", http.StripPrefix("/hub", newPage(t, h, page.Options{})))
 	link := regexp.MustCompile(`href="([^"#]+)`)
 	for path, wants := range map[string][]string{
-		"/": {"The broker is down", "connection refused", "New documents were refused", "must not be empty", "<h3>Broken</h3>",
-			"1 of 3 clusters is Degraded: cluster3: Deployment shop/web: 0 of 2 replicas available", "All clusters are healthy, as last reported."},
+		"/": {"The broker is down", "connection refused", "New documents were refused", "must not be empty",
+			"<h3>Broken</h3>", "1 of 3 clusters is Degraded: cluster3: Deployment shop/web: 0 of 2 replicas available",
+			"All clusters are healthy, as last reported."},
+		"/history": {"Placement everywhere has changed", "2026-03-01 11:00:00Z",
+			`?from=1&amp;to=2#diff`},
 		"/applications":                      {`aria-label="Applications"`, "1 of 1 applications", "1 Degraded · 2 Healthy"},
 		"/applications?health=Healthy":       {"0 of 0 applications"},
 		"/clusters":                          {"3 of 3 clusters", "last heard", "env=prod"},
 		"/clusters?q=CLUSTER2+eu":            {"1 of 1 clusters", "cluster2"},
-		"/history":                           {"Placement everywhere has changed", "2026-03-01 11:00:00Z", `?from=1&amp;to=2#diff`},
 		"/applications/shop":                 {"3 of 3 clusters", "Application shop has changed"},
 		"/applications/shop?from=1&to=2":     {"From revision 1 to 2", "web:1.0", "web:1.1", "(redacted)"},
 		"/applications/shop/cluster3":        {"shop on cluster3", "Work web-4f1a", "Deployment shop/web", "Applied=True"},
@@ -112,7 +114,8 @@ func hostile(text string) *hub {
 	revisions := []status.Revision{{Application: text, Cause: text, By: text, Before: 1}}
 	counts := status.Counts{s.Health: 1}
 	a := status.Application{Name: text, Revision: text, Status: s, On: counts, Placements: []status.Placement{placement},
-		Revisions: revisions, Rollout: &status.Rollout{Status: text, Waiting: text, Groups: []status.RolloutGroup{{Name: text}}}}
+		Revisions: revisions, Rollout: &status.Rollout{Status: text, Waiting: text,
+			Groups: []status.RolloutGroup{{Name: text}}}}
 	c := status.Cluster{Name: text, Labels: map[string]string{text: text}, Status: s, Agent: status.Connection(text),
 		On: counts, Placements: []status.Placement{placement}, Works: []status.Work{work}}
 	return &hub{
