@@ -122,6 +122,7 @@ func TestJoinAndRevoke(t *testing.T) {
 	s.stop()
 	s.options.GRPC = client.Address
 	s.start()
+	s.said.find(t, `"Started serving events" address=`)
 	refused()
 	s.objects("c1", `x/a={"v":"one"}`)
 
