@@ -218,6 +218,7 @@ var table = map[string]row{
 	"go test -run '^$' -bench . -benchtime 100x ./examples/hub/internal/health":   once,
 	"go test -run '^$' -bench . ./rsync":                                          once,
 	"go test -run '^$' -bench Publish -benchmem ./cloudevents/grpc":               once,
+	"go test -C internal/e2e -run '^$' -bench Events -benchmem ./grpc":            once,
 	"go test -run '^$' -bench RoundTripGRPC -benchtime 10000x ./cloudevents/work": once,
 	"go test -run '^$' -benchmem ./cloudevents/work -bench":                       begun,
 	"go test -run '^$' -benchmem ./cloudevents/work -bench CachedWorks -benchtime=20000x": sized(
