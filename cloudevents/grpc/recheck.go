@@ -28,7 +28,7 @@ func (s *Server) nextRecheck() <-chan struct{} {
 	return s.rechecks.Next()
 }
 
-// clientCheck is what was checked at the start of a stream.
+// clientCheck has the checks of a client from the start of a stream.
 type clientCheck struct {
 	service *service
 	ctx     context.Context

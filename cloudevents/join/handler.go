@@ -54,7 +54,7 @@ var statusOf = map[Reason]int{
 	ReasonInvalid: http.StatusBadRequest,
 }
 
-// RefusedError is returned to an agent whose request the server refuses. A retry does not help.
+// RefusedError is returned to an agent if the server refuses its request. A retry does not help.
 type RefusedError struct {
 	Reason  Reason `json:"reason"`
 	Message string `json:"error"`

@@ -69,7 +69,7 @@ func TestCustomizations(t *testing.T) {
 	s.options.Customizations = []string{folder}
 	s.report("c1", map[string]int{pool: 1, press: 1}, 1)
 	s.start()
-	s.says(`"Loaded customizations" count=2 kinds="example.com/v1 Pool, example.com/v1 Press"`)
+	s.logs(`"Loaded customizations" count=2 kinds="example.com/v1 Pool, example.com/v1 Press"`)
 	object := func(kind, name string) string {
 		return "    - template: |\n        {apiVersion: example.com/v1, kind: " + kind + ", metadata: {name: " + name +
 			", namespace: x}, spec: {size: 2}}\n"

@@ -53,7 +53,7 @@ func TestStartWithoutPreviousFolder(t *testing.T) {
 
 	s.options.Dir, s.options.LeaveDir = "", true
 	s.start()
-	s.says(`until they have documents and placements" applications="other, shop"`)
+	s.logs(`until they have documents and placements" applications="other, shop"`)
 	if code, text := s.call("POST", "/api/v1/complete", ""); code != http.StatusConflict ||
 		!strings.Contains(text, "no documents") {
 		t.Errorf("%d %s", code, text)
@@ -62,7 +62,7 @@ func TestStartWithoutPreviousFolder(t *testing.T) {
 	s.stop()
 	s.options.LeaveDir = false
 	s.start() // --leave-dir is needed only once
-	s.says(`until they have documents and placements" applications="other, shop"`)
+	s.logs(`until they have documents and placements" applications="other, shop"`)
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
 	s.place("shop", "c1")
 	s.objects("c1", `x/a={"v":"2"}`, `x/b={"v":"1"}`)

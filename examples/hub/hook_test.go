@@ -92,7 +92,7 @@ func TestHook(t *testing.T) {
 	s.job("c1", "Failed")
 	s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"`)
 	s.shows("main on hub+c1: HookFailed: the cluster refused " + fails)
-	s.says(fails)
+	s.logs(fails)
 	s.job("c1", "Complete")
 	s.becomes("shop", "Synced Healthy 1")
 }
@@ -117,7 +117,7 @@ func TestHookDelaysRemoval(t *testing.T) {
 	s.job("c1", "Failed")
 	s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"`)
 	s.shows("main on hub+c1: HookFailed: the cluster refused " + fails)
-	s.says(fails)
+	s.logs(fails)
 	s.job("c1", "Complete")
 	s.gone("shop")
 }

@@ -123,7 +123,7 @@ func TestFolderChanges(t *testing.T) {
 
 	s.write("apps.yaml", application("shop", "a=two")+"---\n"+
 		placement("p", "shop", "selector: {matchLabels: {a: b}}, names: [c3]"))
-	s.says(`document 2: spec.clusters.names[0]: there is no Cluster "c3"`)
+	s.logs(`document 2: spec.clusters.names[0]: there is no Cluster "c3"`)
 	s.objects("c1", `x/a={"v":"one"}`)
 	if page := s.must("GET", "/", ""); !strings.Contains(page, "there is no Cluster") {
 		t.Errorf("the page does not say that the folder does not count: %s", page)
@@ -140,8 +140,8 @@ func TestFolderChanges(t *testing.T) {
 	s.objects("c1")
 }
 
-// says waits until the hub has printed a text.
-func (s *site) says(text string) {
+// logs waits until the hub has printed a text.
+func (s *site) logs(text string) {
 	s.t.Helper()
 	for end := time.Now().Add(patience); !strings.Contains(s.said.String(), text); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -196,7 +196,7 @@ func TestForgetCluster(t *testing.T) {
 		t.Errorf("%d %s", code, text)
 	}
 	s.must("DELETE", "/api/v1/clusters/c2", "")
-	s.says("Started an update")
+	s.logs("Started an update")
 	s.must("POST", "/api/v1/clusters/c2/forget", "")
 	s.must("POST", "/api/v1/clusters/c2/forget", "") // repeated
 	if got := s.status("shop"); !strings.HasPrefix(got, "Synced Healthy") {

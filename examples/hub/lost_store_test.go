@@ -54,7 +54,7 @@ func TestLostWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.says(`missing works, writing them again" application=shop revision=1`)
+	s.logs(`missing works, writing them again" application=shop revision=1`)
 	s.becomes("shop", "OutOfSync Missing 1 1 of 2 clusters is Missing: c2: no agent of the cluster has ever connected; "+
 		"waits for the agent of c2 to apply it")
 	if !cleans("0").MatchString(s.must("GET", "/metrics", "")) {
@@ -93,8 +93,8 @@ func TestLostState(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.says("No application has the objects of 1 work: c1/main-")
-	s.says("(shop: ConfigMap x/a, ConfigMap x/b): state.db was lost or is outdated; the objects stay unchanged. Restore " +
+	s.logs("No application has the objects of 1 work: c1/main-")
+	s.logs("(shop: ConfigMap x/a, ConfigMap x/b): state.db was lost or is outdated; the objects stay unchanged. Restore " +
 		"state.db, or ")
 	for path, want := range map[string]string{
 		"/api/v1/status": `"application":"shop","objects":["ConfigMap x/a","ConfigMap x/b"]}]`,
@@ -170,7 +170,7 @@ func TestOldWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.says(`missing works, writing them again" application=shop revision=2`)
+	s.logs(`missing works, writing them again" application=shop revision=2`)
 	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}

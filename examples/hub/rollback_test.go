@@ -109,7 +109,7 @@ func TestRollbackOfQueuedUpdate(t *testing.T) {
 	s.place("shop", "c1", "c2")
 	leave()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2")) // b is deleted, but c2 does not confirm it
-	s.says("Started an update")
+	s.logs("Started an update")
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=3"))
 	before := s.must("GET", "/api/v1/applications/shop/status", "")
 	if got := s.must("POST", "/api/v1/applications/shop/rollback", ""); !strings.Contains(before,
@@ -173,9 +173,9 @@ func TestRevisionOfCluster(t *testing.T) {
 	leave()
 	s.must("PUT", "/api/v1/clusters/c2", cluster("c2", "")) // it has no agent
 	s.objects("c1", `x/a={"v":"1"}`, `x/b={"v":"1"}`)
-	s.says(`"Deployed an application" application=shop revision=2`)
+	s.logs(`"Deployed an application" application=shop revision=2`)
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2")) // b is deleted, but c2 and c3 do not confirm it
-	s.says("Started an update\" application=shop from=2 revision=3")
+	s.logs("Started an update\" application=shop from=2 revision=3")
 	text := s.must("GET", "/api/v1/applications/shop/status", "")
 	if !strings.Contains(text, `{"application":"shop","name":"c2","sync":"OutOfSync","health":"Missing"`) ||
 		!strings.Contains(text, `{"application":"shop","name":"c3","revision":"2","sync":"OutOfSync","health":`) {
@@ -211,7 +211,7 @@ func TestLostStore(t *testing.T) {
 	for range 2 { // the next processes do not have the lost state either
 		s.stop()
 		s.start()
-		s.says("unknown works on clusters stay because the store may have been lost")
+		s.logs("unknown works on clusters stay because the store may have been lost")
 		if got := s.status("shop"); got != "Synced Healthy 1" {
 			t.Errorf("status %q", got)
 		}
@@ -245,7 +245,7 @@ func TestEmptyFolder(t *testing.T) {
 	s.status("shop")
 	s.objects("c1", `x/a={"v":"1"}`)
 	s.write("all.yaml", "# nothing\n")
-	s.says("no documents in the folder")
+	s.logs("no documents in the folder")
 	s.stop()
 	said := &lines{url: make(chan string, 1)}
 	if err := start(said.log(t.Context()), s.options, s.transport); err == nil ||

@@ -50,7 +50,7 @@ func TestDeployedAfterAgentsReport(t *testing.T) {
 	}
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
 	s.must("PUT", "/api/v1/placements/p", placement("p", "shop", all))
-	s.says(`"Deployed an application" application=shop revision=1`)
+	s.logs(`"Deployed an application" application=shop revision=1`)
 	if got, want := s.now("shop", "300ms"), "OutOfSync Missing 1 2 of 2 clusters are Missing: c1: no agent of the "+
 		"cluster has ever connected; waits for the agents of c1, c2 to apply it"; got != want {
 		t.Errorf("without any agent: status %q, want %q", got, want)
@@ -84,7 +84,7 @@ func TestDeployedAfterAgentsReport(t *testing.T) {
 	// The objects belong to the previous revision, so their health does not count.
 	leave()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
-	s.says(`"Deployed an application" application=shop revision=2`)
+	s.logs(`"Deployed an application" application=shop revision=2`)
 	s.becomes("shop", "OutOfSync Progressing 2 waits for the agent of c1 to apply it")
 	if got, want := s.must("GET", "/api/v1/applications/shop/status", ""),
 		`"clusters":[{"application":"shop","name":"c1","sync":"OutOfSync",`+
@@ -125,10 +125,10 @@ func TestRemovedOfflineCluster(t *testing.T) {
 	s.start()
 	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1"))
 	s.place("shop", "c1", "c2")
-	s.says(`"Started a rollout" application=shop revision=1 clusters=2 cause=`)
+	s.logs(`"Started a rollout" application=shop revision=1 clusters=2 cause=`)
 	leave()
 	s.must("DELETE", "/api/v1/clusters/c2", "")
-	s.says("clusters=1 cause=")
+	s.logs("clusters=1 cause=")
 	s.becomes("shop", "OutOfSync Progressing 2 waits for the agent of c2 to clean up")
 	for path, want := range map[string]string{
 		"applications/shop/status": `{"application":"shop","name":"c2","revision":"1","sync":"OutOfSync",` +

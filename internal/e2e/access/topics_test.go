@@ -87,15 +87,15 @@ func TestTableHasAllTopics(t *testing.T) {
 	}
 	create(t, source, "cluster1", "app")
 	apply(t, agent, "cluster1", "app")
-	for who, r := range map[string]*recorder{"source": hub, "cluster": cluster1} {
-		publish := named(table[who].publish, "hub", "cluster1")
+	for peer, r := range map[string]*recorder{"source": hub, "cluster": cluster1} {
+		publish := named(table[peer].publish, "hub", "cluster1")
 		for i := range publish {
 			publish[i] = strings.ReplaceAll(publish[i], "+", "cluster1")
 		}
 		slices.Sort(publish)
 		var got []string
 		next := time.Now().Add(connected)
-		eventually(t, "all topics of the "+who, func() bool {
+		eventually(t, "all topics of the "+peer, func() bool {
 			got, _ = r.topics()
 			if len(got) < len(publish) && time.Now().After(next) {
 				bus.Disconnect() // lists and comparisons follow a connection
@@ -105,11 +105,11 @@ func TestTableHasAllTopics(t *testing.T) {
 			return len(got) >= len(publish)
 		})
 		if diff := cmp.Diff(publish, got); diff != "" {
-			t.Errorf("topics that the %s publishes to (-want +got):\n%s", who, diff)
+			t.Errorf("topics that the %s publishes to (-want +got):\n%s", peer, diff)
 		}
 		_, got = r.topics()
-		if diff := cmp.Diff(sorted(table[who].subscribe), got); diff != "" {
-			t.Errorf("filters of the %s (-want +got):\n%s", who, diff)
+		if diff := cmp.Diff(sorted(table[peer].subscribe), got); diff != "" {
+			t.Errorf("filters of the %s (-want +got):\n%s", peer, diff)
 		}
 	}
 }
@@ -119,9 +119,9 @@ func TestTableHasAllTopics(t *testing.T) {
 func TestTopicsFitLimits(t *testing.T) {
 	const slashes, size, filters = 7, 256, 8
 	longest := strings.Repeat("n", 63) // of a Kubernetes namespace
-	for who, r := range table {
+	for peer, r := range table {
 		if n := len(r.subscribe); n > filters {
-			t.Errorf("the %s subscribes to %d filters at once, want at most %d", who, n, filters)
+			t.Errorf("the %s subscribes to %d filters at once, want at most %d", peer, n, filters)
 		}
 		for _, topic := range named(slices.Concat(r.publish, r.subscribe), longest, longest) {
 			shared := "$share/" + longest + "/" + strings.Replace(topic, "+", longest, 1)

@@ -21,10 +21,10 @@ func (s *scene) records() {
 	}
 	s.create("w", spec(manifest("missing-"+s.ns)))
 	names := "cluster=" + s.name + " work=" + s.id("w") + " application=shop generation="
-	s.process.says(s.t, `level=ERROR msg="Failed to apply a work, retrying" `+names+`1 err=`)
+	s.process.logs(s.t, `level=ERROR msg="Failed to apply a work, retrying" `+names+`1 err=`)
 	s.update("w", manifests(manifest(s.ns)))
 	s.applied("w")
-	s.process.says(s.t, `level=INFO msg="Recovered a work" `+names+`2`)
+	s.process.logs(s.t, `level=INFO msg="Recovered a work" `+names+`2`)
 	s.process.mu.Lock()
 	if n := strings.Count(s.process.log(), `msg="Failed to apply a work, retrying" `+names); n != 1 {
 		s.t.Errorf("the failure is logged %d times", n)

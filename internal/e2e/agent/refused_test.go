@@ -56,7 +56,7 @@ func (w *world) refused(t *testing.T) {
 	write(forbidden)
 	own.broker.Restart()
 	s.process.run()
-	s.process.says(t,
+	s.process.logs(t,
 		`the broker refused a message on topic "/sources/resync/refused/manifests": not authorized (PUBACK 0x87)`)
 	s.serves("/readyz", 503, "not authorized (PUBACK 0x87)")
 	eventually(t, "the agent has asked for some seconds", func() error { // with growing intervals
@@ -81,10 +81,10 @@ func (w *world) refused(t *testing.T) {
 	s.applied("w")
 
 	own.broker.Stop()
-	s.process.says(t, `msg="Lost the connection to the broker, connecting again" client=refused-work-agent reason="conn`)
-	s.process.says(t, `msg="Failed to connect to the broker, trying again" client=refused-work-agent err="connect to mqtt`)
+	s.process.logs(t, `msg="Lost the connection to the broker, connecting again" client=refused-work-agent reason="conn`)
+	s.process.logs(t, `msg="Failed to connect to the broker, trying again" client=refused-work-agent err="connect to mqtt`)
 	own.broker.Restart()
-	s.process.says(t, `msg="Connected to the broker again" client=refused-work-agent`)
+	s.process.logs(t, `msg="Connected to the broker again" client=refused-work-agent`)
 	s.serves("/readyz", 200, "")
 	s.process.mu.Lock()
 	defer s.process.mu.Unlock()

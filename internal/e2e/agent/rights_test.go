@@ -262,7 +262,7 @@ func (s *scene) evictionRefused() {
 	s.forget("lost")
 	s.process.args = append(s.process.args, "--require-executor")
 	s.process.run()
-	s.process.says(s.t, `lost err="the agent requires an executor`)
+	s.process.logs(s.t, `lost err="the agent requires an executor`)
 	if got := s.value("c"); got != "1" {
 		s.t.Errorf("the value is %s", got)
 	}

@@ -214,7 +214,7 @@ func (w *world) twoHubs(t *testing.T) {
 	b.until("both", "is refused", func(w *workv1.ManifestWork) error {
 		return has(w.Status.Conditions, workv1.WorkApplied, metav1.ConditionFalse, foreign)
 	})
-	b.process.says(t, `msg="Failed to remove the objects of a work that the hub does not have" cluster=hubs work=`+
+	b.process.logs(t, `msg="Failed to remove the objects of a work that the hub does not have" cluster=hubs work=`+
 		b.id("lonely")+` err="AppliedWork `+b.record("lonely").Name+" "+foreign)
 	b.delete("both")
 	eventually(t, "the refused work is gone", func() error {
@@ -292,10 +292,10 @@ func kindAndName(kind, name string) string {
 	return fmt.Sprintf(`{"apiVersion":"rbac.authorization.k8s.io/v1","kind":%q,"metadata":{"name":%q}}`, kind, name)
 }
 
-// says waits until the process has printed a text.
-func (p *process) says(t *testing.T, text string) {
+// logs waits until the process has printed a text.
+func (p *process) logs(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, "the agent says "+text, func() error {
+	eventually(t, "the agent logs "+text, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if !strings.Contains(p.log(), text) {

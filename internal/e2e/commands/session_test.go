@@ -152,7 +152,7 @@ func twoReplicas(x *terminal) {
 		return err
 	})
 	first.stop()
-	second.says("Became the leader")
+	second.logs("Became the leader")
 	e2etest.Eventually(x.t, "the new leader answers", func() error {
 		_, err := x.try("", "curl http://localhost:8081/api/v1/status", "--fail-with-body")
 		return err

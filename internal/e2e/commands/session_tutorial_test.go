@@ -93,7 +93,7 @@ func aTutorial(x *terminal) {
 	sent := x.start("Starting workers", "go run .")
 	agent := x.start("Started serving works",
 		"go run ./examples/agent --broker mqtt://localhost:1883 --cluster edge1 --source greeter")
-	sent.says(`"Applied" work="edge1/greeting"`)
+	sent.logs(`"Applied" work="edge1/greeting"`)
 	x.run("hello", "kubectl get configmap greeting -n default -o jsonpath='{.data.text}'")
 	x.run("No resources found", "kubectl get manifestworks -n edge1")
 	sent.stop()
@@ -121,9 +121,9 @@ func (x *terminal) twoControllers(program string) *process {
 	elected := x.start("Starting workers", "go run .")
 	standby := x.start("Attempting to acquire leader lease", "go run .")
 	x.run("created", "kubectl create configmap greeting -n edge1 --from-literal=text=hello")
-	elected.says(`"Applied" work="edge1/greeting"`)
+	elected.logs(`"Applied" work="edge1/greeting"`)
 	elected.stop()
-	standby.says("Starting workers")
+	standby.logs("Starting workers")
 	x.run("patched", `kubectl patch configmap greeting -n edge1 --type=merge -p '{"data": {"text": "bye"}}'`)
 	x.greeting("bye")
 	return standby

@@ -164,12 +164,12 @@ func (x *terminal) begin(want string, args ...string) *process {
 			x.t.Logf("%s:\n%s", p.name, p.log.Last(16<<10))
 		}
 	})
-	p.says(want)
+	p.logs(want)
 	return p
 }
 
-// says waits until the process has printed something.
-func (p *process) says(want string) {
+// logs waits until the process has printed something.
+func (p *process) logs(want string) {
 	p.t.Helper()
 	e2etest.Eventually(p.t, p.name, func() error {
 		select {

@@ -26,7 +26,7 @@ import (
 )
 
 // maestroWorks are the works of one source and one cluster in Maestro. It writes them with events on
-// the endpoint for sources, and reads them over REST. Other methods are not implemented.
+// the endpoint for sources, and reads them over REST. It has the methods that [Steps] call.
 type maestroWorks struct {
 	worktyped.ManifestWorkInterface
 	m               *Maestro

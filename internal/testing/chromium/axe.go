@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spokewire/sdk-go/internal/atomicfile"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
@@ -86,12 +87,7 @@ func download(t testing.TB, folder string) ([]byte, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, err
 	}
-	part, err := os.CreateTemp(folder, axeArchive)
-	if err != nil {
-		return nil, err
-	}
-	_, err = part.Write(archive)
-	return archive, errors.Join(err, part.Close(), os.Rename(part.Name(), filepath.Join(folder, axeArchive)))
+	return archive, atomicfile.Write(filepath.Join(folder, axeArchive), archive, 0o600)
 }
 
 // fileIn returns a file of a compressed archive.

@@ -17,7 +17,7 @@ import (
 // replicas matches a message of kstatus about the replicas of a workload, as in "Available: 0/2".
 var replicas = regexp.MustCompile(`^([A-Z][a-z]+): (\d+)/(\d+)$`)
 
-// progress returns whether an unhealthy object may still become healthy, and what is missing.
+// progress returns whether an unhealthy object may still become healthy, and the missing part.
 func progress(object *unstructured.Unstructured) (status.Health, string) {
 	result, err := kstatus.Of(object)
 	switch {

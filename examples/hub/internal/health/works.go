@@ -77,7 +77,7 @@ func (w *Work) Joined() bool {
 	return meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied) != nil
 }
 
-// Unreachable returns the message of an agent whose cluster does not answer, or "".
+// Unreachable returns the message of an agent if its cluster does not answer, or "".
 func (w *Work) Unreachable() string {
 	c := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkAvailable)
 	if c == nil || c.Reason != ReasonClusterUnreachable {

@@ -111,8 +111,8 @@ func empty() *hub {
 	return &hub{state: status.Hub{Links: up(), Documents: status.Documents{Origin: "the HTTP API", Accepted: noon}}}
 }
 
-// shop returns a hub with the application shop on three clusters, one of which is placed with the
-// given status; it is the status of the application too.
+// shop returns a hub with the application shop on three clusters. One cluster has the given status,
+// and the application too.
 func shop(s status.Status) *hub {
 	h := empty()
 	last := s

@@ -33,10 +33,10 @@ func complete(c *fake.Cluster) {
 	}
 }
 
-// says waits until a message contains a text.
-func (f *fixture) says(what string) {
+// logs waits until a message contains a text.
+func (f *fixture) logs(what string) {
 	f.t.Helper()
-	f.until("it says "+what, func() bool {
+	f.until("a log line with "+what, func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return slices.ContainsFunc(f.said, func(line string) bool { return strings.Contains(line, what) })
@@ -96,7 +96,7 @@ func TestRemovalStopsUpdate(t *testing.T) {
 					f.until("it is under way again", func() bool { return c1.Count(fake.VerbApply) == 3 })
 				}
 				f.Set("shop", rollout.Target{})
-				f.says("Started to remove an application")
+				f.logs("Started to remove an application")
 				time.Sleep(time.Minute)
 				complete(c1)
 				f.settle()
@@ -117,7 +117,7 @@ func TestImmediateRemoval(t *testing.T) {
 			f.Set("shop", f.target("pre-delete!bye=1 a=1"))
 			f.until("its end has begun", func() bool { s, _ := f.Status("shop"); return s.Revision == 2 })
 			f.Set("shop", rollout.Target{})
-			f.says("Started to remove an application")
+			f.logs("Started to remove an application")
 			time.Sleep(time.Minute)
 			complete(c1)
 			f.settle()

@@ -80,7 +80,7 @@ func (c Counts) String() string {
 	return strings.Join(parts, " · ")
 }
 
-// Over returns the status of something whose members have these counts: the worse health counts.
+// Over returns the status of a group with these counts of members: the worse health counts.
 // why is the reason of the first of the worst members.
 func (s Status) Over(c Counts, noun, why string) Status {
 	worst := Healthy
