@@ -17,7 +17,8 @@
 // Connectors reach clusters. Package connector has their interface: connector/kube, connector/git
 // and connector/manifestwork implement it, and connector/fake has clusters in memory for tests.
 // Package store has the interface of stores: store/etcdstore uses etcd, store/memstore memory.
-// Package rsyncgrpc serves an engine over gRPC. In these documents a context is an AppContext, and
+// Package rsyncgrpc serves an engine over gRPC. Package revisions queues events for a controller
+// that only has the wanted content of its applications. In these documents a context is an AppContext, and
 // ctx is a context.Context.
 //
 // # Guarantees

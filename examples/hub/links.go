@@ -53,7 +53,7 @@ func (p *parts) readyz(*http.Request) error {
 	if p.election == nil || p.ready.Load() {
 		return nil
 	}
-	serves := p.engine.Healthy
+	serves := p.rollouts.Engine().Healthy
 	if !p.leads.Load() {
 		serves = p.election.Follows
 	}

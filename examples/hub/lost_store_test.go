@@ -54,7 +54,7 @@ func TestLostWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.logs(`missing works, writing them again" application=shop revision=1`)
+	s.logs(`missing objects, writing them again" application=shop revision=1`)
 	s.becomes("shop", "OutOfSync Missing 1 1 of 2 clusters is Missing: c2: no agent of the cluster has ever connected; "+
 		"waits for the agent of c2 to apply it")
 	if !cleans("0").MatchString(s.must("GET", "/metrics", "")) {
@@ -170,7 +170,7 @@ func TestOldWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.start()
-	s.logs(`missing works, writing them again" application=shop revision=2`)
+	s.logs(`missing objects, writing them again" application=shop revision=2`)
 	if got := s.status("shop"); got != "Synced Healthy 2" {
 		t.Errorf("status %q", got)
 	}

@@ -31,7 +31,6 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/examples/internal/command"
@@ -42,6 +41,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -67,8 +67,7 @@ type parts struct {
 	// agents serves the agents, with --grpc.
 	agents    func(context.Context) error
 	strangers strangers
-	engine    *rsync.Engine
-	rollouts  *rollout.Manager
+	rollouts  *revisions.Manager
 	hub       *hub.Hub
 	page      *page.Page
 	// join issues certificates to agents, and recheck checks connected agents again. They may be nil.
@@ -220,22 +219,19 @@ func (p *parts) openTransport(o options, broker connector) (cloudevents.Transpor
 
 // openHub opens the engine, the hub and its page.
 func (p *parts) openHub(o options, log klog.Logger) (err error) {
-	p.engine, err = rsync.New(p.state, p.clusters, rsync.Options{
-		Transitions: rollout.Transitions(), Comparer: rollout.Everything, MetricsRegisterer: p.registry,
-		LeaseTTL: election.DefaultTTL,
-	})
-	if err != nil {
-		return err
-	}
 	changed, missing := func() { p.page.Changed() }, p.clusters.Missing
 	if p.election != nil {
 		missing = nil // the database has works and states
 	}
-	p.rollouts = rollout.New(p.engine, p.state, rollout.Options{
-		Keep: o.Revisions, Patience: o.Patience, Missing: missing, Log: log, Changed: changed,
+	p.rollouts, err = revisions.New(p.state, p.clusters, revisions.Options{
+		Engine: rsync.Options{MetricsRegisterer: p.registry, LeaseTTL: election.DefaultTTL}, Prefix: "/hub/",
+		Keep: o.Revisions, Patience: o.Patience, Missing: missing, Changed: changed,
 	})
+	if err != nil {
+		return err
+	}
 	p.hub = hub.New(hub.Options{
-		Engine: p.engine, Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
+		Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
 		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
 		Forget: p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
@@ -269,7 +265,7 @@ func (p *parts) lead(ctx context.Context) error {
 				return fmt.Errorf("%w: %w", election.ErrDeposed, err)
 			}
 		}
-		return command.Together(ctx, p.engine.Start, p.rollouts.Start, p.agents)
+		return command.Together(ctx, p.rollouts.Start, p.agents)
 	}, func(ctx context.Context) error {
 		<-p.objects.Started() // templates read objects
 		return p.hub.Start(ctx)

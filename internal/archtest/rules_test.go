@@ -169,6 +169,7 @@ var rules = []rule{
 	{packages: "rsync/connector/internal/driver", may: []string{"rsync/appcontext", "rsync/connector"}},
 	{packages: "rsync/connector/fake", may: []string{"rsync/appcontext", "rsync/connector"}},
 	{packages: "rsync/emco", may: []string{"rsync", "rsync/appcontext", "rsync/internal/emcokeys", "rsync/store"}},
+	{packages: "rsync/revisions", may: []string{"rsync", "rsync/appcontext", "rsync/connector", "rsync/store"}},
 	{packages: "rsync/internal/emcokeys", may: []string{"rsync/appcontext"}},
 	{packages: "rsync/internal/readyqueue"},
 	{packages: "rsync/internal/statediagram", may: []string{"rsync"}},

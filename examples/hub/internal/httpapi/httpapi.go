@@ -21,11 +21,11 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/internal/bodies"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
 const (
@@ -38,7 +38,7 @@ const (
 // Options configures the API.
 type Options struct {
 	Hub      *hub.Hub
-	Rollouts *rollout.Manager
+	Rollouts *revisions.Manager
 	// Join issues certificates to agents, at JoinURL. It is nil if the hub does not.
 	Join    *join.Server
 	JoinURL string

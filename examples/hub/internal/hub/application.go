@@ -18,9 +18,9 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
 // progressing returns the status of something that is not in sync yet.
@@ -47,7 +47,7 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 	a, out := v.applications[name], status.Application{Name: name, On: status.Counts{}}
 	out.Held = a.held
 	var to, from phases
-	done := s.State == rollout.Deployed && s.Settled
+	done := s.State == revisions.Deployed && s.Settled
 	if last, _ := v.rollouts.Load(name); done && last != nil && last.(settled).since.Equal(s.Since) {
 		out.Rollout = last.(settled).rollout
 	} else {
@@ -58,7 +58,7 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 		}
 	}
 	r := v.reach(a, s, v.byName[name])
-	if s.State == rollout.Rolling {
+	if s.State == revisions.Rolling {
 		if out.Rollout != nil {
 			s.Message = out.Rollout.Waiting
 		}
@@ -80,7 +80,7 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 		if _, there := from.on[cluster]; there && slices.ContainsFunc(on.works, wasApplied) {
 			p.Revision = strconv.Itoa(s.From)
 		}
-		if (to.on[cluster].done || s.State == rollout.Deployed) && on.all() {
+		if (to.on[cluster].done || s.State == revisions.Deployed) && on.all() {
 			p.Revision = out.Revision
 		}
 		out.On[p.Health]++
@@ -101,8 +101,8 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 }
 
 // own returns the status of an application without the health of its clusters.
-func (v *view) own(a application, s rollout.Status, r reach, progress *status.Rollout, name string) status.Status {
-	deployed, documented := s.State == rollout.Deployed, v.set.Document(document.ApplicationKind, name) != nil
+func (v *view) own(a application, s revisions.Status, r reach, progress *status.Rollout, name string) status.Status {
+	deployed, documented := s.State == revisions.Deployed, v.set.Document(document.ApplicationKind, name) != nil
 	waiting, refused := r.summary()
 	out := progressing(waiting)
 	out.Since = s.Since
@@ -110,21 +110,21 @@ func (v *view) own(a application, s rollout.Status, r reach, progress *status.Ro
 	case a.problem != "":
 		out = failed(a.problem)
 		out.Since = a.since
-	case s.State == rollout.Failed:
+	case s.State == revisions.Failed:
 		out.Health, out.Reason = status.Degraded, s.Message
 	case refused != "" && s.Revision != 0:
 		out = failed(refused)
 	case deployed && waiting == "" && s.Settled:
 		out = status.Status{Sync: status.Synced, Health: status.Healthy, Since: s.Since}
-	case s.State == rollout.Rolling && s.Revision == 0:
+	case s.State == revisions.Rolling && s.Revision == 0:
 		out.Reason = strings.TrimSuffix("it is being removed; "+waiting, "; ")
-	case s.State == rollout.Unplaced:
+	case s.State == revisions.Unplaced:
 		out.Sync, out.Health, out.Reason = status.Synced, status.Missing, "no placement selects a cluster for it"
 	case s.State == "" && v.documents.Accepted.IsZero():
 		out.Sync, out.Health, out.Reason = status.SyncUnknown, status.Unknown, "this replica has not loaded the documents"
 	case s.State == "" && !documented:
 		out.Health, out.Reason = status.Unknown, "the application has no document, but works"
-	case s.State == rollout.Rolling:
+	case s.State == revisions.Rolling:
 		if out.Reason = cmp.Or(s.Message, waiting); progress != nil && (progress.Paused ||
 			strings.Contains(progress.Waiting, "waits for an approval")) {
 			out.Health = status.Suspended
@@ -138,7 +138,7 @@ func (v *view) rollout(ctx context.Context, to phases) *status.Rollout {
 	if to.last == nil {
 		return nil
 	}
-	s, err := v.options.Engine.RolloutStatus(ctx, *to.last)
+	s, err := v.options.Rollouts.Engine().RolloutStatus(ctx, *to.last)
 	if err != nil {
 		return nil
 	}
@@ -174,7 +174,7 @@ type phases struct {
 // phases returns the progress of a revision.
 func (v *view) phases(ctx context.Context, application string, revision int) phases {
 	out := phases{on: map[string]phase{}}
-	status, err := v.options.Engine.Status(ctx, rollout.ContextID(application, revision))
+	status, err := v.options.Rollouts.Engine().Status(ctx, revisions.ContextID(application, revision))
 	if err != nil {
 		return out
 	}
@@ -184,7 +184,7 @@ func (v *view) phases(ctx context.Context, application string, revision int) pha
 	}
 	event := slices.IndexFunc(status.Queue, func(e rsync.Element) bool { return !e.Status.Final() })
 	out.underway = event >= 0
-	if ref, ok := rollout.LastRollout(status); ok {
+	if ref, ok := revisions.LastRollout(status); ok {
 		out.last = &ref
 	}
 	out.rollout = out.underway && status.Queue[event].Rollout
@@ -216,11 +216,11 @@ func (v *view) underway(ctx context.Context, application string, known ...phases
 			return p
 		}
 	}
-	revisions, _, err := v.options.Rollouts.Revisions(ctx, application)
+	stored, _, err := v.options.Rollouts.Revisions(ctx, application)
 	if err != nil {
 		return phases{}
 	}
-	for _, r := range revisions {
+	for _, r := range stored {
 		if p := v.phases(ctx, application, r.Number); p.underway {
 			return p
 		}
@@ -229,9 +229,9 @@ func (v *view) underway(ctx context.Context, application string, known ...phases
 }
 
 // placement returns the status of an application on a cluster.
-func (v *view) placement(cluster string, on *reached, to phases, s rollout.Status) status.Status {
+func (v *view) placement(cluster string, on *reached, to phases, s revisions.Status) status.Status {
 	p := to.on[cluster]
-	p.done = p.done || s.State == rollout.Deployed && s.Settled
+	p.done = p.done || s.State == revisions.Deployed && s.Settled
 	out := on.status(p, v.now)
 	if to.rollout && !p.begun && !p.done && !p.failed {
 		out.Sync = status.OutOfSync

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/fielddiff"
 	"github.com/spokewire/sdk-go/rsync"
@@ -19,15 +20,27 @@ import (
 
 // revisions returns the stored revisions of an application, the newest first.
 func (h *Hub) revisions(ctx context.Context, name string) (out []status.Revision, err error) {
-	revisions, _, err := h.options.Rollouts.Revisions(ctx, name)
+	stored, _, err := h.options.Rollouts.Revisions(ctx, name)
 	before := 0
-	for _, r := range revisions {
+	for _, r := range stored {
 		out = append(out, status.Revision{Application: name, Number: r.Number, Before: before, Cause: r.Cause,
 			Created: r.Created, By: r.By, Clusters: r.Clusters})
 		before = r.Number
 	}
 	slices.Reverse(out)
 	return out, err
+}
+
+// source returns the source of a revision, or an [ErrNotFound].
+func (h *Hub) source(ctx context.Context, name string, number int) (out render.Source, err error) {
+	data, err := h.options.Rollouts.Source(ctx, name, number)
+	switch {
+	case errors.Is(err, rsync.ErrNotFound):
+		return out, fmt.Errorf("revision %d of the application %s: %w", number, name, ErrNotFound)
+	case err != nil:
+		return out, err
+	}
+	return out, json.Unmarshal(data, &out)
 }
 
 // History returns the stored revisions of all applications, the newest first.
@@ -48,10 +61,7 @@ func (h *Hub) Diff(ctx context.Context, name string, from, to int) ([]status.Cha
 	var documents [2]map[string]any
 	var values [2]map[string]string
 	for i, number := range []int{from, to} {
-		source, err := h.options.Rollouts.Source(ctx, name, number)
-		if errors.Is(err, rsync.ErrNotFound) {
-			err = fmt.Errorf("revision %d of the application %s: %w", number, name, ErrNotFound)
-		}
+		source, err := h.source(ctx, name, number)
 		if err == nil {
 			err = json.Unmarshal(source.Document, &documents[i])
 		}

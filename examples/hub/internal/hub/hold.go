@@ -13,8 +13,8 @@ import (
 	"slices"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
-	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -35,7 +35,7 @@ type hold struct {
 	// Rejected is the hash of the document that was rolled back. A changed document ends the hold.
 	Rejected string `json:"rejected"`
 	// Source is the source of the revision, which may be deleted before the hold ends.
-	Source rollout.Source `json:"source"`
+	Source render.Source `json:"source"`
 }
 
 func hashOf(d *document.Document) string {
@@ -95,7 +95,7 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 	if d == nil {
 		return out, fmt.Errorf("the application %s: %w", name, ErrNotFound)
 	}
-	revisions, wanted, err := h.options.Rollouts.Revisions(ctx, name)
+	stored, wanted, err := h.options.Rollouts.Revisions(ctx, name)
 	if err != nil {
 		return out, err
 	}
@@ -105,18 +105,15 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 	}
 	found := number
 	if number == 0 {
-		if found, err = h.before(before, d, revisions, wanted); err != nil {
+		if found, err = h.before(before, d, stored, wanted); err != nil {
 			return out, err
 		}
 	}
-	source, err := h.options.Rollouts.Source(ctx, name, found)
-	if errors.Is(err, rsync.ErrNotFound) {
-		err = fmt.Errorf("revision %d of the application %s: %w", found, name, ErrNotFound)
-	}
+	source, err := h.source(ctx, name, found)
 	if err != nil {
 		return out, err
 	}
-	data, err := json.Marshal(hold{Revision: found, Rejected: hashOf(d), Source: *source})
+	data, err := json.Marshal(hold{Revision: found, Rejected: hashOf(d), Source: source})
 	if err != nil {
 		return out, err
 	}
@@ -124,7 +121,7 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 		return out, err
 	}
 	r := h.alone(set, h.renderAll(ctx, set, []*document.Document{d})[0])
-	if r.Rendering == nil {
+	if r.rendering == nil {
 		undo := store.Delete(before.Key)
 		if before.Exists() {
 			undo = store.Put(before.Key, before.Value)
@@ -134,7 +131,8 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 		return out, errors.Join(r.err, err)
 	}
 	out.Revision = found
-	if h.is(name, source) {
+	same := func(r revisions.Revision) bool { return r.Number == found && h.is(name, r.Source) }
+	if slices.ContainsFunc(stored, same) {
 		out.Note = fmt.Sprintf("revision %d differs from the target of the application at most in its clusters, "+
 			"which follow the placements: nothing changes, but the application is held at this revision", found)
 	}
@@ -145,9 +143,9 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 // before returns the revision to which an application is rolled back, given its hold or its wanted
 // revision.
 func (h *Hub) before(
-	stored store.KeyValue, d *document.Document, revisions []rollout.Revision, wanted int,
+	kv store.KeyValue, d *document.Document, stored []revisions.Revision, wanted int,
 ) (int, error) {
-	held, err := holdOf(stored, d)
+	held, err := holdOf(kv, d)
 	if err != nil {
 		return 0, err
 	}
@@ -155,35 +153,35 @@ func (h *Hub) before(
 	switch {
 	case held != nil:
 		from = held.Revision
-	case !h.begun(d.Name, revisions, wanted):
+	case !h.begun(d.Name, stored, wanted):
 		return wanted, nil
 	}
-	if found := rollout.Before(revisions, from); found != 0 {
+	if found := revisions.Before(stored, from); found != 0 {
 		return found, nil
 	}
-	if slices.ContainsFunc(revisions, func(r rollout.Revision) bool { return r.Number < from }) {
+	if slices.ContainsFunc(stored, func(r revisions.Revision) bool { return r.Number < from }) {
 		return 0, fmt.Errorf("the revisions before %d differ from it only in their clusters, which follow the "+
 			"placements: %w", from, ErrNoRevision)
 	}
 	return 0, ErrNoRevision
 }
 
-// is reports whether the current target of an application has the same source.
-func (h *Hub) is(name string, source *rollout.Source) bool {
+// is reports whether the current target of an application has a source with a digest.
+func (h *Hub) is(name, source string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.applications[name]
-	return a != nil && a.rendering != nil && rollout.SourceOf(a.rendering).Digest() == source.Digest()
+	return a != nil && a.rendering != nil && a.rendering.SourceDigest() == source
 }
 
 // begun reports whether the newest target of an application is its wanted revision already. An
 // event in progress may delay it.
-func (h *Hub) begun(name string, revisions []rollout.Revision, wanted int) bool {
+func (h *Hub) begun(name string, stored []revisions.Revision, wanted int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	a := h.applications[name]
-	return a == nil || a.rendering == nil || !slices.ContainsFunc(revisions, func(r rollout.Revision) bool {
-		return r.Number == wanted && r.Content != rollout.SourceOf(a.rendering).Digest() &&
+	return a == nil || a.rendering == nil || !slices.ContainsFunc(stored, func(r revisions.Revision) bool {
+		return r.Number == wanted && r.Source != a.rendering.SourceDigest() &&
 			r.Digest != a.rendering.Digest()
 	})
 }

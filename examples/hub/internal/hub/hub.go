@@ -20,12 +20,11 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter/caller"
-	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -37,9 +36,8 @@ type Objects interface {
 
 // Options are the parts of a [Hub]. All are required, except as described.
 type Options struct {
-	Engine   *rsync.Engine
-	Store    store.Store // the store of the engine
-	Rollouts *rollout.Manager
+	Store    store.Store // the store of Rollouts
+	Rollouts *revisions.Manager
 	Health   *health.Tracker
 	Webhooks *caller.Caller
 	Objects  Objects
@@ -262,7 +260,7 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 		if slices.Contains(left, name) || set.Document(document.ApplicationKind, name) != nil {
 			continue
 		}
-		h.options.Rollouts.Set(name, rollout.Target{Cause: "its document was deleted"})
+		h.options.Rollouts.Set(name, revisions.Target{Cause: "its document was deleted"})
 		if err := h.release(ctx, name); err != nil {
 			return err
 		}
@@ -331,15 +329,15 @@ func (h *Hub) roll(r result, cause string) {
 			log.Info("Rendered an application again")
 		}
 	}
-	if r.Rendering != nil {
-		for id := range r.Rendering.Resources {
+	if r.rendering != nil {
+		for id := range r.rendering.Resources {
 			h.owners[id] = r.name
 		}
-		a.rendering = r.Rendering
+		a.rendering = r.rendering
 	}
 	h.mu.Unlock()
-	if r.Rendering != nil {
-		r.Cause = cause
+	if r.rendering != nil {
+		r.Cause, r.Content = cause, &r.rendering.Content
 		h.options.Rollouts.Set(r.name, r.Target)
 	}
 	h.options.Changed()

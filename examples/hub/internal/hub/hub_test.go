@@ -25,12 +25,12 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
@@ -118,7 +118,7 @@ type fixture struct {
 	memory    int                  // the limit, or 0 for a high one
 	check     func(cluster string) // called with each check, or nil
 	standby   func()               // called before the hub starts, or nil
-	rollouts  *rollout.Manager
+	rollouts  *revisions.Manager
 	*hub.Hub
 	settled chan struct{} // closed when the hub has settled
 	stop    func()
@@ -195,17 +195,15 @@ func (f *fixture) start() {
 		Changed: func() { f.WorksChanged() },
 	})
 	must(err)
-	engine, err := rsync.New(f.store.Store, clusters, rsync.Options{
-		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond},
-		ProbeInterval: 10 * time.Millisecond,
-	})
+	f.rollouts, err = revisions.New(f.store.Store, clusters, revisions.Options{Prefix: "/hub/", Engine: rsync.Options{
+		Backoff: rsync.Backoff{Base: time.Millisecond}, ProbeInterval: 10 * time.Millisecond,
+	}})
 	must(err)
 	log := logging.New(io.MultiWriter(f.t.Output(), &f.records), logging.Options{})
-	f.rollouts = rollout.New(engine, f.store.Store, rollout.Options{Log: log})
 	settled := make(chan struct{})
 	f.settled = settled
 	f.Hub = hub.New(hub.Options{
-		Engine: engine, Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects,
+		Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects,
 		Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check),
 		LastReports: clusters.LastReports, Beat: f.beat, Source: "hub",
 		Strangers: func() map[string]string { return f.strangers },
@@ -216,7 +214,7 @@ func (f *fixture) start() {
 		f.standby()
 	}
 	start := func(ctx context.Context) error { return errors.Join(clusters.Start(ctx), works.Close()) }
-	f.stop = f.run(start, clusters.Health.Start, engine.Start, webhooks.Start, f.rollouts.Start, f.Start)
+	f.stop = f.run(start, clusters.Health.Start, webhooks.Start, f.rollouts.Start, f.Start)
 	select {
 	case <-f.Loaded():
 	case <-time.After(patience):

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -97,10 +97,10 @@ func (h *Hub) gone(ctx context.Context, set *document.Set, results []result) ([]
 		}
 		if set.Document(document.ApplicationKind, name) != nil {
 			r := results[slices.IndexFunc(results, func(r result) bool { return r.name == name })]
-			if r.Rendering == nil {
+			if r.rendering == nil {
 				continue // it stays unchanged
 			}
-			maps.DeleteFunc(clusters, func(cluster string, _ bool) bool { return r.Rendering.On[cluster] })
+			maps.DeleteFunc(clusters, func(cluster string, _ bool) bool { return r.rendering.On[cluster] })
 		}
 		if len(clusters) > 0 {
 			out = append(out, name+" on "+strings.Join(slices.Sorted(maps.Keys(clusters)), ", "))
@@ -121,7 +121,7 @@ func (h *Hub) placed(ctx context.Context, name string) (map[string]bool, error) 
 		return nil, err
 	}
 	for _, c := range live {
-		if c.ID != rollout.ContextID(name, wanted) {
+		if c.ID != revisions.ContextID(name, wanted) {
 			continue
 		}
 		for id := range render.Identities(c.Apps) {

@@ -16,10 +16,10 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
 // Deployed for the engine means written for agents. This file tracks whether they have applied it.
@@ -98,7 +98,7 @@ func byCluster(works []health.Work) map[string][]health.Work {
 // reach returns the progress of clusters with an application. Objects that are in no work yet count
 // as missing only when the application is deployed. Until then, objects that it must not have any
 // more count as left.
-func (h *Hub) reach(a application, s rollout.Status, works []health.Work) reach {
+func (h *Hub) reach(a application, s revisions.Status, works []health.Work) reach {
 	out := reach{}
 	for cluster, works := range byCluster(works) {
 		r := reachedBy(works)
@@ -109,11 +109,11 @@ func (h *Hub) reach(a application, s rollout.Status, works []health.Work) reach 
 		if !a.rendering.On[cluster] { // its objects are being removed
 			r.leaving, r.waiting = r.leaving+r.waiting, 0
 		}
-		if s.State == rollout.Rolling || s.State == rollout.Failed {
+		if s.State == revisions.Rolling || s.State == revisions.Failed {
 			r.left = left(a.rendering, works)
 		}
 	}
-	if s.State != rollout.Deployed || !s.Settled || a.rendering == nil {
+	if s.State != revisions.Deployed || !s.Settled || a.rendering == nil {
 		return out
 	}
 	for id := range a.rendering.Resources {
@@ -133,7 +133,7 @@ func identityOf(w health.Work, o appcontext.Object) appcontext.Identity {
 func left(rendering *render.Rendering, works []health.Work) string {
 	var objects []string
 	for _, w := range works {
-		_, revision, _ := rollout.ParseContextID(w.Annotations[manifestwork.AnnotationAppContext])
+		_, revision, _ := revisions.ParseContextID(w.Annotations[manifestwork.AnnotationAppContext])
 		for i := range w.Objects {
 			if o := w.Objects[i].Object; w.DeletionTimestamp == nil && !rendering.Installs(identityOf(w, o)) {
 				objects = append(objects, fmt.Sprintf("%s of revision %d", o, revision))
@@ -151,7 +151,7 @@ func left(rendering *render.Rendering, works []health.Work) string {
 
 // await records why the rollout waits, besides agents. to is the progress of the wanted revision,
 // and underway of the event in progress.
-func (r reach) await(a application, s rollout.Status, to, underway phases) {
+func (r reach) await(a application, s revisions.Status, to, underway phases) {
 	switch {
 	case s.Revision == 0:
 		for _, on := range r {
@@ -250,7 +250,7 @@ func (h *Hub) Settled(ctx context.Context, application string) error {
 			return err
 		}
 		switch status, _ := h.options.Rollouts.Status(application); {
-		case status.State != rollout.Deployed:
+		case status.State != revisions.Deployed:
 			return nil
 		case !status.Settled:
 			continue // there is a newer target

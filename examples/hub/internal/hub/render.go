@@ -15,9 +15,9 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -25,8 +25,9 @@ import (
 // the target has earlier values.
 type result struct {
 	name string
-	rollout.Target
-	err error
+	revisions.Target
+	rendering *render.Rendering
+	err       error
 }
 
 // check checks whether documents can be accepted, and renders their applications. The error is a
@@ -50,7 +51,7 @@ func (h *Hub) check(ctx context.Context, set *document.Set, kept bool) ([]result
 	for i, r := range results {
 		if kept {
 			results[i] = h.alone(set, r)
-		} else if r.err != nil && r.Rendering == nil && !errors.As(r.err, new(*render.MissingError)) &&
+		} else if r.err != nil && r.rendering == nil && !errors.As(r.err, new(*render.MissingError)) &&
 			!h.neverRendered(set, r.name) {
 			return nil, r.err
 		}
@@ -70,7 +71,7 @@ const documentCopies = 3
 func (h *Hub) checkMemory(set *document.Set, results []result) error {
 	renderings := map[string]*render.Rendering{}
 	for _, r := range results {
-		renderings[r.name] = r.Rendering
+		renderings[r.name] = r.rendering
 	}
 	needed, largest, most := memoryOf(set, renderings)
 	if needed <= h.options.MaxMemory {
@@ -133,7 +134,7 @@ func (h *Hub) checkMoves(set *document.Set, results []result) error {
 	defer h.mu.Unlock()
 	owners := map[appcontext.Identity]string{}
 	for _, r := range results {
-		if r.Rendering == nil {
+		if r.rendering == nil {
 			continue
 		}
 		refuse := func(format string, id appcontext.Identity, owner string) error {
@@ -142,7 +143,7 @@ func (h *Hub) checkMoves(set *document.Set, results []result) error {
 				Where: d.Where, Field: "spec.parts", Problem: fmt.Sprintf(format, id.Object, owner, id.Cluster.Name),
 			}
 		}
-		for id := range r.Rendering.Identities() {
+		for id := range r.rendering.Identities() {
 			if owner, ok := owners[id]; ok {
 				return refuse("%s is also in the application %s, on the cluster %s", id, owner)
 			}
@@ -169,7 +170,7 @@ func (h *Hub) recall(ctx context.Context) (names []string, err error) {
 		h.mu.Unlock()
 		var live []*appcontext.AppContext
 		if a != nil && a.rendering.Digest() == digest {
-			live = append(live, a.rendering.AppContext(name))
+			live = append(live, &appcontext.AppContext{Apps: a.rendering.Apps})
 		} else if live, err = h.options.Rollouts.Live(ctx, name); err != nil {
 			return nil, err
 		}
@@ -188,7 +189,7 @@ func (h *Hub) recall(ctx context.Context) (names []string, err error) {
 // its objects.
 func (h *Hub) alone(set *document.Set, r result) result {
 	if err := h.checkMoves(set, []result{r}); err != nil {
-		r.Rendering, r.err = nil, err
+		r.rendering, r.err = nil, err
 	}
 	return r
 }
@@ -200,7 +201,7 @@ func (h *Hub) letGo(owner string, id appcontext.Identity) bool {
 		return false
 	}
 	status, known := h.options.Rollouts.Status(owner)
-	if known && (!status.Settled || status.State != rollout.Deployed) {
+	if known && (!status.Settled || status.State != revisions.Deployed) {
 		return false
 	}
 	a := h.applications[owner]
@@ -255,20 +256,20 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 		}
 		r.Revision, kept = held.Revision, held.Source.Values
 	}
-	if r.Rendering = h.rendered(d, clusters); r.Rendering == nil {
-		r.Rendering, r.err = h.read(ctx, d, clusters, kept)
+	if r.rendering = h.rendered(d, clusters); r.rendering == nil {
+		r.rendering, r.err = h.read(ctx, d, clusters, kept)
 	} else { // a refused version of the document may have read objects
 		r.err = h.options.Objects.Read(ctx, d.Name, func(render.Objects) error { return nil })
 	}
 	// If the document renders with the earlier values, the new values are the problem.
 	if errors.As(r.err, new(*render.MissingError)) || r.err != nil && held == nil {
-		r.Rendering = h.renderKept(ctx, d, clusters)
+		r.rendering = h.renderKept(ctx, d, clusters)
 	}
-	if r.Rendering != nil {
+	if r.rendering != nil {
 		// A rollback uses the rollout of the current document: groups of an earlier one may not
 		// exist any more.
 		if r.Rollout, err = current.Rollout(clusters); err != nil {
-			r.Rendering, r.err = nil, err
+			r.rendering, r.err = nil, err
 		}
 	}
 	return r
@@ -350,7 +351,7 @@ func (h *Hub) renderKept(ctx context.Context, d *document.Document, clusters []*
 	if err != nil || wanted == 0 {
 		return nil
 	}
-	source, err := h.options.Rollouts.Source(ctx, d.Name, wanted)
+	source, err := h.source(ctx, d.Name, wanted)
 	if err != nil || string(source.Document) != string(d.JSON) {
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -147,11 +146,10 @@ func (h *Hub) Standby(ctx context.Context) error {
 func (h *Hub) renderAhead(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	prefix, rendered := documentPrefix, int64(0)
+	rendered, changes := int64(0), h.options.Store.Watch(ctx, documentPrefix, 0)
 	if h.options.Dir != "" {
-		prefix = rollout.RecordPrefix // the leader has read the folder again
+		changes = h.options.Rollouts.Watch(ctx) // the leader has read the folder again
 	}
-	changes := h.options.Store.Watch(ctx, prefix, 0)
 	for change := (store.Watched{Revision: 1}); change.Revision > 0; change = <-changes {
 		if change.Revision <= rendered {
 			continue
@@ -187,9 +185,9 @@ func (h *Hub) renderStored(ctx context.Context) (revision int64, err error) {
 	}
 	applications := map[string]*application{}
 	for _, r := range h.renderAll(ctx, set, set.Documents(document.ApplicationKind)) {
-		if r.Rendering != nil && r.err == nil {
-			r.Rendering.Digest() // computes it
-			applications[r.name] = &application{rendering: r.Rendering}
+		if r.rendering != nil && r.err == nil {
+			r.rendering.Digest() // computes it
+			applications[r.name] = &application{rendering: r.rendering}
 		}
 	}
 	h.mu.Lock()

@@ -18,9 +18,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
 // view is a copy of the state, from which statuses are computed.
@@ -168,7 +168,7 @@ func (h *Hub) Cluster(ctx context.Context, name string) (status.Cluster, bool) {
 
 // applicationOf returns the application of a work, or "".
 func applicationOf(w *workv1.ManifestWork) string {
-	name, _, _ := rollout.ParseContextID(w.Annotations[manifestwork.AnnotationAppContext])
+	name, _, _ := revisions.ParseContextID(w.Annotations[manifestwork.AnnotationAppContext])
 	return name
 }
 

@@ -5,8 +5,6 @@ package render
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +12,6 @@ import (
 	"maps"
 	"regexp"
 	"strings"
-	"sync"
 	"text/template"
 
 	"k8s.io/utils/clock"
@@ -24,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/label"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
 // maxBytes is the maximum output of a template.
@@ -88,7 +86,8 @@ func (e *InvalidError) Error() string { return strings.TrimPrefix(e.Field+": "+e
 
 // Rendering is the result of rendering an application.
 type Rendering struct {
-	Application string
+	// Content has the objects on clusters, and a [Source].
+	revisions.Content
 	// Document is the document of the application, in JSON, and Clusters are its clusters.
 	Document []byte
 	Clusters []*document.Cluster
@@ -99,26 +98,14 @@ type Rendering struct {
 	// Resources has the objects on clusters, and On the clusters that have any.
 	Resources map[appcontext.Identity]*appcontext.Resource
 	On        map[string]bool
-
-	apps   []appcontext.App
-	digest func() string // computes it once
 }
 
-// AppContext returns the rendering as an AppContext.
-func (r *Rendering) AppContext(id string) *appcontext.AppContext {
-	return &appcontext.AppContext{ID: id, Meta: appcontext.Meta{CompositeApp: r.Application}, Apps: r.apps}
-}
-
-// Digest returns a hash that identifies the rendering.
-func (r *Rendering) Digest() string { return r.digest() }
-
-func digestOf(apps []appcontext.App) string {
-	data, err := json.Marshal(apps)
-	if err != nil {
-		panic(err) // it has only strings and numbers
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
+// Source is the source of a revision.
+type Source struct {
+	// Document is the document of the application, in JSON.
+	Document json.RawMessage `json:"document"`
+	// Values are the values of the hub's cluster that its templates have read.
+	Values map[string]string `json:"values,omitempty"`
 }
 
 // Render renders an application for clusters. The error is a [*document.Error] with the path of the
@@ -134,22 +121,22 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 		meter: boundtemplate.New(clock.RealClock{}, boundtemplate.StepsOf(len(clusters))),
 		left:  maxApplication + len(clusters)*maxOnCluster,
 	}
-	out := &Rendering{Application: d.Name, Document: d.JSON, Clusters: clusters, Values: r.values}
+	out := &Rendering{Document: d.JSON, Clusters: clusters, Values: r.values}
+	out.Source = Source{d.JSON, r.values}
 	for i := range application.Spec.Parts {
 		app, err := r.part(i, d.Name, &application.Spec.Parts[i], clusters)
 		if err != nil {
 			return nil, err
 		}
-		out.apps = append(out.apps, app)
+		out.Apps = append(out.Apps, app)
 	}
-	if err := appcontext.Validate(out.AppContext(d.Name)); err != nil {
+	if err := appcontext.Validate(&appcontext.AppContext{ID: d.Name, Apps: out.Apps}); err != nil {
 		return nil, &document.Error{Where: d.Where, Field: "spec.parts", Problem: err.Error()}
 	}
 	out.Memory, out.Resources, out.On = r.memory, maps.Collect(out.Identities()), map[string]bool{}
 	for id := range out.Resources {
 		out.On[id.Cluster.Name] = true
 	}
-	out.digest = sync.OnceValue(func() string { return digestOf(out.apps) })
 	return out, nil
 }
 
@@ -357,14 +344,19 @@ func (k Kept) Value(ref Ref) (string, error) {
 
 // Identities returns the objects on clusters, in the order of the parts.
 func (r *Rendering) Identities() iter.Seq2[appcontext.Identity, *appcontext.Resource] {
-	return Identities(r.apps)
+	return Identities(r.Apps)
 }
 
 // Installs reports whether an object exists while the application is installed: all except delete
 // hooks do.
 func (r *Rendering) Installs(id appcontext.Identity) bool {
 	resource := r.Resources[id]
-	return resource != nil && resource.Hook != appcontext.HookPreDelete && resource.Hook != appcontext.HookPostDelete
+	return resource != nil && Installs(resource)
+}
+
+// Installs reports whether an object exists while its application is installed.
+func Installs(r *appcontext.Resource) bool {
+	return r.Hook != appcontext.HookPreDelete && r.Hook != appcontext.HookPostDelete
 }
 
 // Identities returns the objects that apps have on clusters.

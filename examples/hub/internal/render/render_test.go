@@ -102,13 +102,12 @@ func TestRender(t *testing.T) {
 			t.Errorf("%s: %v", template, err)
 			continue
 		}
-		c := r.AppContext("id")
-		resources := c.Apps[0].Clusters[0].Resources
+		resources := r.Apps[0].Clusters[0].Resources
 		if len(resources) != 1 || !strings.Contains(string(resources[0].Manifest), `"data":`+want) {
 			t.Errorf("%s: %s, want %s", template, resources, want)
 		}
-		if d := c.Apps[1].DependsOn[0]; c.ID != "id" || d.App != "a" || d.Status != "Ready" || d.Wait.Seconds() != 2 {
-			t.Errorf("%+v", c.Apps[1])
+		if d := r.Apps[1].DependsOn[0]; d.App != "a" || d.Status != "Ready" || d.Wait.Seconds() != 2 {
+			t.Errorf("%+v", r.Apps[1])
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
 // manager identifies the works of the hub.
@@ -104,12 +105,12 @@ func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (conne
 
 // Missing reports whether an installed object of an application is in no work, or is different
 // there: the file of works was lost, or is outdated.
-func (s *Spokes) Missing(ctx context.Context, r *render.Rendering) (bool, error) {
+func (s *Spokes) Missing(ctx context.Context, content *revisions.Content) (bool, error) {
 	if !s.Health.Synced(ctx) {
 		return false, ctx.Err()
 	}
-	for id, resource := range r.Resources {
-		if r.Installs(id) && !same(resource.Manifest, []byte(s.Health.Manifest(id))) {
+	for id, resource := range render.Identities(content.Apps) {
+		if render.Installs(resource) && !same(resource.Manifest, []byte(s.Health.Manifest(id))) {
 			return true, nil
 		}
 	}

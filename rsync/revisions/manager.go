@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout
+package revisions
 
 import (
 	"cmp"
@@ -9,34 +9,71 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"k8s.io/klog/v2"
-
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // Options configures a [Manager]; the zero value is ready to use.
 type Options struct {
+	// Engine are the options of the engine. Transitions and Comparer must be nil: New sets them.
+	Engine rsync.Options
+	// Prefix is the prefix of the keys in the store, in addition to the keys of the engine. Defaults
+	// to "/revisions/".
+	Prefix string
 	// Keep is the number of revisions of an application that are kept for rollbacks. Defaults to
 	// 10.
 	Keep int
 	// Patience is how long an event in progress may delay a newer target. Defaults to 30 s.
 	Patience time.Duration
-	// Missing reports whether some objects of a rendering, which was written for agents, are not
-	// written any more. They are then written again. It is called once for each application, when
-	// its target is first reached. Nil means that nothing is ever missing.
-	Missing func(context.Context, *render.Rendering) (bool, error)
-	// Log receives starts, ends and failures of rollouts. The zero value discards them.
-	Log klog.Logger
+	// Missing reports whether some objects of a content that was deployed are not written any more.
+	// They are then written again. It is called once for each application in the life of a manager,
+	// when its target is first reached. Nil means that nothing is ever missing.
+	Missing func(context.Context, *Content) (bool, error)
 	// Changed is called when a [Status] has changed. It must return at once.
 	Changed func()
 }
 
-// Manager rolls applications out. Its methods may be called concurrently.
+func (o Options) validate() error {
+	switch {
+	case o.Engine.Transitions != nil:
+		return invalid("Engine.Transitions: must be nil: the manager sets it")
+	case o.Engine.Comparer != nil:
+		return invalid("Engine.Comparer: must be nil: the manager sets it")
+	case o.Prefix != "" && !(strings.HasPrefix(o.Prefix, "/") && strings.HasSuffix(o.Prefix, "/")):
+		return invalid("Prefix: %q: must begin and end with a slash", o.Prefix)
+	case o.Keep < 0:
+		return invalid("Keep: %d: must not be negative", o.Keep)
+	case o.Patience < 0:
+		return invalid("Patience: %s: must not be negative", o.Patience)
+	}
+	return nil
+}
+
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: invalid Options."+format, append([]any{rsync.ErrInvalidInput}, args...)...)
+}
+
+func (o Options) withDefaults() Options {
+	o.Engine.Transitions, o.Engine.Comparer = transitions(), everything
+	o.Prefix = cmp.Or(o.Prefix, "/revisions/")
+	o.Keep = cmp.Or(o.Keep, 10)
+	o.Patience = cmp.Or(o.Patience, 30*time.Second)
+	if o.Missing == nil {
+		o.Missing = func(context.Context, *Content) (bool, error) { return false, nil }
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	return o
+}
+
+// Manager keeps applications at their targets. Its methods may be called concurrently. Methods that
+// read need no Start.
 type Manager struct {
 	engine  *rsync.Engine
 	store   store.Store
@@ -49,19 +86,6 @@ type Manager struct {
 	group   sync.WaitGroup
 }
 
-// Target is the wanted state of an application.
-type Target struct {
-	// Rendering is the content for the clusters; nil removes the application.
-	Rendering *render.Rendering
-	// Rollout is the rollout over the clusters. Nil means all clusters at once.
-	Rollout *rsync.Rollout
-	// Cause is the reason in a few words, for the list of revisions.
-	Cause string
-	// Revision is the revision of a rollback. If its content is the same, it is used again instead
-	// of a new revision.
-	Revision int
-}
-
 // State is the progress of an application.
 type State string
 
@@ -70,7 +94,7 @@ const (
 	Pending  State = "Pending"  // it has not started yet
 	Unplaced State = "Unplaced" // it is on no cluster, and never was
 	Rolling  State = "Rolling"  // an event is in progress
-	Deployed State = "Deployed" // the wanted objects are written for the agents, and others are removed
+	Deployed State = "Deployed" // the event of the wanted revision is complete, and other objects are removed
 	Failed   State = "Failed"   // the last event has failed, and is retried
 	Removed  State = "Removed"  // it has no objects on clusters
 )
@@ -87,38 +111,43 @@ type Status struct {
 	Settled bool
 }
 
-// New returns a manager for an engine that has the options Transitions and Everything of this
-// package. s is the engine's store.
-func New(engine *rsync.Engine, s store.Store, options Options) *Manager {
-	options.Keep = cmp.Or(options.Keep, 10)
-	options.Patience = cmp.Or(options.Patience, 30*time.Second)
-	if options.Missing == nil {
-		options.Missing = func(context.Context, *render.Rendering) (bool, error) { return false, nil }
+// New returns a manager with an engine on a store. It returns [rsync.ErrInvalidInput] for invalid
+// options.
+func New(s store.Store, connectors connector.Connectors, options Options) (*Manager, error) {
+	if err := options.validate(); err != nil {
+		return nil, err
 	}
-	if options.Changed == nil {
-		options.Changed = func() {}
+	options = options.withDefaults()
+	engine, err := rsync.New(s, connectors, options.Engine)
+	if err != nil {
+		return nil, err
 	}
-	return &Manager{engine: engine, store: s, options: options, workers: map[string]*worker{}}
+	return &Manager{engine: engine, store: s, options: options, workers: map[string]*worker{}}, nil
 }
 
-// Start runs the manager until ctx ends. It can be called once.
+// Engine returns the engine, which runs during Start. Queue no events of the contexts of
+// applications.
+func (m *Manager) Engine() *rsync.Engine { return m.engine }
+
+// Start runs the engine and the manager until ctx ends. It logs starts, ends and failures of
+// rollouts with the logger of ctx. It can be called once.
 func (m *Manager) Start(ctx context.Context) error {
 	m.mu.Lock()
 	if m.ctx != nil {
 		m.mu.Unlock()
-		return errors.New("rollout: Start was called before")
+		return fmt.Errorf("%w: Start was called before", rsync.ErrInvalidInput)
 	}
 	m.ctx = ctx
 	for _, w := range m.workers {
 		m.group.Go(func() { w.run(m.ctx) })
 	}
 	m.mu.Unlock()
-	<-ctx.Done()
+	err := m.engine.Start(ctx)
 	m.mu.Lock()
 	m.ended = true
 	m.mu.Unlock()
 	m.group.Wait()
-	return nil
+	return err
 }
 
 // Set sets the target of an application. It returns at once. An earlier target that has not started
@@ -228,8 +257,8 @@ func (m *Manager) leave(w *worker) bool {
 	return true
 }
 
-// Settled returns when an application is Deployed or Removed, and no target waits. It is for tests
-// and scripts. The error is that of ctx, with the last status.
+// Settled returns when the target of an application is reached, and no newer one waits. It also
+// returns for an application without a target. The error is that of ctx, with the last status.
 func (m *Manager) Settled(ctx context.Context, application string) error {
 	for {
 		w := m.worker(application)

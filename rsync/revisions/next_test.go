@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout
+package revisions
 
 import (
 	"fmt"
@@ -139,7 +139,7 @@ func (m *model) run(t *testing.T, wanted, failures int) {
 
 func (m *model) event(t *testing.T, e rsync.EventType, number, from int, fails bool) {
 	t.Helper()
-	row, valid := Transitions().Of(e, m.state[number])
+	row, valid := transitions().Of(e, m.state[number])
 	if !valid {
 		t.Fatalf("%s cannot begin in %s", e, m.state[number])
 	}
@@ -152,7 +152,7 @@ func (m *model) event(t *testing.T, e rsync.EventType, number, from int, fails b
 			}
 		}
 	case rsync.Update:
-		second, valid := Transitions().Of(rsync.UpdateDelete, m.state[from])
+		second, valid := transitions().Of(rsync.UpdateDelete, m.state[from])
 		if !valid {
 			t.Fatalf("no update from %s", m.state[from])
 		}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout_test
+package revisions_test
 
 import (
 	"slices"
@@ -10,11 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
 // hooked starts a manager. On its cluster c1 no Job completes before complete is called.
@@ -22,7 +21,7 @@ func hooked(t *testing.T) (f *fixture, c1 *fake.Cluster) {
 	t.Helper()
 	f = newFixture(t)
 	f.start()
-	c1 = f.clusters.Cluster(document.Provider, "c1")
+	c1 = f.clusters.Cluster("hub", "c1")
 	c1.SetUnready(func(o appcontext.Object) bool { return o.Kind == "Job" })
 	return f, c1
 }
@@ -66,7 +65,7 @@ func TestHookOfStoppedRemoval(t *testing.T) {
 				complete(c1)
 				f.settle()
 				f.has("c1", tt.want)
-				f.Set("shop", rollout.Target{})
+				f.Set("shop", revisions.Target{})
 				time.Sleep(time.Minute)
 				complete(c1)
 				f.settle()
@@ -95,7 +94,7 @@ func TestRemovalStopsUpdate(t *testing.T) {
 					f.start()
 					f.until("it is under way again", func() bool { return c1.Count(fake.VerbApply) == 3 })
 				}
-				f.Set("shop", rollout.Target{})
+				f.Set("shop", revisions.Target{})
 				f.logs("Started to remove an application")
 				time.Sleep(time.Minute)
 				complete(c1)
@@ -116,7 +115,7 @@ func TestImmediateRemoval(t *testing.T) {
 			f.settle()
 			f.Set("shop", f.target("pre-delete!bye=1 a=1"))
 			f.until("its end has begun", func() bool { s, _ := f.Status("shop"); return s.Revision == 2 })
-			f.Set("shop", rollout.Target{})
+			f.Set("shop", revisions.Target{})
 			f.logs("Started to remove an application")
 			time.Sleep(time.Minute)
 			complete(c1)
@@ -146,14 +145,15 @@ func TestPatienceAfterRestart(t *testing.T) {
 		f.settle()
 		f.Set("shop", f.target("pre-delete!bye=3 a=3", "c1"))
 		f.settle()
-		f.Set("shop", rollout.Target{})
+		f.Set("shop", revisions.Target{})
 		time.Sleep(time.Minute)
 		f.has("c1", "a=3 bye=3")
 		f.stop()
 		f.start()
-		f.Set("shop", rollout.Target{}) // the removal in progress does not stop itself
+		f.Set("shop", revisions.Target{}) // the removal in progress does not stop itself
 		time.Sleep(time.Hour)
-		if s, err := f.engine.Status(t.Context(), rollout.ContextID("shop", 4)); err != nil || s.State != rsync.Terminating {
+		s, err := f.Engine().Status(t.Context(), revisions.ContextID("shop", 4))
+		if err != nil || s.State != rsync.Terminating {
 			t.Errorf("%+v, %v", s, err)
 		}
 		complete(c1)

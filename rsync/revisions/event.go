@@ -1,13 +1,15 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout
+package revisions
 
 import (
 	"context"
 	"errors"
 	"slices"
 	"time"
+
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/rsync"
 )
@@ -159,7 +161,7 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 		switch {
 		case stopped || newer == nil && !left: // also if the newer target was withdrawn
 			impatient = nil
-		case e.Rollout, left && r.Wanted == 0, newer != nil && newer.Rendering == nil:
+		case e.Rollout, left && r.Wanted == 0, newer != nil && newer.Content == nil:
 			impatient = time.After(0) // an event of a removed application need not finish first
 		case impatient == nil:
 			impatient = time.After(w.manager.options.Patience)
@@ -167,7 +169,7 @@ func (w *worker) wait(ctx context.Context, r *record, e event) (err error) {
 		select {
 		case <-changed:
 		case <-impatient:
-			w.log().Info("Stopped an event that takes long, for a newer target")
+			klog.FromContext(ctx).Info("Stopped an event that takes long, for a newer target")
 			if err := w.stop(ctx, r); err != nil {
 				return err
 			}

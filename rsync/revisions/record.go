@@ -1,12 +1,10 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout
+package revisions
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,16 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
-)
-
-const (
-	// RecordPrefix is the prefix of the keys that change with the revisions of applications.
-	RecordPrefix   = "/hub/rollout/"
-	revisionPrefix = "/hub/revision/"
 )
 
 // record is the stored state of an application.
@@ -44,46 +35,25 @@ type record struct {
 	Revisions []Revision `json:"revisions,omitempty"`
 }
 
-// Revision is a revision of an application.
+// Revision is a stored revision of an application.
 type Revision struct {
-	Number int    `json:"number"`
+	Number int `json:"number"`
+	// Digest is that of the content. Source is the digest of its source, which does not depend on the
+	// clusters.
 	Digest string `json:"digest"`
-	// Content is the digest of the source, which does not depend on the clusters.
-	Content  string    `json:"content"`
+	Source string `json:"content"`
+	// Cause and By are those of the target.
 	Cause    string    `json:"cause"`
+	By       string    `json:"by,omitempty"`
 	Created  time.Time `json:"created"`
-	By       string    `json:"by,omitempty"` // who; empty, because the hub has no logins yet
-	Clusters int       `json:"clusters"`
-}
-
-// Source is the source of a revision.
-type Source struct {
-	// Document is the document of the application, in JSON.
-	Document json.RawMessage `json:"document"`
-	// Values are the values of the hub's cluster that its templates have read.
-	Values map[string]string `json:"values,omitempty"`
-}
-
-// SourceOf returns the source of a rendering.
-func SourceOf(r *render.Rendering) *Source { return &Source{r.Document, r.Values} }
-
-// Digest returns a hash that identifies the source: the Content of its revisions.
-func (s *Source) Digest() string { return digest(s) }
-
-func digest(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return "" // impossible: documents are valid JSON
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16])
+	Clusters int       `json:"clusters"` // the number of clusters
 }
 
 // Before returns the newest revision with another source before a revision, or 0.
 func Before(revisions []Revision, number int) int {
 	at := slices.IndexFunc(revisions, func(r Revision) bool { return r.Number == number })
 	for i := at - 1; i >= 0; i-- {
-		if revisions[i].Content != revisions[at].Content {
+		if revisions[i].Source != revisions[at].Source {
 			return revisions[i].Number
 		}
 	}
@@ -111,7 +81,7 @@ func (r *record) key(from string) string {
 func (r *record) attempt(rollout *rsync.Rollout, again bool) bool {
 	hash := ""
 	if rollout != nil {
-		hash = digest(rollout)
+		hash = digestOf(rollout)
 	}
 	changed := again || r.Rollout != hash
 	if changed {
@@ -136,15 +106,19 @@ func ParseContextID(id string) (application string, number int, ok bool) {
 	return id[:at], number, err == nil
 }
 
-func recordKey(application string) string { return RecordPrefix + application + "/" }
+// A prefix of the keys of all records, and of all sources.
+func (m *Manager) records() string { return m.options.Prefix + "rollout/" }
+func (m *Manager) sources() string { return m.options.Prefix + "revision/" }
 
-func sourceKey(application string, number int) string {
-	return fmt.Sprintf("%s%s/%d/", revisionPrefix, application, number)
+func (m *Manager) recordKey(application string) string { return m.records() + application + "/" }
+
+func (m *Manager) sourceKey(application string, number int) string {
+	return fmt.Sprintf("%s%s/%d/", m.sources(), application, number)
 }
 
 // load reads the record of an application; a missing record is empty.
 func (m *Manager) load(ctx context.Context, application string) (*record, error) {
-	kv, err := m.store.Get(ctx, recordKey(application))
+	kv, err := m.store.Get(ctx, m.recordKey(application))
 	if err != nil {
 		return nil, err
 	}
@@ -167,14 +141,14 @@ func (m *Manager) save(ctx context.Context, application string, r *record, ops .
 	if err != nil {
 		return err
 	}
-	_, err = m.store.Txn(ctx, nil, append(ops, store.Put(recordKey(application), data)))
+	_, err = m.store.Txn(ctx, nil, append(ops, store.Put(m.recordKey(application), data)))
 	return err
 }
 
-// Applications returns the applications with a stored record, with the digest of the rendering that
-// is on their clusters. It is empty while events may be in progress.
+// Applications returns the applications with a stored record, with the digest of the content that is
+// on their clusters. The digest is empty while events may be in progress.
 func (m *Manager) Applications(ctx context.Context) (map[string]string, error) {
-	result, err := m.store.Range(ctx, RecordPrefix)
+	result, err := m.store.Range(ctx, m.records())
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +162,7 @@ func (m *Manager) Applications(ctx context.Context) (map[string]string, error) {
 		if known := r.find(r.Wanted); known != nil && r.Reached {
 			digest = known.Digest
 		}
-		out[strings.TrimSuffix(strings.TrimPrefix(kv.Key, RecordPrefix), "/")] = digest
+		out[strings.TrimSuffix(strings.TrimPrefix(kv.Key, m.records()), "/")] = digest
 	}
 	return out, nil
 }
@@ -231,15 +205,39 @@ func (m *Manager) Live(ctx context.Context, application string) ([]*appcontext.A
 	return out, nil
 }
 
-// Source returns the source of a revision, or an rsync.ErrNotFound.
-func (m *Manager) Source(ctx context.Context, application string, number int) (*Source, error) {
-	kv, err := m.store.Get(ctx, sourceKey(application, number))
+// Source returns the source of a revision, in JSON, or an [rsync.ErrNotFound].
+func (m *Manager) Source(ctx context.Context, application string, number int) (json.RawMessage, error) {
+	kv, err := m.store.Get(ctx, m.sourceKey(application, number))
+	if err == nil && !kv.Exists() {
+		err = fmt.Errorf("revision %d of the application %s: %w", number, application, rsync.ErrNotFound)
+	}
+	return kv.Value, err
+}
+
+// Content returns the content of a revision, with its source in JSON. The error is an
+// [rsync.ErrNotFound] if the revision does not exist, or was replaced before it began.
+func (m *Manager) Content(ctx context.Context, application string, number int) (*Content, error) {
+	r, err := m.load(ctx, application)
 	if err != nil {
 		return nil, err
 	}
-	if !kv.Exists() {
-		return nil, fmt.Errorf("revision %d of the application %s: %w", number, application, rsync.ErrNotFound)
+	source, err := m.Source(ctx, application, number)
+	if err != nil {
+		return nil, err
 	}
-	var s Source
-	return &s, json.Unmarshal(kv.Value, &s)
+	c, err := m.engine.AppContext(ctx, ContextID(application, number))
+	if err != nil {
+		return nil, err
+	}
+	out := &Content{Apps: c.Apps, Source: source}
+	if known := r.find(number); known != nil {
+		out.once.Do(func() { out.digest = known.Digest })
+	}
+	return out, nil
+}
+
+// Watch returns a channel with the changes of the revisions of all applications: see
+// [store.Store].
+func (m *Manager) Watch(ctx context.Context) <-chan store.Watched {
+	return m.store.Watch(ctx, m.records(), 0)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout_test
+package revisions_test
 
 import (
 	"context"
@@ -14,14 +14,14 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
-	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
-	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/fake"
+	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store/memstore"
 )
 
@@ -34,9 +34,8 @@ type fixture struct {
 	t        *testing.T
 	store    *memstore.Store
 	clusters *fake.Clusters
-	options  rollout.Options
-	engine   *rsync.Engine
-	*rollout.Manager
+	options  revisions.Options
+	*revisions.Manager
 	stop func()
 
 	part string // the name of the part in targets
@@ -48,7 +47,9 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	f := &fixture{t: t, store: memstore.New(memstore.Options{}), clusters: fake.New(), part: "main"}
-	f.options = rollout.Options{Keep: 3, Log: logging.New(f, logging.Options{})}
+	f.options = revisions.Options{Keep: 3, Engine: rsync.Options{
+		Backoff: rsync.Backoff{Base: time.Millisecond}, ProbeInterval: 10 * time.Millisecond,
+	}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(strings.Join(f.said, ""))
@@ -65,27 +66,27 @@ func (f *fixture) Write(record []byte) (int, error) {
 	return len(record), nil
 }
 
-// start runs an engine and a manager until stop is called.
-func (f *fixture) start() {
+// open opens a manager, which is not started.
+func (f *fixture) open() {
 	f.t.Helper()
 	var err error
-	f.engine, err = rsync.New(f.store, f.clusters, rsync.Options{
-		Transitions: rollout.Transitions(), Comparer: rollout.Everything, Backoff: rsync.Backoff{Base: time.Millisecond},
-		ProbeInterval: 10 * time.Millisecond,
-	})
-	if err != nil {
+	if f.Manager, err = revisions.New(f.store, f.clusters, f.options); err != nil {
 		f.t.Fatal(err)
 	}
-	f.Manager = rollout.New(f.engine, f.store, f.options)
-	ctx, cancel := context.WithCancel(context.Background())
+}
+
+// start runs a manager until stop is called.
+func (f *fixture) start() {
+	f.t.Helper()
+	f.open()
+	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(),
+		textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(f)))))
 	var group sync.WaitGroup
-	for _, run := range []func(context.Context) error{f.engine.Start, f.Manager.Start} {
-		group.Go(func() {
-			if err := run(ctx); err != nil {
-				f.t.Error(err)
-			}
-		})
-	}
+	group.Go(func() {
+		if err := f.Start(ctx); err != nil {
+			f.t.Error(err)
+		}
+	})
 	f.stop = sync.OnceFunc(func() {
 		cancel()
 		group.Wait()
@@ -95,37 +96,33 @@ func (f *fixture) start() {
 
 // target returns a target on the clusters with an object for each word. "a=1" is a ConfigMap, and
 // "pre-delete!a=1" is a Job as a hook.
-func (f *fixture) target(content string, clusters ...string) rollout.Target {
+func (f *fixture) target(content string, clusters ...string) revisions.Target {
 	f.t.Helper()
-	text := "apiVersion: hub.spokewire.io/v1alpha1\nkind: Application\nmetadata: {name: shop}\nspec:\n  parts:\n  - name: " + f.part + "\n    manifests:\n"
+	b := appcontext.NewBuilder("any")
+	app := b.App(f.part)
+	for _, cluster := range clusters {
+		app.Cluster("hub", cluster)
+	}
 	for field := range strings.FieldsSeq(content) {
 		name, value, _ := strings.Cut(field, "=")
-		kind := "v1, kind: ConfigMap"
+		kind := `"v1","kind":"ConfigMap"`
 		hook, job, hooked := strings.Cut(name, "!")
 		if hooked {
-			kind, name = "batch/v1, kind: Job", job
+			kind, name = `"batch/v1","kind":"Job"`, job
 		} else {
 			hook = ""
 		}
-		text += fmt.Sprintf(
-			"    - hook: %q\n      template: '{apiVersion: %s, metadata: {name: %s, namespace: x}, data: {v: %q}}'\n", hook,
+		manifest := fmt.Appendf(nil, `{"apiVersion":%s,"metadata":{"name":%q,"namespace":"x"},"data":{"v":%q}}`,
 			kind, name, value)
+		for _, cluster := range clusters {
+			app.Hook(appcontext.Hook(hook), "hub", cluster, manifest)
+		}
 	}
-	d, err := document.DecodeOne([]byte(text))
+	c, err := b.Build()
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	var on []*document.Cluster
-	for _, name := range clusters {
-		c := &document.Cluster{}
-		c.Metadata.Name = name
-		on = append(on, c)
-	}
-	r, err := render.Render(d, on, render.Without{}, nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return rollout.Target{Rendering: r, Cause: content}
+	return revisions.Target{Content: &revisions.Content{Apps: c.Apps, Source: content}, Cause: content}
 }
 
 func (f *fixture) settle() {
@@ -147,7 +144,7 @@ func (f *fixture) has(cluster, want string) {
 
 func (f *fixture) objects(cluster string) string {
 	var all []string
-	for o, manifest := range f.clusters.Cluster(document.Provider, cluster).Objects() {
+	for o, manifest := range f.clusters.Cluster("hub", cluster).Objects() {
 		_, value, _ := strings.Cut(manifest, `"v":"`)
 		value, _, _ = strings.Cut(value, `"`)
 		all = append(all, o.Name+"="+value)
@@ -198,7 +195,7 @@ func TestLife(t *testing.T) {
 		if got := f.revisions(); got != step.revisions {
 			t.Fatalf("%s: revisions %s, want %s", step.content, got, step.revisions)
 		}
-		if s, _ := f.Status("shop"); s.State != rollout.Deployed {
+		if s, _ := f.Status("shop"); s.State != revisions.Deployed {
 			t.Errorf("%+v", s)
 		}
 		f.stop()
@@ -206,11 +203,11 @@ func TestLife(t *testing.T) {
 		f.Set("shop", target)
 		f.settle()
 	}
-	f.Set("shop", rollout.Target{})
+	f.Set("shop", revisions.Target{})
 	f.settle()
 	f.has("c1", "")
 	f.has("c2", "")
-	for _, prefix := range []string{"/hub/", "/context/", "/rsync/index/", "/rsync/spec/"} {
+	for _, prefix := range []string{"/revisions/", "/context/", "/rsync/index/", "/rsync/spec/"} {
 		if left, err := f.store.Range(t.Context(), prefix); err != nil || len(left.KVs) > 0 {
 			t.Errorf("left in the store: %v, %v", left.KVs, err)
 		}
@@ -225,14 +222,14 @@ func TestLife(t *testing.T) {
 func TestCoalesce(t *testing.T) {
 	f := newFixture(t)
 	f.start()
-	c1 := f.clusters.Cluster(document.Provider, "c1")
+	c1 := f.clusters.Cluster("hub", "c1")
 	f.Set("shop", f.target("a=0", "c1"))
 	f.settle()
 	c1.SetMode(fake.ModeUnreachable)
 	f.Set("shop", f.target("a=1", "c1"))
 	f.until("it is under way", func() bool {
 		s, _ := f.Status("shop")
-		return s.State == rollout.Rolling &&
+		return s.State == revisions.Rolling &&
 			s.Revision == 2
 	})
 	for n := range 100 {
@@ -263,7 +260,7 @@ func TestPatience(t *testing.T) {
 	f.start()
 	f.Set("shop", f.target("a=0 b=0", "c1", "c2"))
 	f.settle()
-	c2 := f.clusters.Cluster(document.Provider, "c2")
+	c2 := f.clusters.Cluster("hub", "c2")
 	c2.SetMode(fake.ModeUnreachable)
 	for n := range 5 {
 		f.Set("shop", f.target(fmt.Sprintf("a=%d c%d=1", n+1, n+1), "c1", "c2"))
@@ -278,7 +275,7 @@ func TestPatience(t *testing.T) {
 	c2.SetMode(fake.ModeUnreachable)
 	f.Set("shop", f.target("a=6", "c1", "c2"))
 	f.until("it is under way", func() bool { return strings.Contains(f.objects("c1"), "a=6") })
-	f.Set("shop", rollout.Target{}) // a removal does not wait for the update
+	f.Set("shop", revisions.Target{}) // a removal does not wait for the update
 	f.until("c1 is empty", func() bool { return f.objects("c1") == "" })
 	c2.SetMode(fake.ModeWorks)
 	f.settle()
@@ -292,7 +289,7 @@ func refused(t *testing.T, content string) (*fixture, *fake.Cluster) {
 	f.start()
 	f.Set("shop", f.target(content, "c1"))
 	f.settle()
-	c1 := f.clusters.Cluster(document.Provider, "c1")
+	c1 := f.clusters.Cluster("hub", "c1")
 	c1.SetMode(fake.ModeRefusing)
 	return f, c1
 }
@@ -303,14 +300,14 @@ func TestRefused(t *testing.T) {
 	f.Set("shop", f.target("a=1 c=1", "c1"))
 	f.until("it has failed", func() bool {
 		s, _ := f.Status("shop")
-		return s.State == rollout.Failed && strings.Contains(s.Message, "refused")
+		return s.State == revisions.Failed && strings.Contains(s.Message, "refused")
 	})
 	c1.SetMode(fake.ModeWorks)
 	f.settle() // retried
 	f.has("c1", "a=1 c=1")
 	c1.SetMode(fake.ModeRefusing)
 	f.Set("shop", f.target("a=2 d=2", "c1"))
-	f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Failed })
+	f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == revisions.Failed })
 	c1.SetMode(fake.ModeWorks)
 	back := f.target("a=0 b=0", "c1")
 	back.Revision = 1
@@ -326,12 +323,12 @@ func TestRestartDuringEvent(t *testing.T) {
 	f.start()
 	f.Set("shop", f.target("a=0", "c1"))
 	f.settle()
-	c1 := f.clusters.Cluster(document.Provider, "c1")
+	c1 := f.clusters.Cluster("hub", "c1")
 	c1.SetMode(fake.ModeUnreachable)
 	f.Set("shop", f.target("a=1", "c1"))
 	f.until("it is under way", func() bool { s, _ := f.Status("shop"); return s.Revision == 2 })
 	f.until("the engine has it", func() bool {
-		s, err := f.engine.Status(t.Context(), rollout.ContextID("shop", 2))
+		s, err := f.Engine().Status(t.Context(), revisions.ContextID("shop", 2))
 		return err == nil && len(s.Queue) == 1
 	})
 	f.stop()
@@ -340,7 +337,7 @@ func TestRestartDuringEvent(t *testing.T) {
 	c1.SetMode(fake.ModeWorks)
 	f.settle()
 	f.has("c1", "a=1")
-	s, err := f.engine.Status(t.Context(), rollout.ContextID("shop", 2))
+	s, err := f.Engine().Status(t.Context(), revisions.ContextID("shop", 2))
 	if err != nil || len(s.Queue) != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -353,7 +350,7 @@ func TestRestartAfterResume(t *testing.T) {
 	target := f.target("a=1", "c1")
 	target.Rollout = &rsync.Rollout{ProgressDeadline: time.Second}
 	f.Set("shop", target)
-	f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Failed })
+	f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == revisions.Failed })
 	c1.SetMode(fake.ModeWorks)
 	if err := f.Resume(t.Context(), "shop"); err != nil {
 		t.Fatal(err)
@@ -372,7 +369,7 @@ func TestResumeFirstRollout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			f.start()
-			c1 := f.clusters.Cluster(document.Provider, "c1")
+			c1 := f.clusters.Cluster("hub", "c1")
 			c1.Intercept(func(v fake.Verb, _ connector.Batch) error {
 				if v == fake.VerbApply {
 					return &connector.Error{Class: connector.ErrTerminal, Err: errors.New("denied")}
@@ -382,9 +379,9 @@ func TestResumeFirstRollout(t *testing.T) {
 			target := f.target("a=1", "c1")
 			target.Rollout = &rsync.Rollout{RollbackOnFailure: back}
 			f.Set("shop", target)
-			f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == rollout.Failed })
+			f.until("it has failed", func() bool { s, _ := f.Status("shop"); return s.State == revisions.Failed })
 			f.until("the rollback is done", func() bool {
-				s, err := f.engine.Status(t.Context(), rollout.ContextID("shop", 1))
+				s, err := f.Engine().Status(t.Context(), revisions.ContextID("shop", 1))
 				return err == nil && len(s.Queue) > 0 && s.Queue[len(s.Queue)-1].Status.Final() && (len(s.Queue) == 2) == back
 			})
 			c1.Intercept(nil)
@@ -420,18 +417,13 @@ func TestLive(t *testing.T) {
 			t.Errorf("%v are live, not %v", got, want)
 		}
 	}
-	first, second := rollout.ContextID("shop", 1), rollout.ContextID("shop", 2)
+	first, second := revisions.ContextID("shop", 1), revisions.ContextID("shop", 2)
 	live(second)
 	f.stop()
-	engine, err := rsync.New(f.store, f.clusters,
-		rsync.Options{Transitions: rollout.Transitions(), Comparer: rollout.Everything})
-	if err != nil {
+	f.open() // not started: the process ended before the event began
+	if _, err := f.Engine().Rollback(t.Context(), second, first); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := engine.Rollback(t.Context(), second, first); err != nil {
-		t.Fatal(err)
-	}
-	f.Manager = rollout.New(engine, f.store, f.options) // not started: the process ended before the event began
 	live(first, second)
 }
 
@@ -455,38 +447,26 @@ func TestReached(t *testing.T) {
 	}
 	f.Set("shop", first)
 	f.settle()
-	digest(first.Rendering.Digest())
+	digest(first.Content.Digest())
 	f.stop()
-	engine, err := rsync.New(f.store, f.clusters,
-		rsync.Options{Transitions: rollout.Transitions(), Comparer: rollout.Everything})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.Manager = rollout.New(engine, f.store, f.options) // its events wait for an engine
-	ctx, cancel := context.WithCancel(t.Context())
-	var group sync.WaitGroup
-	group.Go(func() {
-		if err := f.Start(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	f.clusters.Cluster("hub", "c1").SetMode(fake.ModeUnreachable)
+	f.start()
 	f.Set("shop", first)
-	digest(first.Rendering.Digest())
+	f.settle()
+	digest(first.Content.Digest())
 	f.Set("shop", f.target("a=2", "c1"))
 	digest("")
-	cancel()
-	group.Wait()
 }
 
 func TestContextID(t *testing.T) {
 	for _, name := range []string{"shop", "a.b"} {
-		if application, number, ok := rollout.ParseContextID(rollout.ContextID(name, 12)); application != name ||
+		if application, number, ok := revisions.ParseContextID(revisions.ContextID(name, 12)); application != name ||
 			number != 12 || !ok {
 			t.Errorf("%s %d %v", application, number, ok)
 		}
 	}
 	for _, id := range []string{"", "shop", "shop.x"} {
-		if _, _, ok := rollout.ParseContextID(id); ok {
+		if _, _, ok := revisions.ParseContextID(id); ok {
 			t.Errorf("%q is taken for one of ours", id)
 		}
 	}

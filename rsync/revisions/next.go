@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout
+package revisions
 
 import (
 	"slices"
@@ -10,9 +10,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Transitions returns the engine's default state machine, in which an update may also leave a revision
+// transitions returns the engine's default state machine, in which an update may also leave a revision
 // that failed to terminate.
-func Transitions() rsync.Transitions {
+func transitions() rsync.Transitions {
 	out := slices.Clone(rsync.TransitionsDefault)
 	for i := range out {
 		if out[i].Event == rsync.UpdateDelete {
@@ -22,9 +22,9 @@ func Transitions() rsync.Transitions {
 	return out
 }
 
-// Everything is the comparer for these rollouts: an update applies all resources, so it also
+// everything is the comparer of the engine: an update applies all resources, so it also
 // completes an interrupted earlier update.
-func Everything(_, _ *appcontext.Resource) bool { return true }
+func everything(_, _ *appcontext.Resource) bool { return true }
 
 // revisionState is a revision and the state of its context, which is empty without a context.
 type revisionState struct {

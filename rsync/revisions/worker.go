@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package rollout
+package revisions
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -30,7 +30,7 @@ const (
 type worker struct {
 	manager     *Manager
 	application string
-	there       bool // all works of earlier processes exist; used only by run
+	there       bool // all objects of earlier processes exist; used only by run
 
 	mu      sync.Mutex
 	taken   *Target // the current target
@@ -74,14 +74,6 @@ func (w *worker) retry(ctx context.Context) error {
 			return fmt.Errorf("store the restart of the rollout of %s: %w", w.application, ctx.Err())
 		}
 	}
-}
-
-func (t *Target) same(other *Target) bool {
-	if t.Rendering == nil || other.Rendering == nil {
-		return t.Rendering == other.Rendering
-	}
-	return t.Revision == other.Revision && reflect.DeepEqual(t.Rollout, other.Rollout) &&
-		t.Rendering.Digest() == other.Rendering.Digest()
 }
 
 // take makes the newest target the current one, and returns it.
@@ -140,16 +132,13 @@ func (w *worker) show(state State, revision, from int, done bool, message string
 	w.manager.options.Changed()
 }
 
-func (w *worker) log() klog.Logger {
-	return w.manager.options.Log.WithValues("application", w.application)
-}
-
 // run works until ctx ends, or the application is removed.
 func (w *worker) run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("application", w.application))
 	for w.awaitNewer(ctx, nil) {
 		target := w.take()
 		w.insist(ctx, target)
-		if ctx.Err() != nil || target.Rendering == nil && w.manager.leave(w) {
+		if ctx.Err() != nil || target.Content == nil && w.manager.leave(w) {
 			return
 		}
 	}
@@ -164,7 +153,7 @@ func (w *worker) insist(ctx context.Context, target Target) {
 		}
 		s, _ := w.report()
 		if s.State != Failed || s.Message != err.Error() {
-			w.log().Error(err, "Failed to roll out, retrying", "revision", s.Revision)
+			klog.FromContext(ctx).Error(err, "Failed to roll out, retrying", "revision", s.Revision)
 		}
 		w.show(Failed, s.Revision, s.From, false, err.Error())
 		retry := time.After(wait.Backoff(retryBase, retryMax, failures))
@@ -183,7 +172,7 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 	if err != nil {
 		return err
 	}
-	if target.Rendering != nil && r.Wanted == 0 {
+	if target.Content != nil && r.Wanted == 0 {
 		w.show(Unplaced, 0, 0, true, "")
 		return nil
 	}
@@ -219,25 +208,24 @@ func (w *worker) reach(ctx context.Context, target Target) error {
 		}
 		if s.verb == instantiate || s.verb == update {
 			newer, _ := w.newer()
-			w.there = newer == nil // they write all works, unless they are stopped for a newer target
+			w.there = newer == nil // they write all objects, unless they are stopped for a newer target
 		}
 	}
 }
 
-// rewrite returns the step after all steps are done: none, or an Instantiate if the file of works
-// was lost, but not the states.
+// rewrite returns the step after all steps are done: none, or an Instantiate if objects are missing.
 func (w *worker) rewrite(ctx context.Context, r *record, target Target) (step, error) {
 	if w.there || r.Wanted == 0 {
 		return step{}, nil
 	}
-	missing, err := w.manager.options.Missing(ctx, target.Rendering)
+	missing, err := w.manager.options.Missing(ctx, target.Content)
 	if err != nil {
 		return step{}, err
 	}
 	if w.there = !missing; w.there {
 		return step{}, nil
 	}
-	w.log().Info("Detected missing works, writing them again", "revision", r.Wanted)
+	klog.FromContext(ctx).Info("Detected missing objects, writing them again", "revision", r.Wanted)
 	return step{verb: instantiate, number: r.Wanted}, nil
 }
 
@@ -258,18 +246,18 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 	if err != nil {
 		return nil, err
 	}
-	if target.Rendering == nil {
+	if target.Content == nil {
 		if r.Wanted != 0 {
 			r.Wanted, r.Reached = 0, false
 			err = w.manager.save(ctx, w.application, r)
 		}
 		return r, err
 	}
-	if len(target.Rendering.Clusters) == 0 && len(r.Revisions) == 0 {
+	if target.Content.clusters() == 0 && len(r.Revisions) == 0 {
 		return r, nil // the first revision needs a cluster
 	}
 	changed := r.attempt(target.Rollout, again)
-	digest := target.Rendering.Digest()
+	digest := target.Content.Digest()
 	for _, number := range []int{target.Revision, r.Wanted} {
 		if known := r.find(number); known != nil && known.Digest == digest {
 			if r.Wanted != number {
@@ -283,18 +271,21 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 			return r, err
 		}
 	}
-	source := SourceOf(target.Rendering)
-	data, err := json.Marshal(source)
+	data, err := json.Marshal(target.Content.Source)
 	if err != nil {
+		return nil, fmt.Errorf("encode the source of the application %s: %w", w.application, err)
+	}
+	empty := appcontext.AppContext{ID: ContextID(w.application, r.Next)}
+	if err := appcontext.Validate(&empty); err != nil { // before the name is part of a key
 		return nil, err
 	}
 	r.Wanted, r.Reached = r.Next, false
 	r.Next++
 	r.Revisions = append(r.Revisions, Revision{
-		Number: r.Wanted, Digest: digest, Content: source.Digest(), Cause: target.Cause,
-		Created: time.Now().UTC().Round(time.Second), Clusters: len(target.Rendering.Clusters),
+		Number: r.Wanted, Digest: digest, Source: target.Content.SourceDigest(), Cause: target.Cause, By: target.By,
+		Created: time.Now().UTC().Round(time.Second), Clusters: target.Content.clusters(),
 	})
-	err = w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), data))
+	err = w.manager.save(ctx, w.application, r, store.Put(w.manager.sourceKey(w.application, r.Wanted), data))
 	return r, err
 }
 
@@ -303,7 +294,9 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 	engine, id := w.manager.engine, ContextID(w.application, s.number)
 	switch {
 	case s.verb == create:
-		err := engine.Create(ctx, target.Rendering.AppContext(id))
+		err := engine.Create(ctx, &appcontext.AppContext{
+			ID: id, Meta: appcontext.Meta{CompositeApp: w.application}, Apps: target.Content.Apps,
+		})
 		if errors.Is(err, rsync.ErrConflict) {
 			return nil
 		}
@@ -312,17 +305,17 @@ func (w *worker) do(ctx context.Context, r *record, revisions []revisionState, s
 		return engine.Delete(ctx, id)
 	case s.verb == terminate:
 		w.show(Rolling, 0, s.number, false, "")
-		w.log().Info("Started to remove an application", "cause", target.Cause)
+		klog.FromContext(ctx).Info("Started to remove an application", "cause", target.Cause)
 		return w.terminate(ctx, r, revisions)
 	case s.verb == instantiate:
-		w.log().Info("Started a rollout", "revision", s.number, "clusters", len(target.Rendering.Clusters), "cause",
+		klog.FromContext(ctx).Info("Started a rollout", "revision", s.number, "clusters", target.Content.clusters(), "cause",
 			target.Cause)
 	case s.rollback:
-		w.log().Info("Started a rollback", "from", s.from, "revision", s.number, "clusters",
-			len(target.Rendering.Clusters))
+		klog.FromContext(ctx).Info("Started a rollback", "from", s.from, "revision", s.number, "clusters",
+			target.Content.clusters())
 	default:
-		w.log().Info("Started an update", "from", s.from, "revision", s.number, "clusters",
-			len(target.Rendering.Clusters), "cause", target.Cause)
+		klog.FromContext(ctx).Info("Started an update", "from", s.from, "revision", s.number, "clusters",
+			target.Content.clusters(), "cause", target.Cause)
 	}
 	e, err := w.begin(ctx, r, s, target)
 	if err != nil {
@@ -353,10 +346,10 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 	m := w.manager
 	if r.Wanted == 0 {
 		_, err := m.store.Txn(ctx, nil, []store.Op{
-			store.Delete(recordKey(w.application)), store.DeletePrefix(revisionPrefix + w.application + "/"),
+			store.Delete(w.manager.recordKey(w.application)), store.DeletePrefix(m.sources() + w.application + "/"),
 		})
 		if s, _ := w.report(); err == nil && s.State != Removed {
-			w.log().Info("Removed an application from all clusters")
+			klog.FromContext(ctx).Info("Removed an application from all clusters")
 			w.show(Removed, 0, 0, true, "")
 		}
 		return err
@@ -367,7 +360,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 			return err
 		}
 		r.Revisions = slices.DeleteFunc(r.Revisions, func(known Revision) bool { return known.Number == number })
-		if err := m.save(ctx, w.application, r, store.Delete(sourceKey(w.application, number))); err != nil {
+		if err := m.save(ctx, w.application, r, store.Delete(w.manager.sourceKey(w.application, number))); err != nil {
 			return err
 		}
 	}
@@ -378,7 +371,7 @@ func (w *worker) reached(ctx context.Context, r *record, revisions []revisionSta
 		}
 	}
 	if s, _ := w.report(); s.State != Deployed || s.Revision != r.Wanted {
-		w.log().Info("Deployed an application", "revision", r.Wanted)
+		klog.FromContext(ctx).Info("Deployed an application", "revision", r.Wanted)
 	}
 	w.show(Deployed, r.Wanted, 0, true, "")
 	return nil
