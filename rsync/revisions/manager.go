@@ -195,16 +195,16 @@ func (m *Manager) Rollout(ctx context.Context, application string) (*rsync.Rollo
 		return nil, err
 	}
 	if err == nil {
-		if ref, ok := LastRollout(status); ok {
+		if ref, ok := lastRollout(status); ok {
 			return m.engine.RolloutStatus(ctx, ref)
 		}
 	}
 	return nil, fmt.Errorf("a rollout of the application %s: %w", application, rsync.ErrNotFound)
 }
 
-// LastRollout returns the rollout that led to a revision. It returns false after a later event that is
+// lastRollout returns the rollout that led to a revision. It returns false after a later event that is
 // neither a rollout nor an automatic rollback.
-func LastRollout(s *rsync.Status) (rsync.EventRef, bool) {
+func lastRollout(s *rsync.Status) (rsync.EventRef, bool) {
 	isBack := func(e rsync.Element) bool {
 		ref := rsync.EventRef{AppContextID: s.ID, Seq: e.Seq}
 		return e.Event == rsync.UpdateDelete || slices.ContainsFunc(s.Queue, func(of rsync.Element) bool {

@@ -19,7 +19,6 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
-	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
@@ -46,12 +45,13 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 	s, _ := v.options.Rollouts.Status(name)
 	a, out := v.applications[name], status.Application{Name: name, On: status.Counts{}}
 	out.Held = a.held
-	var to, from phases
+	var to, from revisions.Progress
 	done := s.State == revisions.Deployed && s.Settled
 	if last, _ := v.rollouts.Load(name); done && last != nil && last.(settled).since.Equal(s.Since) {
 		out.Rollout = last.(settled).rollout
 	} else {
-		to, from = v.phases(ctx, name, s.Revision), v.phases(ctx, name, s.From)
+		to, _ = v.options.Rollouts.Progress(ctx, name, s.Revision)
+		from, _ = v.options.Rollouts.Progress(ctx, name, s.From)
 		out.Rollout = v.rollout(ctx, to)
 		if done && ctx.Err() == nil {
 			v.rollouts.Store(name, settled{s.Since, out.Rollout})
@@ -62,7 +62,11 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 		if out.Rollout != nil {
 			s.Message = out.Rollout.Waiting
 		}
-		r.await(a, s, to, v.underway(ctx, name, to, from))
+		current := to
+		if !current.InProgress {
+			current, _ = v.options.Rollouts.InProgress(ctx, name)
+		}
+		r.await(a, s, to, current)
 	}
 	if s.Revision != 0 {
 		out.Revision = strconv.Itoa(s.Revision)
@@ -76,11 +80,11 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 		if !on.placed && len(on.works) == 0 {
 			continue
 		}
-		p := status.Placement{Application: name, Cluster: cluster, Status: v.placement(cluster, on, to, s)}
-		if _, there := from.on[cluster]; there && slices.ContainsFunc(on.works, wasApplied) {
+		p := status.Placement{Application: name, Cluster: cluster, Status: v.placement(cluster, on, a, to, s)}
+		if _, there := from.Clusters[document.ClusterID(cluster)]; there && slices.ContainsFunc(on.works, wasApplied) {
 			p.Revision = strconv.Itoa(s.From)
 		}
-		if (to.on[cluster].done || s.State == revisions.Deployed) && on.all() {
+		if (a.done(to.Clusters[document.ClusterID(cluster)]) || s.State == revisions.Deployed) && on.all() {
 			p.Revision = out.Revision
 		}
 		out.On[p.Health]++
@@ -134,11 +138,11 @@ func (v *view) own(a application, s revisions.Status, r reach, progress *status.
 }
 
 // rollout returns the progress of the rollout to a revision, or nil.
-func (v *view) rollout(ctx context.Context, to phases) *status.Rollout {
-	if to.last == nil {
+func (v *view) rollout(ctx context.Context, to revisions.Progress) *status.Rollout {
+	if to.LastRollout == nil {
 		return nil
 	}
-	s, err := v.options.Rollouts.Engine().RolloutStatus(ctx, *to.last)
+	s, err := v.options.Rollouts.Engine().RolloutStatus(ctx, *to.LastRollout)
 	if err != nil {
 		return nil
 	}
@@ -154,86 +158,19 @@ func wasApplied(w health.Work) bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkApplied)
 }
 
-// phase is the progress of all parts of an application on a cluster.
-type phase struct {
-	ended        int // parts that are done
-	done, failed bool
-	begun        bool   // its turn in the rollout has started
-	message      string // of the parts that are not done
-}
-
-// phases is the progress of a revision, by cluster. During an event it is the progress of that
-// event.
-type phases struct {
-	underway bool
-	rollout  bool            // the event in progress is a rollout
-	last     *rsync.EventRef // the last rollout to the revision, or nil
-	on       map[string]phase
-}
-
-// phases returns the progress of a revision.
-func (v *view) phases(ctx context.Context, application string, revision int) phases {
-	out := phases{on: map[string]phase{}}
-	status, err := v.options.Rollouts.Engine().Status(ctx, revisions.ContextID(application, revision))
-	if err != nil {
-		return out
-	}
-	parts := 0
-	if d := document.Get[*document.Application](v.set, document.ApplicationKind, application); d != nil {
-		parts = len(d.Spec.Parts)
-	}
-	event := slices.IndexFunc(status.Queue, func(e rsync.Element) bool { return !e.Status.Final() })
-	out.underway = event >= 0
-	if ref, ok := revisions.LastRollout(status); ok {
-		out.last = &ref
-	}
-	out.rollout = out.underway && status.Queue[event].Rollout
-	for _, c := range status.Clusters {
-		p := out.on[c.Cluster.Name]
-		switch {
-		case out.underway && c.Seq != status.Queue[event].Seq: // of an earlier event
-		case c.Phase == rsync.PhaseDone || c.Phase == rsync.PhaseSkipped:
-			p.ended++
-		default:
-			p.failed = p.failed || c.Phase == rsync.PhaseFailed
-			if c.Message == "" {
-				c.Message = "in progress"
-			}
-			p.message = strings.TrimPrefix(p.message+"; "+c.App+": "+c.Message, "; ")
-		}
-		p.done = p.ended >= parts
-		p.begun = p.begun || !c.Begun.IsZero() && out.underway && c.Seq == status.Queue[event].Seq
-		out.on[c.Cluster.Name] = p
-	}
-	return out
-}
-
-// underway returns the phases of the event that a rollout waits for: first of the given revisions,
-// then of the others.
-func (v *view) underway(ctx context.Context, application string, known ...phases) phases {
-	for _, p := range known {
-		if p.underway {
-			return p
-		}
-	}
-	stored, _, err := v.options.Rollouts.Revisions(ctx, application)
-	if err != nil {
-		return phases{}
-	}
-	for _, r := range stored {
-		if p := v.phases(ctx, application, r.Number); p.underway {
-			return p
-		}
-	}
-	return phases{}
+// done reports whether all parts of an application are done on a cluster.
+func (a *application) done(p revisions.ClusterProgress) bool {
+	return a.rendering != nil && p.Ended >= len(a.rendering.Apps)
 }
 
 // placement returns the status of an application on a cluster.
-func (v *view) placement(cluster string, on *reached, to phases, s revisions.Status) status.Status {
-	p := to.on[cluster]
-	p.done = p.done || s.State == revisions.Deployed && s.Settled
-	out := on.status(p, v.now)
-	if to.rollout && !p.begun && !p.done && !p.failed {
+func (v *view) placement(
+	cluster string, on *reached, a application, to revisions.Progress, s revisions.Status,
+) status.Status {
+	p := to.Clusters[document.ClusterID(cluster)]
+	done := a.done(p) || s.State == revisions.Deployed && s.Settled
+	out := on.status(p, done, v.now)
+	if to.Rollout && !p.Begun && !done && !p.Failed {
 		out.Sync = status.OutOfSync
 		out.Reason = strings.TrimSuffix("waits for its turn in the rollout; "+out.Reason, "; ")
 	}
@@ -251,7 +188,7 @@ func (v *view) placement(cluster string, on *reached, to phases, s revisions.Sta
 
 // status returns the status of an application on a cluster: a failure of the rollout, then failed
 // objects, then the progress of the agent, then the worst health of the objects.
-func (r *reached) status(p phase, now time.Time) status.Status {
+func (r *reached) status(p revisions.ClusterProgress, done bool, now time.Time) status.Status {
 	worst, name := status.Status{Sync: status.Synced, Health: status.Healthy}, ""
 	for _, w := range r.works {
 		for i := range w.Objects {
@@ -268,16 +205,16 @@ func (r *reached) status(p phase, now time.Time) status.Status {
 		worst.Sync = status.OutOfSync
 	}
 	switch {
-	case p.failed:
-		return failed(p.message)
+	case p.Failed:
+		return failed(p.Message)
 	case bad:
 		return worst
 	case r.refused != "":
 		return failed(r.refused)
 	case r.applied() && r.leaving > 0:
-		return progressing(cmp.Or(p.message, "its agent has not cleaned up yet"))
-	case !r.all() || name == "" && !p.done:
-		return progressing(cmp.Or(p.message, "its agent has not applied it yet"))
+		return progressing(cmp.Or(p.Message, "its agent has not cleaned up yet"))
+	case !r.all() || name == "" && !done:
+		return progressing(cmp.Or(p.Message, "its agent has not applied it yet"))
 	case r.busy:
 		return progressing(cmp.Or(r.message, "the rollout continues there"))
 	case r.left != "":

@@ -150,24 +150,24 @@ func left(rendering *render.Rendering, works []health.Work) string {
 }
 
 // await records why the rollout waits, besides agents. to is the progress of the wanted revision,
-// and underway of the event in progress.
-func (r reach) await(a application, s revisions.Status, to, underway phases) {
+// and current of the event in progress.
+func (r reach) await(a application, s revisions.Status, to, current revisions.Progress) {
 	switch {
 	case s.Revision == 0:
 		for _, on := range r {
 			on.busy = true
 		}
-	case to.underway && a.rendering != nil:
+	case to.InProgress && a.rendering != nil:
 		for cluster := range a.rendering.On {
-			if p := to.on[cluster]; !p.done && !p.failed && (p.begun || !to.rollout) {
+			if p := to.Clusters[document.ClusterID(cluster)]; !a.done(p) && !p.Failed && (p.Begun || !to.Rollout) {
 				r.at(cluster).busy = true
 			}
 		}
 	}
-	for cluster, p := range underway.on {
-		if p.message != "" && !p.failed {
-			on := r.at(cluster)
-			on.busy, on.message = true, p.message
+	for cluster, p := range current.Clusters {
+		if p.Message != "" && !p.Failed {
+			on := r.at(cluster.Name)
+			on.busy, on.message = true, p.Message
 		}
 	}
 }
