@@ -14,7 +14,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -55,13 +54,13 @@ func (h *Hub) Loaded() <-chan struct{} { return h.loaded }
 
 // follow loads the documents of the folder.
 func (h *Hub) follow(ctx context.Context) error {
-	watcher, err := folder.Watch(h.options.Dir, 0)
+	watcher, err := document.WatchFolder(h.options.Dir, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = watcher.Close() }()
 	take := func() error {
-		set, err := folder.Read(h.options.Dir)
+		set, err := document.ReadFolder(h.options.Dir)
 		if err == nil && set.Len() == 0 {
 			err = h.mayBeEmpty(ctx)
 		}
@@ -175,7 +174,7 @@ func (h *Hub) renderStored(ctx context.Context) (revision int64, err error) {
 	}
 	set, revision, err := h.kept(ctx)
 	if err == nil && h.options.Dir != "" {
-		set, err = folder.Read(h.options.Dir)
+		set, err = document.ReadFolder(h.options.Dir)
 	}
 	if err == nil {
 		err = h.configure(set)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package folder_test
+package document_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 )
 
 // watched is a folder with a channel of its changes.
@@ -24,7 +24,7 @@ type watched struct {
 // watch watches a folder until the end of the test.
 func watch(t *testing.T, dir string, o time.Duration) *watched {
 	t.Helper()
-	w, err := folder.Watch(dir, o)
+	w, err := document.WatchFolder(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestChangeWithoutEvent(t *testing.T) {
 }
 
 func TestWatchRefuses(t *testing.T) {
-	if _, err := folder.Watch(filepath.Join(t.TempDir(), "nowhere"), 0); err == nil ||
+	if _, err := document.WatchFolder(filepath.Join(t.TempDir(), "nowhere"), 0); err == nil ||
 		!strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("%v", err)
 	}

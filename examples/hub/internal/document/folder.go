@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package folder reads the documents of a folder, and watches them for changes.
-package folder
+package document
 
 import (
 	"crypto/sha256"
@@ -14,30 +13,29 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/internal/folderwatch"
 )
 
-// MaxBytes is the maximum size of a file. A document may have [document.MaxBytes].
-const MaxBytes = 64 << 20
+// MaxFile is the maximum size of a file in a folder. A document may have [MaxBytes].
+const MaxFile = 64 << 20
 
-// Read reads all documents in the files of a folder. The files have the extensions .yaml, .yml or
+// ReadFolder reads all documents in the files of a folder. The files have the extensions .yaml, .yml or
 // .json, in any case, and names that do not begin with a dot. Subfolders are not read. A file may
-// have [MaxBytes]. The error is a [*document.Error] for an invalid document.
-func Read(dir string) (*document.Set, error) {
-	var all []*document.Document
+// have [MaxFile]. The error is a [*Error] for an invalid document.
+func ReadFolder(dir string) (*Set, error) {
+	var all []*Document
 	err := files(dir, func(file string, data []byte) error {
 		if len(data) == 0 { // it may be incomplete
-			return &document.Error{Where: file, Problem: "empty file: write documents, or remove the file"}
+			return &Error{Where: file, Problem: "empty file: write documents, or remove the file"}
 		}
-		documents, err := document.Decode(data, file)
+		documents, err := Decode(data, file)
 		all = append(all, documents...)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return document.NewSet(all...)
+	return NewSet(all...)
 }
 
 // isDocument reports whether a file with this name has documents.
@@ -66,7 +64,7 @@ func files(dir string, each func(file string, data []byte) error) error {
 			continue
 		}
 		if !info.Mode().IsRegular() { // reading a pipe could block
-			return &document.Error{Where: file, Problem: "not a regular file"}
+			return &Error{Where: file, Problem: "not a regular file"}
 		}
 		data, err := read(file, info.Size())
 		if err != nil {
@@ -81,8 +79,8 @@ func files(dir string, each func(file string, data []byte) error) error {
 
 // read reads a file with this size, which may be growing.
 func read(file string, size int64) ([]byte, error) {
-	tooLarge := &document.Error{Where: file, Problem: fmt.Sprintf("more than %d bytes: split the file", MaxBytes)}
-	if size > MaxBytes {
+	tooLarge := &Error{Where: file, Problem: fmt.Sprintf("more than %d bytes: split the file", MaxFile)}
+	if size > MaxFile {
 		return nil, tooLarge
 	}
 	f, err := os.Open(file)
@@ -90,15 +88,15 @@ func read(file string, size int64) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err == nil && len(data) > MaxBytes {
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err == nil && len(data) > MaxFile {
 		err = tooLarge
 	}
 	return data, err
 }
 
-// digest identifies the content of a folder, or the error of reading it.
-func digest(dir string) string {
+// digestOf identifies the content of a folder, or the error of reading it.
+func digestOf(dir string) string {
 	sum := sha256.New()
 	err := files(dir, func(file string, data []byte) error {
 		fmt.Fprintf(sum, "%q %d\n", file, len(data))
@@ -111,8 +109,8 @@ func digest(dir string) string {
 	return string(sum.Sum(nil))
 }
 
-// Watch starts to watch a folder. The changes are those since the call, so a Read after it misses
+// WatchFolder starts to watch a folder. The changes are those since the call, so a ReadFolder after it misses
 // nothing. The files are compared at the interval, which defaults to 30 s.
-func Watch(dir string, interval time.Duration) (*folderwatch.Watcher, error) {
-	return folderwatch.New(dir, folderwatch.Options{Interval: interval, Digest: digest, Relevant: isDocument})
+func WatchFolder(dir string, interval time.Duration) (*folderwatch.Watcher, error) {
+	return folderwatch.New(dir, folderwatch.Options{Interval: interval, Digest: digestOf, Relevant: isDocument})
 }

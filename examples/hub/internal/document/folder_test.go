@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package folder_test
+package document_test
 
 import (
 	"fmt"
@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/folder"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +36,7 @@ func write(t *testing.T, file, content string) {
 
 func names(t *testing.T, dir string) string {
 	t.Helper()
-	set, err := folder.Read(dir)
+	set, err := document.ReadFolder(dir)
 	if err != nil {
 		return err.Error()
 	}
@@ -97,7 +96,7 @@ func TestLargeFile(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	f := watch(t, dir, time.Hour)
-	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > folder.MaxBytes {
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > document.MaxFile {
 		t.Errorf("%d bytes are allocated", after.TotalAlloc-before.TotalAlloc)
 	}
 	write(t, file, cluster("b"))
