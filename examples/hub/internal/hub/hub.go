@@ -18,12 +18,12 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -40,7 +40,7 @@ type Options struct {
 	Engine   *rsync.Engine
 	Store    store.Store // the store of the engine
 	Rollouts *rollout.Manager
-	Health   *health.Tracker
+	Health   *workhealth.Tracker
 	Webhooks *caller.Caller
 	Objects  Objects
 	// Mapper maps the resources in the rules of webhooks; nil maps none.
