@@ -86,6 +86,9 @@
 //	answers := caller.Chain(customizations, lua, webhooks, native.New(), kinds.New())
 //	replicas, requirements, err := answers.Replicas(ctx, deployment)
 //
+// Package [github.com/spokewire/sdk-go/interpreter/workhealth] tracks the health of the objects in
+// ManifestWorks.
+//
 // # Change many clusters in order
 //
 // Package [github.com/spokewire/sdk-go/rsync] applies, updates, rolls back and deletes apps on many

@@ -20,7 +20,9 @@ type bundleReader struct{ reader }
 
 func (r *bundleReader) header(a address, ctx *ce.EventContextV1) Header {
 	h := r.reader.header(a, ctx)
-	h.ResyncID = "" // the format does not have it, so peers cannot return it in answers
+	if r.text(attrChunkCount) == "" {
+		h.ResyncID = "" // only chunks have it, and peers cannot return it in answers
+	}
 	if original := r.text(attrOriginalSource); original != "" && a.source != "" && original != a.source {
 		r.fail(CodeMismatch, attrOriginalSource, "is not the source that the topic names")
 	}
@@ -187,7 +189,7 @@ func (r *bundleReader) status(h Header, action Action, e *ce.Event, ctx *ce.Even
 }
 
 func (r *bundleReader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
-	m := &SpecResync{Header: h, Broadcast: a.broadcast, TargetSource: r.text(attrOriginalSource)}
+	m := &SpecResync{Header: h, Broadcast: a.broadcast, TargetSource: r.text(attrOriginalSource), Chunk: r.chunk(&h)}
 	if target := m.TargetSource; target != "" {
 		if ValidateName("source", target) != nil {
 			r.fail(CodeAttribute, attrOriginalSource, "is not a source ID")
@@ -208,7 +210,7 @@ func (r *bundleReader) specResync(h Header, a address, e *ce.Event, ctx *ce.Even
 }
 
 func (r *bundleReader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
-	m := &StatusResync{Header: h, Broadcast: a.broadcast}
+	m := &StatusResync{Header: h, Broadcast: a.broadcast, Chunk: r.chunk(&h)}
 	if r.err != nil {
 		return nil, r.err
 	}

@@ -181,7 +181,7 @@ func (d *bundleDraft) specResync(m *SpecResync) {
 	if m.Scope != ScopeAll {
 		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: a list stands for all works", nil)
 	}
-	d.whole(m.Part, m.Chunk)
+	d.whole(&m.Header, m.Part, m.Chunk)
 	d.list(listVersions, len(m.Entries), 64+128*len(m.Entries), func(i int) (string, string) {
 		e := &m.Entries[i]
 		d.data = jsontext.AppendString(append(d.data, `{"resourceID":`...), e.ResourceID)
@@ -202,7 +202,7 @@ func (d *bundleDraft) statusResync(m *StatusResync) {
 	if m.Scope == ScopeLists || m.Scope == ScopeDigest || m.Scope != ScopeAll && len(m.Entries) == 0 {
 		d.fail(CodeAttribute, attrResyncScope, "cannot be expressed: an empty list stands for all works", nil)
 	}
-	d.whole(m.Part, m.Chunk)
+	d.whole(&m.Header, m.Part, m.Chunk)
 	d.list(listHashes, len(m.Entries), 64+128*len(m.Entries), func(i int) (string, string) {
 		e := &m.Entries[i]
 		d.data = jsontext.AppendString(append(d.data, `{"resourceID":`...), e.ResourceID)
@@ -221,10 +221,12 @@ func (d *bundleDraft) presence(m *Presence) {
 	d.draftPresence(m, d.profile.PresenceFilter(m.Source, m.Cluster), bundleType+"."+wirePresence)
 }
 
-// whole refuses a request about some of the works.
-func (d *bundleDraft) whole(p Part, c Chunk) {
+// whole writes the attributes of a chunk, which the OCM SDK ignores: it treats each chunk as a list
+// of its own. A request about a part of the works is refused.
+func (d *bundleDraft) whole(h *Header, p Part, c Chunk) {
 	if c != (Chunk{}) {
-		d.fail(CodeAttribute, attrChunkCount, "cannot be expressed: a list is one event", nil)
+		d.id(attrResyncID, h.ResyncID)
+		d.chunk(h, c)
 	}
 	if !p.IsZero() {
 		d.fail(CodeAttribute, attrBuckets, "cannot be expressed: a list stands for all works", nil)

@@ -7,8 +7,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -246,5 +249,53 @@ func TestManifestBundleResourceIDsAndHashes(t *testing.T) {
 	none, err := p.StatusHash(nil)
 	if empty, _ := p.StatusHash(&workv1.ManifestWorkStatus{}); err != nil || none != empty || none == capturedHash {
 		t.Errorf("hash of nothing %s, of an empty status %s, %v", none, empty, err)
+	}
+}
+
+// TestManifestBundleChunks checks that chunks of a list fit the limit, and that a reader can join
+// them: other events have no resync ID.
+func TestManifestBundleChunks(t *testing.T) {
+	const limit = 4 << 10
+	agent, source := agentHeader(), sourceHeader()
+	agent.ResyncID, source.ResyncID = "resync-1", "resync-2"
+	list, hashes := &codec.SpecResync{Header: agent}, &codec.StatusResync{Header: source}
+	for i := range 100 {
+		id := codec.ManifestBundle.ResourceID(source.Source, source.Cluster, strconv.Itoa(i))
+		list.Entries = append(list.Entries, codec.SpecEntry{ResourceID: id, Version: math.MaxInt32})
+		hashes.Entries = append(hashes.Entries, codec.StatusEntry{ResourceID: id, Hash: strings.Repeat("f", 64)})
+	}
+	var chunks []codec.Message
+	for _, c := range codec.SplitSpecResync(list, limit) {
+		chunks = append(chunks, c)
+	}
+	for _, c := range codec.SplitStatusResync(hashes, limit) {
+		chunks = append(chunks, c)
+	}
+	if len(chunks) < 6 {
+		t.Errorf("%d chunks, want 6 or more", len(chunks))
+	}
+	for _, c := range chunks {
+		topic, e, err := codec.ManifestBundle.Encode(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err := codec.AppendStructured(nil, e); err != nil || len(data) > limit {
+			t.Errorf("%d bytes, %v", len(data), err)
+		}
+		got, err := codec.ManifestBundle.Decode(topic, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c, got, sameMessage); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	agent.ResyncID = "no chunk"
+	topic, e, err := codec.ManifestBundle.Encode(&codec.SpecResync{Header: agent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := codec.ManifestBundle.Decode(topic, e); err != nil || got.Head().ResyncID != "" {
+		t.Errorf("the resync ID of a list in one event: %+v, %v", got, err)
 	}
 }

@@ -64,6 +64,11 @@ func (d *enhancementDraft) request(h *Header, scope Scope, chunk Chunk) {
 		d.fail(CodeAttribute, attrResyncScope, "is unknown", nil)
 	}
 	d.text(attrResyncScope, string(scope))
+	d.chunk(h, chunk)
+}
+
+// chunk writes the attributes of a chunk, except its resync ID.
+func (d *draft) chunk(h *Header, chunk Chunk) {
 	switch {
 	case chunk == Chunk{}:
 		return
@@ -133,6 +138,11 @@ func (r *enhancementReader) request(h *Header) (Scope, Chunk) {
 	if !scope.known() {
 		r.fail(CodeAttribute, attrResyncScope, "is unknown")
 	}
+	return scope, r.chunk(h)
+}
+
+// chunk reads the attributes of a chunk.
+func (r *reader) chunk(h *Header) Chunk {
 	// Readers may allocate a table of this size.
 	index, count := r.number(attrChunkIndex), r.number(attrChunkCount)
 	switch {
@@ -144,5 +154,5 @@ func (r *enhancementReader) request(h *Header) (Scope, Chunk) {
 	case h.ResyncID == "":
 		r.fail(CodeAttribute, attrResyncID, "is missing: a chunk needs it")
 	}
-	return scope, Chunk{Index: int(index), Count: int(count)}
+	return Chunk{Index: int(index), Count: int(count)}
 }

@@ -13,6 +13,8 @@
 //	native               built-in kinds
 //	caller               webhooks, and chains of interpreters
 //
+// Package workhealth uses them: it tracks the health of the objects in ManifestWorks.
+//
 // This package has a webhook server, and a handler for objects of a Go type:
 //
 //	server, err := interpreter.NewServer(interpreter.ServerOptions{CertDir: "/certs"})

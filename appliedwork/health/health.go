@@ -7,11 +7,10 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/internal/cut"
+	"github.com/spokewire/sdk-go/internal/kstatus"
 )
 
 // Status is the state of an object. The values are those of kstatus.
@@ -42,11 +41,6 @@ type Result struct {
 	Message string
 }
 
-var (
-	jobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
-	podKind = schema.GroupKind{Kind: "Pod"}
-)
-
 // Of computes the status of an object as it was read from an API server. It never returns
 // [StatusNotFound]. If it returns an error, the status is [StatusUnknown]. The error is an
 // [appliedwork.ErrInvalidObject] for an object without a kind or a name. Any other error reports a
@@ -56,46 +50,12 @@ func Of(obj *unstructured.Unstructured) (Result, error) {
 	if err != nil {
 		return unknown(err), err
 	}
-	computed, err := compute(obj)
+	computed, err := kstatus.Compute(obj)
 	if err != nil {
 		err = fmt.Errorf("compute the status of %s: %w", key, err)
 		return unknown(err), err
 	}
-	result := Result{Status(computed.Status), cut.Within(computed.Message, maxMessage)}
-	if result.Status != StatusCurrent {
-		return result, nil
-	}
-	switch key.GroupKind() {
-	case jobKind:
-		if !isComplete(obj) {
-			result.Status = StatusInProgress
-		}
-	case podKind:
-		if phase, _, _ := unstructured.NestedString(obj.Object, "status", "phase"); phase == "Failed" {
-			result.Status = StatusFailed
-		}
-	}
-	return result, nil
-}
-
-// compute calls kstatus, which panics on some malformed statuses of Pods.
-func compute(obj *unstructured.Unstructured) (result *status.Result, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("malformed status: %v", r)
-		}
-	}()
-	return status.Compute(obj)
-}
-
-func isComplete(job *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(job.Object, "status", "conditions")
-	for _, c := range conditions {
-		if condition, ok := c.(map[string]any); ok && condition["type"] == "Complete" && condition["status"] == "True" {
-			return true
-		}
-	}
-	return false
+	return Result{Status(computed.Status), cut.Within(computed.Message, maxMessage)}, nil
 }
 
 func unknown(err error) Result { return Result{StatusUnknown, cut.Within(err.Error(), maxMessage)} }

@@ -66,6 +66,7 @@ type mode struct {
 	broadcast bool
 	// clusters is the topic level of clusters, and group is the shared group of our subscriptions.
 	clusters, group string
+	packet          uint32 // our largest packet, in bytes; 0: no limit
 }
 
 var modes = []mode{
@@ -198,8 +199,8 @@ func run(t *testing.T, s starter, link *tcpproxy.Proxy) (_ *peer, stop func()) {
 	return newPeer(t, link, s.Clientset(), nil), stop
 }
 
-func transport(t *testing.T, link *tcpproxy.Proxy) *mqtt.Transport {
-	tr, err := mqtt.New(mqtt.Options{BrokerURL: "mqtt://" + link.Addr()})
+func transport(t *testing.T, link *tcpproxy.Proxy, m mode) *mqtt.Transport {
+	tr, err := mqtt.New(mqtt.Options{BrokerURL: "mqtt://" + link.Addr(), MaxPacketSize: m.packet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +209,7 @@ func transport(t *testing.T, link *tcpproxy.Proxy) *mqtt.Transport {
 
 func ourSource(t *testing.T, broker *mosquitto.Broker, m mode) (_ *peer, stop func()) {
 	link := tcpproxy.Start(t, broker.Addr())
-	source, err := work.NewSource(transport(t, link), work.SourceOptions{SourceID: sourceID, Profile: m.profile(t)})
+	source, err := work.NewSource(transport(t, link, m), work.SourceOptions{SourceID: sourceID, Profile: m.profile(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func ourAgent(t *testing.T, broker *mosquitto.Broker, m mode) *peer {
 	if !m.broadcast {
 		options.Sources = []string{sourceID}
 	}
-	agent, err := work.NewAgent(transport(t, link), options)
+	agent, err := work.NewAgent(transport(t, link, m), options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func TestInteropRestartedSourceShowsStatus(t *testing.T) {
 	for _, m := range modes[:1] {
 		t.Run(m.name, func(t *testing.T) {
 			broker := mosquitto.Start(t, mosquitto.Options{})
-			answers := countAnswers(t, broker)
+			answers := count(t, broker, "clusters/+/agentevents", func(*paho.Publish) bool { return true })
 			source, stop := ourSource(t, broker, m)
 			agent := theirAgent(t, broker, m)
 			for _, work := range []string{name, "second"} {
@@ -66,7 +66,7 @@ func TestInteropUnreportedWork(t *testing.T) {
 			back := agent.away(t)
 			stop()
 			link := tcpproxy.Start(t, broker.Addr())
-			source, err := work.NewSource(transport(t, link), work.SourceOptions{SourceID: sourceID, Profile: m.profile(t)})
+			source, err := work.NewSource(transport(t, link, m), work.SourceOptions{SourceID: sourceID, Profile: m.profile(t)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,29 +82,31 @@ func TestInteropUnreportedWork(t *testing.T) {
 	}
 }
 
-// countAnswers counts the messages that agents publish.
-func countAnswers(t *testing.T, broker *mosquitto.Broker) *atomic.Int64 {
+// count counts the messages of a topic of the source that match.
+func count(t *testing.T, broker *mosquitto.Broker, topic string, match func(*paho.Publish) bool) *atomic.Int64 {
 	t.Helper()
-	answers := &atomic.Int64{}
+	n := &atomic.Int64{}
 	conn, err := net.Dial("tcp", broker.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := paho.NewClient(paho.ClientConfig{Conn: conn, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
-		func(paho.PublishReceived) (bool, error) {
-			answers.Add(1)
+		func(r paho.PublishReceived) (bool, error) {
+			if match(r.Packet) {
+				n.Add(1)
+			}
 			return true, nil
 		},
 	}})
 	if _, err := client.Connect(t.Context(),
-		&paho.Connect{ClientID: "answers", CleanStart: true, KeepAlive: 60}); err != nil {
+		&paho.Connect{ClientID: "count " + topic, CleanStart: true, KeepAlive: 60}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Disconnect(&paho.Disconnect{}) })
 	if _, err := client.Subscribe(t.Context(), &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{
-		{Topic: "sources/" + sourceID + "/clusters/+/agentevents", QoS: 1},
+		{Topic: "sources/" + sourceID + "/" + topic, QoS: 1},
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	return answers
+	return n
 }

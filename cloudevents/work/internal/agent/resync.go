@@ -95,7 +95,7 @@ func (rs *resync) onHashesLocked(m *codec.StatusResync) error {
 		return peer.Unusable(peer.RefusedBudget, "send an answer of %d bytes to source %s: %w",
 			size, s.name, s.account.ErrFull())
 	}
-	s.dialect = peer.DialectOf(m.ResyncID != "" || m.Scope == codec.ScopeDigest)
+	s.dialect = peer.DialectOf(!rs.traits.Bundle && m.ResyncID != "" || m.Scope == codec.ScopeDigest)
 	switch {
 	case rs.traits.Bundle:
 		rs.onBundleHashesLocked(s, m)
@@ -189,7 +189,8 @@ func (rs *resync) answerWithListLocked(s *agentSource, m *codec.StatusResync) {
 // that it wrote while either side was away.
 //
 // The list has only the works in the request. The source deletes unknown works, and right after a
-// restart these may be works that its owner is about to create again.
+// restart these may be works that its owner is about to create again. A chunk is answered by the
+// same chunk of the list.
 func (rs *resync) onBundleHashesLocked(s *agentSource, m *codec.StatusResync) {
 	if len(m.Entries) == 0 {
 		for _, w := range s.works {
@@ -207,7 +208,9 @@ func (rs *resync) onBundleHashesLocked(s *agentSource, m *codec.StatusResync) {
 			entries = append(entries, w.entryLocked())
 		}
 	}
-	s.sendList(engine.LaneBulk, &codec.SpecResync{Entries: entries})
+	s.sendList(engine.LaneBulk, &codec.SpecResync{
+		Header: codec.Header{ResyncID: m.ResyncID}, Chunk: m.Chunk, Entries: entries,
+	})
 }
 
 // reply queues one status of an answer. If one is queued already, it does nothing: the status is

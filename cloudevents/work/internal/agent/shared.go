@@ -4,9 +4,11 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents/internal/engine"
@@ -69,10 +71,13 @@ func (a *shared) chunksOf(r *codec.SpecResync, source string) []*codec.SpecResyn
 	r.Header = a.header(source)
 	r.ResyncID, r.AgentSession = id, a.session
 	a.metrics.CountListed(peer.Sent, len(r.Entries))
-	if a.traits.Bundle { // a source would treat each chunk as a complete list
-		return []*codec.SpecResync{r}
+	limit := peer.ChunkSize(a.engine)
+	if a.traits.Bundle {
+		// A source of OCM treats each chunk as a complete list, and sends the works of the other chunks
+		// again. So only the limit of the broker divides a list.
+		limit, r.ResyncID = peer.LargestList(a.engine), cmp.Or(id, uuid.NewString())
 	}
-	return codec.SplitSpecResync(r, peer.ChunkSize(a.engine))
+	return codec.SplitSpecResync(r, limit)
 }
 
 // askDelay is how long requests for unknown works and confirmations are collected before they are

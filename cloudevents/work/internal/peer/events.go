@@ -5,6 +5,7 @@ package peer
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,12 +22,15 @@ import (
 const packetOverhead = 64
 
 // ChunkSize returns the largest size of a list: the limit of the protocol or of the broker.
-func ChunkSize(e *engine.Engine) int {
+func ChunkSize(e *engine.Engine) int { return min(codec.ResyncChunkSize, LargestList(e)) }
+
+// LargestList returns the size of the largest list that the broker accepts.
+func LargestList(e *engine.Engine) int {
 	limit := e.MaxPacketSize()
 	if limit == 0 {
-		return codec.ResyncChunkSize
+		return math.MaxInt
 	}
-	return min(codec.ResyncChunkSize, max(1, limit-packetOverhead-maxTopic))
+	return max(1, limit-packetOverhead-maxTopic)
 }
 
 // maxTopic is an upper bound for the topics of lists without the names of source and cluster.

@@ -145,7 +145,7 @@ func (ls *lists) completeLocked(l *agentList, m *codec.SpecResync) error {
 	}
 	c.answers.supersedeLocked(l)
 	c.checkedLocked()
-	if m.ResyncID != "" {
+	if m.ResyncID != "" && !c.traits.Bundle {
 		c.answers.endLocked(&endMarker{answer: &l.answer, cluster: c})
 	}
 	return nil

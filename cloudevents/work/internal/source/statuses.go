@@ -4,6 +4,7 @@
 package source
 
 import (
+	"cmp"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -40,23 +41,11 @@ type statusRequests struct {
 // has its turn, so clusters take turns.
 func (q *statusRequests) sendHashesLocked(works []*sourceWork, scope codec.Scope, resyncID string) *hashList {
 	c := q.cluster
-	perList := max(1, (peer.ChunkSize(c.engine)-1024)/entrySize)
-	if c.traits.Bundle {
-		perList = max(1, len(works)) // an agent would treat each chunk as the whole list
-	}
-	count := (len(works) + perList - 1) / perList
-	var next *hashList
-	for i := count - 1; i >= 0; i-- {
-		l := &hashList{cluster: c, scope: scope, resyncID: resyncID, next: next}
-		l.works = works[i*perList : min((i+1)*perList, len(works))]
-		if count > 1 {
-			l.chunk = codec.Chunk{Index: i, Count: count}
-		}
-		next = l
-	}
+	next := q.hashLists(works, scope, resyncID)
 	if next == nil {
 		return nil
 	}
+	count := max(1, next.chunk.Count)
 	next.charged = peer.ReplyCost * int64(len(works)+peer.ListCost*count/peer.ReplyCost)
 	if !c.account.Charge(next.charged) {
 		next.lost.Store(true)
@@ -67,6 +56,25 @@ func (q *statusRequests) sendHashesLocked(works []*sourceWork, scope codec.Scope
 	return next
 }
 
+// hashLists returns the first chunk of the hashes of works, or nil without works. An agent of OCM
+// treats each chunk as a list of its own, and compares the statuses of its works only.
+func (q *statusRequests) hashLists(works []*sourceWork, scope codec.Scope, resyncID string) (first *hashList) {
+	perList := max(1, (peer.ChunkSize(q.cluster.engine)-1024)/entrySize)
+	count := (len(works) + perList - 1) / perList
+	if count > 1 {
+		resyncID = cmp.Or(resyncID, uuid.NewString()) // chunks need it
+	}
+	for i := count - 1; i >= 0; i-- {
+		l := &hashList{cluster: q.cluster, scope: scope, resyncID: resyncID, next: first}
+		l.works = works[i*perList : min((i+1)*perList, len(works))]
+		if count > 1 {
+			l.chunk = codec.Chunk{Index: i, Count: count}
+		}
+		first = l
+	}
+	return first
+}
+
 // sendAllHashesLocked queues the hashes of all works of a cluster for an agent without our
 // extensions, unless they are in the outbox already. With ManifestBundle, queued hashes get the
 // current works.
@@ -75,7 +83,8 @@ func (q *statusRequests) sendAllHashesLocked(works []*sourceWork, scope codec.Sc
 	case !q.queuedLocked():
 		q.hashes = q.sendHashesLocked(works, scope, resyncID)
 	case q.cluster.traits.Bundle && len(works) > 0: // an empty list requests everything
-		q.hashes.works = works
+		l := q.hashLists(works, scope, resyncID)
+		q.hashes.works, q.hashes.chunk, q.hashes.resyncID, q.hashes.next = l.works, l.chunk, l.resyncID, l.next
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
 	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
@@ -154,7 +154,7 @@ func (v *view) rollout(ctx context.Context, to revisions.Progress) *status.Rollo
 }
 
 // wasApplied reports whether the agent has reported any generation of a work as applied.
-func wasApplied(w health.Work) bool {
+func wasApplied(w workhealth.Work) bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkApplied)
 }
 
@@ -192,7 +192,7 @@ func (r *reached) status(p revisions.ClusterProgress, done bool, now time.Time) 
 	worst, name := status.Status{Sync: status.Synced, Health: status.Healthy}, ""
 	for _, w := range r.works {
 		for i := range w.Objects {
-			if o := w.Objects[i].At(now); name == "" || o.Health.Rank() > worst.Health.Rank() {
+			if o := w.Objects[i].At(now, workhealth.ProgressDeadline); name == "" || o.Health.Rank() > worst.Health.Rank() {
 				worst, name = o, w.Objects[i].Object.String()
 			}
 		}

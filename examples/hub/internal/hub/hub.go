@@ -18,11 +18,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter/caller"
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store"
@@ -38,7 +38,7 @@ type Objects interface {
 type Options struct {
 	Store    store.Store // the store of Rollouts
 	Rollouts *revisions.Manager
-	Health   *health.Tracker
+	Health   *workhealth.Tracker
 	Webhooks *caller.Caller
 	Objects  Objects
 	// Mapper maps the resources in the rules of webhooks; nil maps none.

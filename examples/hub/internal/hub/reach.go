@@ -14,9 +14,9 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/internal/wait"
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 	"github.com/spokewire/sdk-go/rsync/revisions"
@@ -27,7 +27,7 @@ import (
 // reached is the progress of the agent of a cluster with an application.
 type reached struct {
 	placed  bool // the documents place the application on the cluster
-	works   []health.Work
+	works   []workhealth.Work
 	waiting int  // works that the agent has not applied
 	leaving int  // works that it must clean up
 	missing bool // an object is in no work yet
@@ -46,7 +46,7 @@ func (r *reached) all() bool { return r.applied() && r.leaving == 0 }
 func (r *reached) applied() bool { return r.waiting == 0 && !r.missing }
 
 // reachedBy returns the progress of an agent with some works.
-func reachedBy(works []health.Work) *reached {
+func reachedBy(works []workhealth.Work) *reached {
 	r := &reached{works: works}
 	for i := range works {
 		r.unreachable = first(r.unreachable, works[i].Unreachable())
@@ -55,10 +55,10 @@ func reachedBy(works []health.Work) *reached {
 			continue
 		}
 		switch p, message := works[i].Progress(); p {
-		case health.Current:
-		case health.Degraded:
+		case workhealth.ProgressCurrent:
+		case workhealth.ProgressDegraded:
 			r.degraded = first(r.degraded, message)
-		case health.Refused:
+		case workhealth.ProgressRefused:
 			r.refused = first(r.refused, message)
 			r.waiting++
 		default:
@@ -87,8 +87,8 @@ func (r reach) at(cluster string) *reached {
 	return r[cluster]
 }
 
-func byCluster(works []health.Work) map[string][]health.Work {
-	out := map[string][]health.Work{}
+func byCluster(works []workhealth.Work) map[string][]workhealth.Work {
+	out := map[string][]workhealth.Work{}
 	for _, w := range works {
 		out[w.Namespace] = append(out[w.Namespace], w)
 	}
@@ -98,7 +98,7 @@ func byCluster(works []health.Work) map[string][]health.Work {
 // reach returns the progress of clusters with an application. Objects that are in no work yet count
 // as missing only when the application is deployed. Until then, objects that it must not have any
 // more count as left.
-func (h *Hub) reach(a application, s revisions.Status, works []health.Work) reach {
+func (h *Hub) reach(a application, s revisions.Status, works []workhealth.Work) reach {
 	out := reach{}
 	for cluster, works := range byCluster(works) {
 		r := reachedBy(works)
@@ -117,20 +117,20 @@ func (h *Hub) reach(a application, s revisions.Status, works []health.Work) reac
 		return out
 	}
 	for id := range a.rendering.Resources {
-		if a.rendering.Installs(id) && h.options.Health.Manifest(id) == "" {
+		if a.rendering.Installs(id) && h.options.Health.Manifest(id.Cluster.Name, workhealth.Object(id.Object)) == "" {
 			out.at(id.Cluster.Name).missing = true
 		}
 	}
 	return out
 }
 
-func identityOf(w health.Work, o appcontext.Object) appcontext.Identity {
-	return appcontext.Identity{Cluster: document.ClusterID(w.Namespace), Object: o}
+func identityOf(w workhealth.Work, o workhealth.Object) appcontext.Identity {
+	return appcontext.Identity{Cluster: document.ClusterID(w.Namespace), Object: appcontext.Object(o)}
 }
 
 // left returns which objects of works a rendering does not install, as text. Works that are being
 // deleted are not included.
-func left(rendering *render.Rendering, works []health.Work) string {
+func left(rendering *render.Rendering, works []workhealth.Work) string {
 	var objects []string
 	for _, w := range works {
 		_, revision, _ := revisions.ParseContextID(w.Annotations[manifestwork.AnnotationAppContext])
@@ -258,7 +258,7 @@ func (h *Hub) Settled(ctx context.Context, application string) error {
 			v := h.view()
 			works := v.byName[application]
 			waiting, _ := h.reach(v.applications[application], status, works).summary()
-			if waiting == "" && !slices.ContainsFunc(works, func(w health.Work) bool { return w.Pending }) {
+			if waiting == "" && !slices.ContainsFunc(works, func(w workhealth.Work) bool { return w.Pending }) {
 				return nil
 			}
 		}

@@ -17,8 +17,8 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 	"github.com/spokewire/sdk-go/rsync/revisions"
 )
@@ -30,9 +30,9 @@ type view struct {
 	set          *document.Set
 	documents    status.Documents
 	applications map[string]application
-	works        []health.Work
-	byName       map[string][]health.Work // the works of each application, or of "" without one
-	byCluster    map[string][]health.Work
+	works        []workhealth.Work
+	byName       map[string][]workhealth.Work // the works of each application, or of "" without one
+	byCluster    map[string][]workhealth.Work
 	reports      map[string]time.Time // the last report of each cluster
 	strangers    map[string]string
 	unclaimed    []status.Unclaimed
@@ -41,7 +41,7 @@ type view struct {
 func (h *Hub) view() *view {
 	v := &view{
 		Hub: h, now: time.Now(), applications: map[string]application{}, works: h.options.Health.Works(),
-		byName: map[string][]health.Work{}, byCluster: map[string][]health.Work{}, reports: h.options.LastReports(),
+		byName: map[string][]workhealth.Work{}, byCluster: map[string][]workhealth.Work{}, reports: h.options.LastReports(),
 	}
 	if h.options.Strangers != nil {
 		v.strangers = h.options.Strangers()
@@ -82,7 +82,7 @@ func names[Group any](v *view, kind document.Kind, groups ...map[string]Group) (
 }
 
 func (v *view) clusters() []string {
-	heard := map[string][]health.Work{}
+	heard := map[string][]workhealth.Work{}
 	for name := range v.reports {
 		heard[name] = nil
 	}
@@ -172,7 +172,7 @@ func applicationOf(w *workv1.ManifestWork) string {
 	return name
 }
 
-func (v *view) work(w health.Work) status.Work {
+func (v *view) work(w workhealth.Work) status.Work {
 	out := status.Work{
 		Cluster: w.Namespace, Name: w.Name, Application: applicationOf(w.ManifestWork), Conditions: w.Status.Conditions,
 		Objects: []status.Object{},
@@ -180,7 +180,8 @@ func (v *view) work(w health.Work) status.Work {
 	for i := range w.Objects {
 		o := &w.Objects[i]
 		out.Objects = append(out.Objects, status.Object{
-			Kind: o.Object.Kind, Namespace: o.Object.Namespace, Name: o.Object.Name, Status: o.At(v.now),
+			Kind: o.Object.Kind, Namespace: o.Object.Namespace, Name: o.Object.Name,
+			Status: o.At(v.now, workhealth.ProgressDeadline),
 		})
 	}
 	return out
@@ -261,7 +262,7 @@ func (v *view) cluster(name string) status.Cluster {
 }
 
 // clusterStatus returns the status of a cluster with a connected agent.
-func clusterStatus(works []health.Work, r *reached) status.Status {
+func clusterStatus(works []workhealth.Work, r *reached) status.Status {
 	out := status.Status{Sync: status.OutOfSync, Health: status.Healthy}
 	switch {
 	case r.refused != "":

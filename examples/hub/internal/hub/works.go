@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -116,8 +116,11 @@ func (h *Hub) abandon(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	works := h.options.Health.Works()
 	for _, cluster := range clusters {
-		if !h.options.Health.Leaving(cluster) {
+		if !slices.ContainsFunc(works, func(w workhealth.Work) bool {
+			return w.Namespace == cluster && w.DeletionTimestamp != nil
+		}) {
 			continue
 		}
 		if err := h.options.Forget(ctx, cluster); err != nil {
@@ -154,7 +157,7 @@ const whatToDo = "state.db was lost or is outdated; the objects stay unchanged. 
 
 // unclaimed returns the works with objects that belong to no live revision and no target of any
 // application.
-func (h *Hub) unclaimed(works []health.Work) []status.Unclaimed {
+func (h *Hub) unclaimed(works []workhealth.Work) []status.Unclaimed {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	out := []status.Unclaimed{}

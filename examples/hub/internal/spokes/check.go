@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
@@ -39,7 +38,7 @@ func (s *Spokes) Check(ctx context.Context, cluster string, resources []appconte
 		r := &resources[i]
 		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
 			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: r.Manifest}})
-		if config := health.Config(r.Object); config != nil {
+		if config := configOf(r.Object); config != nil {
 			w.Spec.ManifestConfigs = append(w.Spec.ManifestConfigs, *config)
 		}
 	}

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	workv1 "open-cluster-management.io/api/work/v1"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
 	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 	"github.com/spokewire/sdk-go/rsync/revisions"
@@ -34,7 +36,7 @@ const Beat = time.Minute
 type Spokes struct {
 	*work.Source
 	// Health tracks the health of all objects on them.
-	Health *health.Tracker
+	Health *workhealth.Tracker
 }
 
 // Options configures [Open].
@@ -44,9 +46,9 @@ type Options struct {
 	// the hub share it: see [work.SourceOptions].
 	SourceID, SharedGroup string
 	Store                 work.Store
-	// Interpreter is the first to interpret the health of objects: see [health.New]. Changed is called
-	// when works have changed.
-	Interpreter health.Interpreter
+	// Interpreter is the first to interpret the health of objects. Changed is called when works have
+	// changed.
+	Interpreter workhealth.Interpreter
 	Changed     func()
 
 	MetricsRegisterer prometheus.Registerer
@@ -61,7 +63,9 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, err
 	}
-	tracker, err := health.New(source.Clientset(), manager, o.Interpreter, o.Changed)
+	tracker, err := workhealth.New(source.Clientset(), workhealth.Options{
+		LabelSelector: manifestwork.LabelManager + "=" + manager, Interpreter: o.Interpreter, Changed: o.Changed,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +95,7 @@ func (s *Spokes) Link() error {
 // agent: the works wait for the agent.
 func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (connector.Connector, error) {
 	connectors, err := manifestwork.New(s.Health.Writing(s.Clientset().WorkV1()), manifestwork.Options{
-		Manager: manager, Config: health.Config, State: s.Health.State(cluster),
+		Manager: manager, Config: configOf, State: s.state(cluster),
 	})
 	if err != nil {
 		return nil, err
@@ -100,7 +104,38 @@ func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (conne
 	if err != nil {
 		return nil, err
 	}
-	return s.Health.Watching(cluster, c), nil
+	return &watching{c, s, cluster}, nil
+}
+
+// configOf requests the values that the connector needs, and those that the health needs.
+func configOf(o appcontext.Object) *workv1.ManifestConfigOption {
+	return workhealth.Config(workhealth.Object(o), manifestwork.DefaultConfig(o))
+}
+
+// state is the function for manifestwork.Options, for one cluster: a healthy object of a kind that is
+// not built in is ready.
+func (s *Spokes) state(cluster string) func(*connector.State, workv1.ManifestCondition) {
+	return func(state *connector.State, c workv1.ManifestCondition) {
+		if !state.Ready {
+			return
+		}
+		if ready, why := s.Health.Ready(cluster, workhealth.Object(state.Object), &c); !ready {
+			state.Ready, state.Message = false, why
+		}
+	}
+}
+
+// watching also notifies the engine when the health of an object becomes known or changes.
+type watching struct {
+	connector.Connector
+	spokes  *Spokes
+	cluster string
+}
+
+// WatchStatus implements [connector.StatusWatcher].
+func (w *watching) WatchStatus(ctx context.Context, changed func()) error {
+	defer w.spokes.Health.OnChange(w.cluster, changed)()
+	return w.Connector.(connector.StatusWatcher).WatchStatus(ctx, changed)
 }
 
 // Missing reports whether an installed object of an application is in no work, or is different
@@ -110,7 +145,8 @@ func (s *Spokes) Missing(ctx context.Context, content *revisions.Content) (bool,
 		return false, ctx.Err()
 	}
 	for id, resource := range render.Identities(content.Apps) {
-		if render.Installs(resource) && !same(resource.Manifest, []byte(s.Health.Manifest(id))) {
+		current := s.Health.Manifest(id.Cluster.Name, workhealth.Object(id.Object))
+		if render.Installs(resource) && !same(resource.Manifest, []byte(current)) {
 			return true, nil
 		}
 	}

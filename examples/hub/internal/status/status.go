@@ -11,96 +11,42 @@
 package status
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
 )
 
-// Sync is whether a cluster has the wanted revision.
-type Sync string
-
-// The values of [Sync].
-const (
-	Synced      Sync = "Synced"    // the agent has applied the wanted revision
-	OutOfSync   Sync = "OutOfSync" // it has not yet, or cannot
-	SyncUnknown Sync = "Unknown"   // there is no current report
+type (
+	// Sync is whether a cluster has the wanted revision.
+	Sync = workhealth.Sync
+	// Health is the health of an object, and of all that contains it.
+	Health = workhealth.Health
+	// Status is the state of something, with its reason.
+	Status = workhealth.Status
+	// Counts is the number of members with each health.
+	Counts = workhealth.Counts
 )
 
-// Health is the health of an object, and of all that contains it.
-type Health string
-
-// The values of [Health], the worst last.
+// The values of [Sync] and [Health].
 const (
-	Healthy     Health = "Healthy"
-	Suspended   Health = "Suspended"   // it waits for a person: it is paused, or needs an approval
-	Progressing Health = "Progressing" // it is not healthy yet, and may still become healthy
-	Unknown     Health = "Unknown"     // there is no current report
-	Missing     Health = "Missing"     // it does not exist
-	Degraded    Health = "Degraded"    // it has failed, or has not become healthy in time
+	Synced      = workhealth.SyncSynced
+	OutOfSync   = workhealth.SyncOutOfSync
+	SyncUnknown = workhealth.SyncUnknown
+
+	Healthy     = workhealth.HealthHealthy
+	Suspended   = workhealth.HealthSuspended
+	Progressing = workhealth.HealthProgressing
+	Unknown     = workhealth.HealthUnknown
+	Missing     = workhealth.HealthMissing
+	Degraded    = workhealth.HealthDegraded
 )
 
 // Healths are all values of [Health], the worst last.
-var Healths = []Health{Healthy, Suspended, Progressing, Unknown, Missing, Degraded}
-
-// Rank orders healths: the worst has the greatest rank.
-func (h Health) Rank() int { return slices.Index(Healths, h) }
-
-// Status is the state of something, with its reason.
-type Status struct {
-	Sync   Sync   `json:"sync"`
-	Health Health `json:"health"`
-	// Reason explains the state, in a sentence or two.
-	Reason string `json:"reason,omitempty"`
-	// Since is when the state began, or zero.
-	Since time.Time `json:"since,omitzero"`
-}
-
-// Counts is the number of members with each health.
-type Counts map[Health]int
-
-// Total returns the number of all members.
-func (c Counts) Total() (n int) {
-	for _, of := range c {
-		n += of
-	}
-	return n
-}
-
-// String returns the numbers in words, the worst first: "1 Degraded · 2 Healthy".
-func (c Counts) String() string {
-	var parts []string
-	for _, h := range slices.Backward(Healths) {
-		if n := c[h]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, h))
-		}
-	}
-	return strings.Join(parts, " · ")
-}
-
-// Over returns the status of a group with these counts of members: the worse health counts.
-// why is the reason of the first of the worst members.
-func (s Status) Over(c Counts, noun, why string) Status {
-	worst := Healthy
-	for _, h := range Healths {
-		if c[h] > 0 {
-			worst = h
-		}
-	}
-	if worst.Rank() <= s.Health.Rank() {
-		return s
-	}
-	s.Health, s.Since = worst, time.Time{}
-	verb := "are"
-	if c[worst] == 1 {
-		verb = "is"
-	}
-	reason := fmt.Sprintf("%d of %d %s %s %s: %s", c[worst], c.Total(), noun, verb, worst, strings.TrimSuffix(why, ": "))
-	s.Reason = strings.TrimSuffix(reason+"; "+s.Reason, "; ")
-	return s
-}
+var Healths = workhealth.Healths()
 
 // Hub is the state of a hub. Lists are sorted by name.
 type Hub struct {

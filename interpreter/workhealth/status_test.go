@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package health_test
+package workhealth_test
 
 import (
 	"strings"
@@ -11,26 +11,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
-	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
 )
 
 // TestDeadline checks that an object is Progressing before it is Degraded.
 func TestDeadline(t *testing.T) {
 	now := time.Now()
-	v := health.Verdict{Status: status.Status{Sync: status.Synced, Health: status.Progressing,
+	v := workhealth.ObjectStatus{Status: workhealth.Status{Sync: workhealth.SyncSynced, Health: workhealth.HealthProgressing,
 		Reason: "0 of 2 replicas available", Since: now}}
-	for after, want := range map[time.Duration]status.Health{
-		time.Second: status.Progressing, health.Deadline: status.Progressing, health.Deadline + 1: status.Degraded,
+	for after, want := range map[time.Duration]workhealth.Health{
+		time.Second: workhealth.HealthProgressing, workhealth.ProgressDeadline: workhealth.HealthProgressing, workhealth.ProgressDeadline + 1: workhealth.HealthDegraded,
 	} {
-		got := v.At(now.Add(after))
+		got := v.At(now.Add(after), workhealth.ProgressDeadline)
 		if got.Health != want || !strings.HasPrefix(got.Reason, "0 of 2 replicas available") ||
-			strings.Contains(got.Reason, "for longer than 5 minutes") != (want == status.Degraded) {
+			strings.Contains(got.Reason, "for longer than 5m") != (want == workhealth.HealthDegraded) {
 			t.Errorf("after %s: %+v, want %s", after, got, want)
 		}
 	}
-	v.Health = status.Suspended
-	if got := v.At(now.Add(time.Hour)); got.Health != status.Suspended {
+	v.Health = workhealth.HealthSuspended
+	if got := v.At(now.Add(time.Hour), workhealth.ProgressDeadline); got.Health != workhealth.HealthSuspended {
 		t.Errorf("a suspended object: %+v", got)
 	}
 }
@@ -57,7 +56,7 @@ func TestStatuses(t *testing.T) {
 		"missing": {configMap, "applied", condition(workv1.ManifestAvailable, metav1.ConditionFalse, "ResourceNotAvailable"),
 			"m Missing it does not exist on the cluster"},
 		"unreachable": {configMap, "applied",
-			condition(workv1.ManifestAvailable, metav1.ConditionUnknown, health.ReasonClusterUnreachable),
+			condition(workv1.ManifestAvailable, metav1.ConditionUnknown, workhealth.ReasonClusterUnreachable),
 			"m Unknown its cluster cannot be read"},
 		"refused": {configMap, "refused", nil, "m Degraded Because: so"},
 	} {
@@ -84,15 +83,15 @@ func condition(kind string, s metav1.ConditionStatus, reason string) func(*workv
 
 // TestUnreachable checks that a cluster that does not answer is not an agent that refuses a work.
 func TestUnreachable(t *testing.T) {
-	w := health.Work{ManifestWork: &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 3}}}
+	w := workhealth.Work{ManifestWork: &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Generation: 3}}}
 	if w.Joined() || w.Unreachable() != "" {
 		t.Error("a work without a report")
 	}
 	for _, kind := range []string{workv1.WorkApplied, workv1.WorkAvailable} {
 		w.Status.Conditions = append(w.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionUnknown,
-			ObservedGeneration: 3, Reason: health.ReasonClusterUnreachable, Message: "no answer"})
+			ObservedGeneration: 3, Reason: workhealth.ReasonClusterUnreachable, Message: "no answer"})
 	}
-	if got, _ := w.Progress(); got != health.Waiting || w.Unreachable() != "no answer" || !w.Joined() {
+	if got, _ := w.Progress(); got != workhealth.ProgressWaiting || w.Unreachable() != "no answer" || !w.Joined() {
 		t.Errorf("%s, %q, joined: %v", got, w.Unreachable(), w.Joined())
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package health_test
+package workhealth_test
 
 import (
 	"context"
@@ -16,19 +16,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	workfake "open-cluster-management.io/api/client/work/clientset/versioned/fake"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/health"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/v1alpha1"
-	"github.com/spokewire/sdk-go/rsync/appcontext"
-	"github.com/spokewire/sdk-go/rsync/connector"
-	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -37,7 +36,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fixture struct {
 	t        testing.TB
 	works    *workfake.Clientset
-	tracker  *health.Tracker
+	tracker  *workhealth.Tracker
 	webhooks *caller.Caller
 	asked    atomic.Int64
 	down     atomic.Bool
@@ -106,7 +105,9 @@ func newFixture(t testing.TB) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.tracker, err = health.New(f.works, "hub", f.webhooks, func() {}); err != nil {
+	f.tracker, err = workhealth.New(f.works, workhealth.Options{LabelSelector: "manager=hub",
+		Interpreter: f.webhooks})
+	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -122,22 +123,30 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
+// objectOf returns the object of a manifest.
+func objectOf(t testing.TB, manifest string) workhealth.Object {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON([]byte(manifest)); err != nil {
+		t.Fatal(err)
+	}
+	return workhealth.Object{Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Namespace: u.GetNamespace(),
+		Name: u.GetName()}
+}
+
 // put writes a work with manifests to the cluster c1, with the statuses that the agent reports. An
 // empty status is not reported.
 func (f *fixture) put(name string, manifests, statuses []string) *workv1.ManifestWork {
 	f.t.Helper()
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "c1",
-		Labels: map[string]string{manifestwork.LabelManager: "hub"}}}
+		Labels: map[string]string{"manager": "hub"}}}
 	for i, m := range manifests {
 		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
 			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})
 		if statuses[i] == "" {
 			continue
 		}
-		o, err := appcontext.ParseObject([]byte(m))
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		o := objectOf(f.t, m)
 		c := workv1.ManifestCondition{ResourceMeta: workv1.ManifestResourceMeta{Ordinal: int32(i), Group: o.Group,
 			Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}}
 		applied := metav1.ConditionTrue
@@ -169,7 +178,7 @@ func (f *fixture) put(name string, manifests, statuses []string) *workv1.Manifes
 func (f *fixture) is(want string) {
 	f.t.Helper()
 	got := ""
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		var all []string
 		for _, w := range f.tracker.Works() {
 			for _, v := range w.Objects {
@@ -201,12 +210,12 @@ func TestHealth(t *testing.T) {
 	f.put("w", all, []string{`{"replicas":1}`, `{"full":true}`, "applied"})
 	f.is("web Progressing 0 of 1 replicas updated; p Healthy; m Healthy; m Healthy")
 	if now := f.asked.Load(); now != asked {
-		t.Errorf("the webhook was asked %d times about what it has said already", now-asked)
+		t.Errorf("%d more calls of the webhook for known statuses", now-asked)
 	}
 	f.tracker.Refresh()
-	for end := time.Now().Add(30 * time.Second); f.asked.Load() == asked; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); f.asked.Load() == asked; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the webhook is not asked anew")
+			t.Fatal("Refresh does not call the webhook")
 		}
 	}
 }
@@ -250,62 +259,48 @@ func TestWebhookAway(t *testing.T) {
 	f := newFixture(t)
 	f.down.Store(true)
 	f.put("w", []string{pool}, []string{`{"full":true}`})
-	for end := time.Now().Add(30 * time.Second); f.asked.Load() == 0; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); f.asked.Load() == 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the webhook is not asked")
+			t.Fatal("the webhook is not called")
 		}
 	}
 	f.down.Store(false)
 	f.is("p Healthy")
 }
 
-// TestState checks that an object with a webhook is ready when the webhook reports its current
-// status as healthy. The connector decides about other objects.
-func TestState(t *testing.T) {
+// TestReady checks that an object with a webhook is ready when the webhook reports its current
+// status as healthy, and that built-in kinds are ready in any health.
+func TestReady(t *testing.T) {
 	f := newFixture(t)
-	told := make(chan struct{}, 100)
-	c := f.tracker.Watching("c1", &watched{})
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- c.(connector.StatusWatcher).WatchStatus(ctx, func() { told <- struct{}{} }) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	state := f.tracker.State("c1")
-	check := func(w *workv1.ManifestWork, i int, ready bool, message string) {
+	changes := make(chan struct{}, 100)
+	defer f.tracker.OnChange("c1", func() { changes <- struct{}{} })()
+	check := func(w *workv1.ManifestWork, i int, want bool, message string) {
 		t.Helper()
-		o, err := appcontext.ParseObject(w.Spec.Workload.Manifests[i].Raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := connector.State{Object: o, Exists: true, Ready: true}
-		for end := time.Now().Add(30 * time.Second); ; {
-			s.Ready, s.Message = true, ""
-			state(&s, w.Status.ResourceStatus.Manifests[i])
-			if s.Ready == ready && s.Message == message {
+		o := objectOf(t, string(w.Spec.Workload.Manifests[i].Raw))
+		for end := time.Now().Add(2 * time.Minute); ; {
+			ready, why := f.tracker.Ready("c1", o, &w.Status.ResourceStatus.Manifests[i])
+			if ready == want && why == message {
 				return
 			}
 			select {
-			case <-told:
+			case <-changes:
 			case <-time.After(time.Until(end)):
-				t.Fatalf("%+v, want %v %q", s, ready, message)
+				t.Fatalf("%s: ready is %v, %q, want %v %q", o, ready, why, want, message)
 			}
 		}
 	}
+	const unhealthy = "its interpreter reports that it is not healthy"
 	all := []string{pool, configMap}
 	w := f.put("w", all, []string{`{"full":false}`, "applied"})
-	check(w, 0, false, "its interpreter reports that it is not healthy")
+	check(w, 0, false, unhealthy)
 	check(w, 1, true, "")
 	w = f.put("w", all, []string{`{"full":true}`, "applied"})
 	check(w, 0, true, "")
 	w = f.put("w", []string{rollout, widget, deployment},
 		[]string{`{"phase":"Progressing"}`, `{"conditions":[{"type":"Ready","status":"False"}]}`, `{"replicas":1}`})
-	check(w, 0, false, "its interpreter reports that it is not healthy")
-	check(w, 1, false, "its interpreter reports that it is not healthy")
-	check(w, 2, true, "") // the connector decides about built-in kinds
+	check(w, 0, false, unhealthy)
+	check(w, 1, false, unhealthy)
+	check(w, 2, true, "")
 	w = f.put("w", []string{rollout, widget, pod},
 		[]string{`{"phase":"Healthy"}`, `{"conditions":[{"type":"Ready","status":"True"}]}`,
 			`{"phase":"Succeeded","conditions":[{"type":"Ready","status":"False"}]}`})
@@ -313,30 +308,15 @@ func TestState(t *testing.T) {
 	check(w, 1, true, "")
 	check(w, 2, true, "")
 	f.is("web Healthy; w Healthy; p Healthy")
-	s := connector.State{Object: appcontext.Object{Kind: "ConfigMap", Name: "other"}, Ready: true}
-	if state(&s, workv1.ManifestCondition{}); s.Ready {
-		t.Error("an object of which nothing is known is ready")
-	}
-	if s = (connector.State{Message: "it is not there"}); s.Ready {
-		t.Error("it became ready")
-	}
-	if state(&s, workv1.ManifestCondition{}); s.Ready || s.Message != "it is not there" {
-		t.Errorf("%+v", s)
+	other := workhealth.Object{Kind: "ConfigMap", Name: "other"}
+	if ready, why := f.tracker.Ready("c1", other, &workv1.ManifestCondition{}); ready || why == "" {
+		t.Errorf("an unknown object: %v, %q", ready, why)
 	}
 }
 
-// watched is a connector that reports no changes.
-type watched struct{ connector.Connector }
-
-func (*watched) WatchStatus(ctx context.Context, _ func()) error {
-	<-ctx.Done()
-	return nil
-}
-
-// TestConfig checks that the feedback rules of an object include its status, in addition to the
-// rules of the connector.
+// TestConfig checks that the feedback rules of an object include its status.
 func TestConfig(t *testing.T) {
-	for o, want := range map[appcontext.Object]string{
+	for o, want := range map[workhealth.Object]string{
 		{Kind: "ConfigMap", Name: "a"}:                                "",
 		{Group: "rbac.authorization.k8s.io", Kind: "Role", Name: "a"}: "",
 		{Kind: "Service", Namespace: "x",
@@ -344,10 +324,9 @@ func TestConfig(t *testing.T) {
 		{Group: "example.com", Kind: "Policy", Namespace: "x",
 			Name: "a"}: `policies x Watch status=.status Ready=.status.conditions[?(@.type=="Ready")].status`,
 		{Group: "apps", Kind: "Deployment", Namespace: "x",
-			Name: "a"}: "deployments x Watch UpdatedReplicas=.status.updatedReplicas " +
-			"AvailableReplicas=.status.availableReplicas status=.status observedGeneration=.status.observedGeneration",
+			Name: "a"}: "deployments x Watch status=.status observedGeneration=.status.observedGeneration",
 	} {
-		config := health.Config(o)
+		config := workhealth.Config(o, nil)
 		got := ""
 		if config != nil {
 			id := config.ResourceIdentifier
@@ -359,5 +338,61 @@ func TestConfig(t *testing.T) {
 		if !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: %s, want %s", o, got, want)
 		}
+	}
+}
+
+// TestConfigKeepsSettings checks that Config adds its values to a configuration, without changing it.
+func TestConfigKeepsSettings(t *testing.T) {
+	base := &workv1.ManifestConfigOption{
+		ResourceIdentifier: workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "x", Name: "a"},
+		UpdateStrategy:     &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeServerSideApply},
+		FeedbackRules: []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}, {Type: workv1.JSONPathsType,
+			JsonPaths: []workv1.JsonPath{{Name: "own", Path: ".status.own"}}}},
+	}
+	before := base.DeepCopy()
+	config := workhealth.Config(workhealth.Object{Group: "apps", Kind: "Deployment", Namespace: "x", Name: "a"}, base)
+	if diff := cmp.Diff(before, base); diff != "" {
+		t.Errorf("the base has changed: %s", diff)
+	}
+	paths := config.FeedbackRules[1].JsonPaths
+	if len(config.FeedbackRules) != 2 || paths[0].Name != "own" || paths[1].Name != "status" ||
+		config.UpdateStrategy == nil || config.ResourceIdentifier != base.ResourceIdentifier {
+		t.Errorf("%+v", config)
+	}
+	configMap := workhealth.Object{Kind: "ConfigMap", Namespace: "x", Name: "a"}
+	if got := workhealth.Config(configMap, base); got != base {
+		t.Errorf("a kind without a status: %+v", got)
+	}
+}
+
+// TestConfigs checks that invalid manifests and kinds without a status have no configuration.
+func TestConfigs(t *testing.T) {
+	var manifests []workv1.Manifest
+	for _, m := range []string{configMap, "[]", `{"apiVersion":"v1","kind":"Pod"}`, pool,
+		`{"apiVersion":"a/b/c","kind":"Pod","metadata":{"name":"p"}}`} {
+		manifests = append(manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Raw: []byte(m)}})
+	}
+	manifests = append(manifests, workv1.Manifest{RawExtension: runtime.RawExtension{Object: &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+	}}})
+	var got []string
+	for _, c := range workhealth.Configs(manifests) {
+		got = append(got, c.ResourceIdentifier.Resource+" "+c.ResourceIdentifier.Name)
+	}
+	if diff := cmp.Diff([]string{"pools p", "deployments web"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestNew checks that the error names the option, and that New starts no goroutine: see TestMain.
+func TestNew(t *testing.T) {
+	works := workfake.NewSimpleClientset() //nolint:staticcheck // there is no other one for this version of the API
+	if _, err := workhealth.New(works, workhealth.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := workhealth.New(works, workhealth.Options{LabelSelector: "a in"})
+	if err == nil || !strings.HasPrefix(err.Error(), `invalid Options.LabelSelector: "a in": `) {
+		t.Errorf("%v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package health
+package workhealth
 
 import (
 	"bytes"
@@ -11,23 +11,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	workv1 "open-cluster-management.io/api/work/v1"
-
-	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/status"
-	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// unreported returns the verdict of an object that the agent has not reported.
-func unreported(o appcontext.Object) Verdict {
-	return Verdict{Object: o, Status: status.Status{
-		Sync: status.OutOfSync, Health: status.Unknown, Reason: "its agent has not reported it yet",
+// unreported returns the status of an object that the agent has not reported.
+func unreported(o Object) ObjectStatus {
+	return ObjectStatus{Object: o, Status: Status{
+		Sync: SyncOutOfSync, Health: HealthUnknown, Reason: "its agent has not reported it yet",
 	}}
 }
 
 // Work is a work with the health of its objects. It is shared, and must not be changed.
 type Work struct {
 	*workv1.ManifestWork
-	Objects []Verdict
+	Objects []ObjectStatus
 	// Behind is whether a newer version of the work was written, and Pending whether the statuses of
 	// its objects are those of an earlier report.
 	Behind, Pending bool
@@ -38,38 +34,38 @@ type Progress string
 
 // The values of [Progress].
 const (
-	// Waiting means that the agent has not reported this generation, or the work is being deleted.
-	Waiting Progress = "Waiting"
-	// Refused means that the agent could not apply all of this generation. It retries.
-	Refused Progress = "Refused"
-	// Degraded means that all is applied, and the agent reports the work as degraded.
-	Degraded Progress = "Degraded"
-	// Current means that all is applied.
-	Current Progress = "Current"
+	// ProgressWaiting means that the agent has not reported this generation, or the work is being deleted.
+	ProgressWaiting Progress = "Waiting"
+	// ProgressRefused means that the agent could not apply all of this generation. It retries.
+	ProgressRefused Progress = "Refused"
+	// ProgressDegraded means that all is applied, and the agent reports the work as degraded.
+	ProgressDegraded Progress = "Degraded"
+	// ProgressCurrent means that all is applied.
+	ProgressCurrent Progress = "Current"
 )
 
 // Progress returns the progress of the agent, with its message if there is a problem.
 func (w *Work) Progress() (p Progress, message string) {
 	applied := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkApplied)
 	if w.Behind || w.DeletionTimestamp != nil || applied == nil || applied.ObservedGeneration < w.Generation {
-		return Waiting, ""
+		return ProgressWaiting, ""
 	}
 	if applied.Reason == ReasonClusterUnreachable {
-		return Waiting, applied.Message
+		return ProgressWaiting, applied.Message
 	}
 	if applied.Status != metav1.ConditionTrue {
 		for i := range w.Objects { // the object has a better message than the work
-			if v := &w.Objects[i]; v.Sync == status.OutOfSync && v.Health == status.Degraded {
-				return Refused, v.Object.String() + ": " + v.Reason
+			if v := &w.Objects[i]; v.Sync == SyncOutOfSync && v.Health == HealthDegraded {
+				return ProgressRefused, v.Object.String() + ": " + v.Reason
 			}
 		}
-		return Refused, applied.Reason + ": " + applied.Message
+		return ProgressRefused, applied.Reason + ": " + applied.Message
 	}
 	degraded := meta.FindStatusCondition(w.Status.Conditions, workv1.WorkDegraded)
 	if degraded != nil && degraded.Status == metav1.ConditionTrue && degraded.ObservedGeneration >= w.Generation {
-		return Degraded, degraded.Reason + ": " + degraded.Message
+		return ProgressDegraded, degraded.Reason + ": " + degraded.Message
 	}
-	return Current, ""
+	return ProgressCurrent, ""
 }
 
 // Joined reports whether an agent has ever reported the work.
@@ -90,15 +86,21 @@ func (w *Work) Unreachable() string {
 type known struct {
 	work      *workv1.ManifestWork
 	manifests []manifest
-	verdicts  []Verdict            // of the manifests; shared, and replaced by a change
+	statuses  []ObjectStatus       // of the manifests; shared, and replaced by a change
 	looked    *workv1.ManifestWork // the version that was evaluated
 }
 
 // manifest is a valid manifest of a work: its object, its text, and its index in the work.
 type manifest struct {
-	object appcontext.Object
+	object Object
 	text   string
 	index  int
+}
+
+// identity is an object on the cluster of a namespace.
+type identity struct {
+	namespace string
+	object    Object
 }
 
 // place is the work that has an object, and the index of its manifest.
@@ -138,21 +140,21 @@ func (t *Tracker) note(obj any) {
 
 func manifestsOf(w *workv1.ManifestWork) (out []manifest) {
 	for i, m := range w.Spec.Workload.Manifests {
-		if o, err := appcontext.ParseObject(m.Raw); err == nil {
+		if o, ok := objectOf(m.Raw); ok {
 			out = append(out, manifest{o, string(m.Raw), i})
 		}
 	}
 	return out
 }
 
-// replace replaces a work; nil is no work. Verdicts of objects that stay in it are kept. The caller
+// replace replaces a work; nil is no work. ObjectStatuss of objects that stay in it are kept. The caller
 // holds t.mu.
 func (t *Tracker) replace(key string, before, after *known) {
-	kept := map[appcontext.Object]Verdict{}
+	kept := map[Object]ObjectStatus{}
 	if before != nil {
-		for _, v := range before.verdicts {
+		for _, v := range before.statuses {
 			kept[v.Object] = v
-			if id := identity(before.work, v.Object); t.places[id].key == key {
+			if id := (identity{before.work.Namespace, v.Object}); t.places[id].key == key {
 				delete(t.places, id)
 			}
 		}
@@ -166,14 +168,10 @@ func (t *Tracker) replace(key string, before, after *known) {
 		if !ok {
 			v = unreported(m.object)
 		}
-		after.verdicts = append(after.verdicts, v)
-		t.places[identity(after.work, m.object)] = place{key, i}
+		after.statuses = append(after.statuses, v)
+		t.places[identity{after.work.Namespace, m.object}] = place{key, i}
 	}
 	t.works[key] = after
-}
-
-func identity(w *workv1.ManifestWork, o appcontext.Object) appcontext.Identity {
-	return appcontext.Identity{Cluster: document.ClusterID(w.Namespace), Object: o}
 }
 
 // forget removes a deleted work.
@@ -198,32 +196,20 @@ func (t *Tracker) Works() []Work {
 	out := make([]Work, 0, len(t.works))
 	for key, k := range t.works {
 		_, behind := t.written[key]
-		out = append(out, Work{k.work, k.verdicts, behind, k.looked != k.work})
+		out = append(out, Work{k.work, k.statuses, behind, k.looked != k.work})
 	}
 	return out
 }
 
-// Manifest returns the manifest of an object, or "" if the object is in no work, or that work is
-// being deleted.
-func (t *Tracker) Manifest(id appcontext.Identity) string {
+// Manifest returns the manifest of an object in the works of a namespace. It is "" if no work has the
+// object, or if its work is being deleted.
+func (t *Tracker) Manifest(namespace string, o Object) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.places[id]
+	p := t.places[identity{namespace, o}]
 	k := t.works[p.key]
 	if k == nil || k.work.DeletionTimestamp != nil {
 		return ""
 	}
 	return k.manifests[p.index].text
-}
-
-// Leaving reports whether a work of a cluster is being deleted.
-func (t *Tracker) Leaving(cluster string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, k := range t.works {
-		if k.work.Namespace == cluster && k.work.DeletionTimestamp != nil {
-			return true
-		}
-	}
-	return false
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package health
+package workhealth
 
 import (
 	"context"
@@ -9,99 +9,85 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	workclientset "open-cluster-management.io/api/client/work/clientset/versioned"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
-	"github.com/spokewire/sdk-go/rsync/appcontext"
-	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
 // workers is the number of works that are evaluated concurrently, because webhooks may be slow.
 const workers = 8
 
-// Deadline is how long an object may be Progressing until it is Degraded, as in the agent's default
-// for --degraded-after.
-const Deadline = 5 * time.Minute
-
 // ReasonClusterUnreachable is the reason of a condition that the agent reports while the API server
 // of its cluster does not answer.
 const ReasonClusterUnreachable = "ClusterUnreachable"
 
-// Verdict is the status of an object. Its reason contains no content of the object.
-type Verdict struct {
-	Object appcontext.Object
-	status.Status
-
-	evaluated   bool   // by an interpreter
-	manifest    string // that was evaluated
-	report      report
-	degraded    bool // by its agent
-	interpreted bool // not by the native kinds
-	healthy     bool // by its interpreter
-}
-
-// At returns the status at a time: an object that is Progressing for too long is Degraded.
-func (v *Verdict) At(now time.Time) status.Status {
-	s := v.Status
-	if s.Health == status.Progressing && now.Sub(s.Since) > Deadline {
-		s.Health = status.Degraded
-		s.Reason = strings.TrimPrefix(fmt.Sprintf("%s, for longer than 5 minutes", s.Reason), ", ")
-	}
-	return s
-}
-
-// Interpreter reports whether an object is healthy, as in connector/kube of rsync.
+// Interpreter reports whether an object is healthy. It returns [interpreter.ErrNotInterpreted] for a
+// kind without an answer. The interpreters of this module implement it. It may be called concurrently.
 type Interpreter interface {
+	// Health reports whether an object with a status is healthy. It must not change the object.
 	Health(ctx context.Context, object *unstructured.Unstructured) (bool, error)
+}
+
+// Options configures [New]; the zero value is useful.
+type Options struct {
+	// LabelSelector selects works. Defaults to all works of the clientset.
+	LabelSelector string
+	// Interpreter is called before packages native and customization/kinds. Defaults to no interpreter.
+	Interpreter Interpreter
+	// Changed is called after changes of works and of statuses. It must return at once, and may be
+	// called concurrently.
+	Changed func()
 }
 
 // Tracker tracks the health of all objects in works. Its methods may be called concurrently.
 type Tracker struct {
-	own     Interpreter
-	native  Interpreter
-	kinds   Interpreter
-	factory workinformers.SharedInformerFactory
-	synced  cache.InformerSynced // Works has all works that existed at the start
-	queue   workqueue.TypedRateLimitingInterface[string]
-	changed func()
+	interpreters []Interpreter
+	native       Interpreter
+	factory      workinformers.SharedInformerFactory
+	synced       cache.InformerSynced // Works has all works that existed at the start
+	queue        workqueue.TypedRateLimitingInterface[string]
+	changed      func()
 
 	mu       sync.Mutex
-	works    map[string]*known             // by namespace/name
-	written  map[string]written            // newer than the informer, by namespace/name
-	places   map[appcontext.Identity]place // of the manifests in works
-	round    int                           // incremented when all must be evaluated again
-	watchers map[string]map[*func()]bool   // by cluster
+	works    map[string]*known           // by namespace/name
+	written  map[string]written          // newer than the informer, by namespace/name
+	places   map[identity]place          // of the manifests in works
+	round    int                         // incremented when all must be evaluated again
+	watchers map[string]map[*func()]bool // by namespace
 }
 
-// New returns a tracker of the works of a manager (manifestwork.Options) in a clientset. It calls
-// own first, then package native, then package kinds. The results of own and kinds also decide about
-// readiness. changed is called after changes, and must return at once.
-func New(works workclientset.Interface, manager string, own Interpreter, changed func()) (*Tracker, error) {
+// New returns a tracker of the works of a clientset. The error is about an invalid LabelSelector.
+func New(works workclientset.Interface, options Options) (*Tracker, error) {
+	if _, err := labels.Parse(options.LabelSelector); err != nil {
+		return nil, fmt.Errorf("invalid Options.LabelSelector: %q: %w", options.LabelSelector, err)
+	}
 	t := &Tracker{
-		own: own, native: native.New(), kinds: kinds.New(), changed: changed,
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second,
-			time.Minute)),
-		works: map[string]*known{}, written: map[string]written{}, places: map[appcontext.Identity]place{},
+		native: native.New(), changed: options.Changed,
+		works: map[string]*known{}, written: map[string]written{}, places: map[identity]place{},
 		watchers: map[string]map[*func()]bool{},
 	}
+	if options.Interpreter != nil {
+		t.interpreters = append(t.interpreters, options.Interpreter)
+	}
+	t.interpreters = append(t.interpreters, t.native, kinds.New())
+	if t.changed == nil {
+		t.changed = func() {}
+	}
 	t.factory = workinformers.NewSharedInformerFactoryWithOptions(works, 0,
-		workinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = manifestwork.LabelManager + "=" + manager
-		}))
+		workinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = options.LabelSelector }))
 	handler, err := t.factory.Work().V1().ManifestWorks().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: t.note, UpdateFunc: func(_, now any) { t.note(now) }, DeleteFunc: t.forget,
 	})
@@ -118,8 +104,11 @@ func (t *Tracker) Synced(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), t.synced)
 }
 
-// Start runs the tracker until ctx ends.
+// Start runs the tracker until ctx ends, and returns nil. Call it once.
 func (t *Tracker) Start(ctx context.Context) error {
+	// The informer is the first to add to the queue.
+	t.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second,
+		time.Minute))
 	t.factory.Start(ctx.Done())
 	defer t.factory.Shutdown()
 	var group sync.WaitGroup
@@ -141,9 +130,9 @@ func (t *Tracker) Refresh() {
 	defer t.mu.Unlock()
 	t.round++
 	for key, k := range t.works {
-		k.verdicts = slices.Clone(k.verdicts)
-		for i := range k.verdicts {
-			k.verdicts[i].manifest = "" // matches no manifest
+		k.statuses = slices.Clone(k.statuses)
+		for i := range k.statuses {
+			k.statuses[i].manifest = "" // matches no manifest
 		}
 		t.queue.Add(key)
 	}
@@ -171,10 +160,10 @@ func (t *Tracker) look(ctx context.Context, key string) error {
 		t.mu.Unlock()
 		return nil // it was deleted
 	}
-	w, before := k.work, k.verdicts
+	w, before := k.work, k.statuses
 	t.mu.Unlock()
 	var failures []error
-	after := make([]Verdict, len(before))
+	after := make([]ObjectStatus, len(before))
 	for i := range after {
 		v, err := t.judge(ctx, w, &k.manifests[i], &before[i])
 		if err != nil {
@@ -192,7 +181,7 @@ func (t *Tracker) look(ctx context.Context, key string) error {
 		return nil
 	}
 	pending := k.looked != w
-	k.verdicts, k.looked = after, w
+	k.statuses, k.looked = after, w
 	t.mu.Unlock()
 	if pending || !slices.Equal(before, after) {
 		t.notify(w.Namespace)
@@ -200,10 +189,28 @@ func (t *Tracker) look(ctx context.Context, key string) error {
 	return errors.Join(failures...)
 }
 
-// notify calls the watchers of a cluster, after a change.
-func (t *Tracker) notify(cluster string) {
+// OnChange calls a function after changes of statuses in a namespace, until end is called. The
+// function must return at once, and may be called concurrently.
+func (t *Tracker) OnChange(namespace string, changed func()) (end func()) {
 	t.mu.Lock()
-	watchers := slices.Collect(maps.Keys(t.watchers[cluster]))
+	defer t.mu.Unlock()
+	if t.watchers[namespace] == nil {
+		t.watchers[namespace] = map[*func()]bool{}
+	}
+	t.watchers[namespace][&changed] = true
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if delete(t.watchers[namespace], &changed); len(t.watchers[namespace]) == 0 {
+			delete(t.watchers, namespace)
+		}
+	}
+}
+
+// notify reports a change of statuses in a namespace.
+func (t *Tracker) notify(namespace string) {
+	t.mu.Lock()
+	watchers := slices.Collect(maps.Keys(t.watchers[namespace]))
 	t.mu.Unlock()
 	for _, f := range watchers {
 		(*f)()
@@ -211,8 +218,32 @@ func (t *Tracker) notify(cluster string) {
 	t.changed()
 }
 
+// Ready reports whether the interpreters permit that an object in a work of a namespace counts as
+// ready, by an agent's report on it; otherwise why is the reason. It is for controllers that have
+// rules of their own for built-in kinds, so it ignores the health that package native reports.
+func (t *Tracker) Ready(namespace string, o Object, c *workv1.ManifestCondition) (ready bool, why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var s ObjectStatus
+	at, known := t.places[identity{namespace, o}]
+	if known {
+		s = t.works[at.key].statuses[at.index]
+	}
+	switch {
+	case s.manifest == "" || s.report != reportOf(c):
+		return false, "its interpreter has not answered yet" // OnChange reports the result
+	case s.interpreted && !s.healthy && s.Health == HealthUnknown:
+		return false, s.Reason
+	case s.interpreted && !s.healthy:
+		return false, "its interpreter reports that it is not healthy"
+	}
+	return true, ""
+}
+
 // judge evaluates one object. It returns an error if the interpreter must be called again.
-func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest, was *Verdict) (Verdict, error) {
+func (t *Tracker) judge(
+	ctx context.Context, w *workv1.ManifestWork, m *manifest, was *ObjectStatus,
+) (ObjectStatus, error) {
 	v := unreported(m.object)
 	v.manifest = m.text
 	condition := conditionOf(w, m.object, m.index)
@@ -234,48 +265,48 @@ func (t *Tracker) judge(ctx context.Context, w *workv1.ManifestWork, m *manifest
 		return v, nil
 	}
 	var healthy bool
-	for _, i := range []Interpreter{t.own, t.native, t.kinds} {
+	for _, i := range t.interpreters {
 		healthy, err = i.Health(ctx, object)
 		if errors.Is(err, interpreter.ErrNotInterpreted) {
 			continue
 		}
 		if v.interpreted = i != t.native; !v.interpreted && err == nil && v.report.status == "" {
-			v.Sync, v.Reason = status.Synced, "its agent has not reported its status"
+			v.Sync, v.Reason = SyncSynced, "its agent has not reported its status"
 			return v, nil
 		}
 		break
 	}
-	v.Status, v.evaluated, v.healthy = status.Status{Sync: status.Synced, Health: status.Healthy}, true, healthy
+	v.Status, v.evaluated, v.healthy = Status{Sync: SyncSynced, Health: HealthHealthy}, true, healthy
 	switch {
 	case errors.Is(err, interpreter.ErrNotInterpreted):
 		v.interpreted, err = false, nil
 	case err != nil:
-		v.Health, v.Reason = status.Unknown, fmt.Sprintf("its interpreter failed: %v", err)
+		v.Health, v.Reason = HealthUnknown, fmt.Sprintf("its interpreter failed: %v", err)
 	case !healthy:
 		v.Health, v.Reason = progress(object)
-		if v.degraded && v.Health == status.Progressing {
-			v.Health = status.Degraded
+		if v.degraded && v.Health == HealthProgressing {
+			v.Health = HealthDegraded
 		}
 	}
-	if v.Health != status.Degraded && isSuspended(object) {
-		v.Health, v.Reason = status.Suspended, "it is paused by its manifest"
+	if v.Health != HealthDegraded && isSuspended(object) {
+		v.Health, v.Reason = HealthSuspended, "it is paused by its manifest"
 	}
 	return v, err
 }
 
 // reportedTrouble returns the status of an object that its agent reports as not applied, missing, or
 // not readable; otherwise it is empty.
-func reportedTrouble(c *workv1.ManifestCondition) status.Status {
+func reportedTrouble(c *workv1.ManifestCondition) Status {
 	applied := meta.FindStatusCondition(c.Conditions, workv1.ManifestApplied)
 	available := meta.FindStatusCondition(c.Conditions, workv1.ManifestAvailable)
 	switch {
 	case available != nil && available.Reason == ReasonClusterUnreachable:
-		return status.Status{Sync: status.SyncUnknown, Health: status.Unknown, Reason: "its cluster cannot be read"}
+		return Status{Sync: SyncUnknown, Health: HealthUnknown, Reason: "its cluster cannot be read"}
 	case applied != nil && applied.Status == metav1.ConditionFalse:
-		return status.Status{Sync: status.OutOfSync, Health: status.Degraded,
+		return Status{Sync: SyncOutOfSync, Health: HealthDegraded,
 			Reason: applied.Reason + ": " + applied.Message}
 	case available != nil && available.Status == metav1.ConditionFalse:
-		return status.Status{Sync: status.Synced, Health: status.Missing, Reason: "it does not exist on the cluster"}
+		return Status{Sync: SyncSynced, Health: HealthMissing, Reason: "it does not exist on the cluster"}
 	}
-	return status.Status{}
+	return Status{}
 }

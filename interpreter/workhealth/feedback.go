@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package health
+package workhealth
 
 import (
 	"encoding/json"
@@ -15,9 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	workv1 "open-cluster-management.io/api/work/v1"
-
-	"github.com/spokewire/sdk-go/rsync/appcontext"
-	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
 // The names of values: whole is the status, and generation the generation of the object, for
@@ -49,13 +46,31 @@ var statusless = map[string][]string{
 	"coordination.k8s.io":       nil,
 }
 
-// Config is the configuration for manifestwork.Options: the values that the agent reports of an
-// object when it changes. It includes the values that the connector needs.
-func Config(o appcontext.Object) *workv1.ManifestConfigOption {
-	config := manifestwork.DefaultConfig(o)
-	if kinds, ok := statusless[o.Group]; ok && (kinds == nil || slices.Contains(kinds, o.Kind)) {
-		return config
+// Configs returns the configurations of manifests for the spec of a work: agents report the statuses
+// from which a [Tracker] determines the health. Invalid manifests and kinds without a status have no
+// configuration.
+func Configs(manifests []workv1.Manifest) (configs []workv1.ManifestConfigOption) {
+	for i := range manifests {
+		manifest, err := manifests[i].MarshalJSON()
+		if err != nil {
+			continue
+		}
+		if o, ok := objectOf(manifest); ok {
+			if config := Config(o, nil); config != nil {
+				configs = append(configs, *config)
+			}
+		}
 	}
+	return configs
+}
+
+// Config adds the status of an object to the values that its agent reports: it returns a copy of base
+// with more paths. The base may be nil. For a kind without a status the result is base.
+func Config(o Object, base *workv1.ManifestConfigOption) *workv1.ManifestConfigOption {
+	if kinds, ok := statusless[o.Group]; ok && (kinds == nil || slices.Contains(kinds, o.Kind)) {
+		return base
+	}
+	config := base.DeepCopy()
 	if config == nil {
 		// The agent compares names of resources. The name is guessed from the kind, as in kubectl. A
 		// wrong guess only means that no status is reported.
@@ -66,9 +81,21 @@ func Config(o appcontext.Object) *workv1.ManifestConfigOption {
 			ResourceIdentifier: workv1.ResourceIdentifier{
 				Group: o.Group, Resource: resource.Resource, Namespace: o.Namespace, Name: o.Name,
 			},
-			FeedbackRules: []workv1.FeedbackRule{{Type: workv1.JSONPathsType}},
 		}
 	}
+	rule := slices.IndexFunc(config.FeedbackRules, func(r workv1.FeedbackRule) bool {
+		return r.Type == workv1.JSONPathsType
+	})
+	if rule < 0 {
+		rule = len(config.FeedbackRules)
+		config.FeedbackRules = append(config.FeedbackRules, workv1.FeedbackRule{Type: workv1.JSONPathsType})
+	}
+	config.FeedbackRules[rule].JsonPaths = append(config.FeedbackRules[rule].JsonPaths, pathsOf(o)...)
+	config.FeedbackScrapeType = workv1.FeedbackWatchType
+	return config
+}
+
+func pathsOf(o Object) []workv1.JsonPath {
 	paths := []workv1.JsonPath{{Name: whole, Path: ".status"}}
 	of := fields
 	if o.Group != "apps" && o.Group != "batch" {
@@ -83,10 +110,25 @@ func Config(o appcontext.Object) *workv1.ManifestConfigOption {
 	for _, f := range of {
 		paths = append(paths, workv1.JsonPath{Name: f, Path: ".status." + f})
 	}
-	paths = append(paths, workv1.JsonPath{Name: generation, Path: ".metadata.generation"})
-	config.FeedbackRules[0].JsonPaths = append(config.FeedbackRules[0].JsonPaths, paths...)
-	config.FeedbackScrapeType = workv1.FeedbackWatchType
-	return config
+	return append(paths, workv1.JsonPath{Name: generation, Path: ".metadata.generation"})
+}
+
+// objectOf returns the object of a manifest, and whether it is valid.
+func objectOf(manifest []byte) (o Object, ok bool) {
+	var m struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+	}
+	if err := utiljson.Unmarshal(manifest, &m); err != nil {
+		return o, false
+	}
+	gv, err := schema.ParseGroupVersion(m.APIVersion)
+	return Object{gv.Group, m.Kind, m.Metadata.Namespace, m.Metadata.Name},
+		err == nil && m.APIVersion != "" && m.Kind != "" && m.Metadata.Name != ""
 }
 
 // simple matches the name of a value that is a field of the status.
@@ -154,7 +196,7 @@ func objectWith(manifest []byte, r report) (*unstructured.Unstructured, error) {
 
 // conditionOf returns the reported condition of the object at index i of the manifests, or nil. An
 // object without a namespace may be reported in the default namespace.
-func conditionOf(w *workv1.ManifestWork, o appcontext.Object, i int) *workv1.ManifestCondition {
+func conditionOf(w *workv1.ManifestWork, o Object, i int) *workv1.ManifestCondition {
 	all := w.Status.ResourceStatus.Manifests
 	is := func(m *workv1.ManifestResourceMeta) bool {
 		return m.Group == o.Group && m.Kind == o.Kind && m.Name == o.Name &&

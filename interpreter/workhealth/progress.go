@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package health
+package workhealth
 
 import (
 	"fmt"
@@ -9,31 +9,35 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
-	kstatus "github.com/spokewire/sdk-go/appliedwork/health"
-	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/internal/cut"
+	"github.com/spokewire/sdk-go/internal/kstatus"
 )
 
 // replicas matches a message of kstatus about the replicas of a workload, as in "Available: 0/2".
 var replicas = regexp.MustCompile(`^([A-Z][a-z]+): (\d+)/(\d+)$`)
 
+// maxReason is the limit of a message of kstatus, in bytes.
+const maxReason = 1024
+
 // progress returns whether an unhealthy object may still become healthy, and the missing part.
-func progress(object *unstructured.Unstructured) (status.Health, string) {
-	result, err := kstatus.Of(object)
+func progress(object *unstructured.Unstructured) (Health, string) {
+	result, err := kstatus.Compute(object)
 	switch {
-	case err != nil || result.Status == kstatus.StatusCurrent: // its interpreter knows more than kstatus
-		return status.Progressing, ""
-	case result.Status == kstatus.StatusFailed:
-		return status.Degraded, result.Message
+	case err != nil || result.Status == status.CurrentStatus: // its interpreter knows more than kstatus
+		return HealthProgressing, ""
+	case result.Status == status.FailedStatus:
+		return HealthDegraded, cut.Within(result.Message, maxReason)
 	}
 	if m := replicas.FindStringSubmatch(result.Message); m != nil {
 		word := strings.ToLower(m[1])
 		if word == "replicas" {
 			word = "created"
 		}
-		return status.Progressing, fmt.Sprintf("%s of %s replicas %s", m[2], m[3], word)
+		return HealthProgressing, fmt.Sprintf("%s of %s replicas %s", m[2], m[3], word)
 	}
-	return status.Progressing, result.Message
+	return HealthProgressing, cut.Within(result.Message, maxReason)
 }
 
 // isSuspended reports whether the manifest of an object stops its controller.

@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package health_test
+package workhealth_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -13,8 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/status"
-	"github.com/spokewire/sdk-go/rsync/connector"
+	"github.com/spokewire/sdk-go/interpreter/workhealth"
 )
 
 // large returns a Deployment and ConfigMaps of 1 MiB in total, with the statuses that their agent
@@ -46,13 +44,13 @@ func BenchmarkWorks(b *testing.B) {
 			}
 			for end := time.Now().Add(30 * time.Second); len(f.tracker.Works()) < n; time.Sleep(time.Millisecond) {
 				if time.Now().After(end) {
-					b.Fatal("there are less works")
+					b.Fatal("too few works")
 				}
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				if len(f.tracker.Works()) != n {
-					b.Fatal("there are less works")
+					b.Fatal("too few works")
 				}
 			}
 		})
@@ -63,19 +61,8 @@ func BenchmarkWorks(b *testing.B) {
 // informer. One of its 65 objects has changed.
 func BenchmarkStatus(b *testing.B) {
 	f := newFixture(b)
-	told := make(chan struct{}, 100)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() {
-		ended <- f.tracker.Watching("c1", &watched{}).(connector.StatusWatcher).WatchStatus(ctx,
-			func() { told <- struct{}{} })
-	}()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Error(err)
-		}
-	}()
+	changes := make(chan struct{}, 100)
+	defer f.tracker.OnChange("c1", func() { changes <- struct{}{} })()
 	var works []*workv1.ManifestWork
 	for _, status := range []string{halfway, available} {
 		manifests, statuses := large(status)
@@ -87,14 +74,14 @@ func BenchmarkStatus(b *testing.B) {
 			metav1.UpdateOptions{}); err != nil {
 			b.Fatal(err)
 		}
-		<-told
+		<-changes
 		i++
 	}
-	for len(f.tracker.Works()) == 0 || f.tracker.Works()[0].Objects[0].Health != status.Healthy {
-		<-told
+	for len(f.tracker.Works()) == 0 || f.tracker.Works()[0].Objects[0].Health != workhealth.HealthHealthy {
+		<-changes
 	}
-	for len(told) > 0 {
-		<-told
+	for len(changes) > 0 {
+		<-changes
 	}
 	b.ReportAllocs()
 	for b.Loop() {
