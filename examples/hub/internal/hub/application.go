@@ -125,8 +125,7 @@ func (v *view) own(a application, s rollout.Status, r reach, progress *status.Ro
 	case s.State == "" && !documented:
 		out.Health, out.Reason = status.Unknown, "the application has no document, but works"
 	case s.State == rollout.Rolling:
-		if out.Reason = cmp.Or(s.Message, waiting); progress != nil && (progress.Paused ||
-			strings.Contains(progress.Waiting, "waits for an approval")) {
+		if out.Reason = cmp.Or(s.Message, waiting); progress.Suspended() {
 			out.Health = status.Suspended
 		}
 	}
@@ -142,7 +141,9 @@ func (v *view) rollout(ctx context.Context, to phases) *status.Rollout {
 	if err != nil {
 		return nil
 	}
-	out := &status.Rollout{Status: string(s.Status), Waiting: s.Waiting, Paused: s.Paused, Aborted: s.Aborted}
+	out := &status.Rollout{
+		Status: string(s.Status), Waiting: s.Waiting, Needs: s.Needs, Paused: s.Paused, Aborted: s.Aborted,
+	}
 	for _, g := range s.Groups {
 		out.Groups = append(out.Groups, status.RolloutGroup(g))
 	}
