@@ -99,6 +99,8 @@ type RolloutStatus struct {
 	// Waiting is the reason why no further cluster begins: an approval, a pause, a wait, or
 	// failures. It is empty if the rollout only waits for clusters in progress.
 	Waiting string
+	// Needs is the approval that the rollout waits for. It is nil if the rollout waits for no approval.
+	Needs *Approval
 }
 
 // RolloutGroupStatus counts the clusters of a group. Clusters that it does not count as in

@@ -187,7 +187,8 @@ func (e *Engine) RolloutStatus(ctx context.Context, ref EventRef) (*RolloutStatu
 	}
 	out.Groups = o.statuses()
 	if !element.Status.Final() {
-		out.Waiting = o.decide(e.now()).waits
+		v := o.decide(e.now())
+		out.Waiting, out.Needs = v.waits, v.needs
 	}
 	return out, nil
 }

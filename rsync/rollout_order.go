@@ -191,6 +191,7 @@ type verdict struct {
 	// waits is the reason why no cluster begins now. It is empty if the group only waits for
 	// clusters in progress.
 	waits  string
+	needs  *Approval // the approval that it waits for, or nil
 	until  time.Time // when waits ends by itself, or zero
 	passed bool      // the rollout has passed all groups and gates
 }
@@ -226,7 +227,8 @@ func (o *order) decideGroup(g *orderGroup, now time.Time) (verdict, bool) {
 	running, waiting := g.count[clusterInProgress], g.count[clusterWaiting]
 	switch over := g.ended.Add(g.Wait); {
 	case !g.begun && g.ApproveBefore && !o.approved(g, GateBeforeGroup):
-		return verdict{waits: fmt.Sprintf("group %q waits for an approval before it begins", g.Name)}, false
+		why := fmt.Sprintf("group %q waits for an approval before it begins", g.Name)
+		return verdict{waits: why, needs: &Approval{g.Name, GateBeforeGroup}}, false
 	case o.record.Paused && running+waiting > 0:
 		return verdict{waits: "the rollout is paused"}, false
 	case waiting > 0:
@@ -237,7 +239,8 @@ func (o *order) decideGroup(g *orderGroup, now time.Time) (verdict, bool) {
 		why := fmt.Sprintf("the rollout waits until %s after group %q", over.Format(time.RFC3339), g.Name)
 		return verdict{waits: why, until: over}, false
 	case g.ApproveAfter && !o.approved(g, GateAfterGroup):
-		return verdict{waits: fmt.Sprintf("the rollout waits for an approval after group %q", g.Name)}, false
+		why := fmt.Sprintf("the rollout waits for an approval after group %q", g.Name)
+		return verdict{waits: why, needs: &Approval{g.Name, GateAfterGroup}}, false
 	}
 	return verdict{}, true
 }

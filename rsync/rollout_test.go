@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -68,6 +69,14 @@ func (s *scene) waits(ref rsync.EventRef, want string) *rsync.RolloutStatus {
 		s.t.Errorf("the rollout waits because of %q, want %q", status.Waiting, want)
 	}
 	return status
+}
+
+// needs checks the approval that a rollout waits for, and the reason why it waits.
+func (s *scene) needs(ref rsync.EventRef, want *rsync.Approval, why string) {
+	s.t.Helper()
+	if got := s.waits(ref, why).Needs; !reflect.DeepEqual(got, want) {
+		s.t.Errorf("the rollout needs the approval %+v, want %+v", got, want)
+	}
 }
 
 // waitFails checks that Wait returns the reason why the rollout waits, if ctx ends first.
@@ -266,17 +275,18 @@ func TestRolloutApproval(t *testing.T) {
 			synctest.Wait()
 		}
 		s.expect(3, "1,1,1")
-		s.waits(ref, `group "a" waits for an approval before it begins`)
+		s.needs(ref, &rsync.Approval{Group: "a", Gate: rsync.GateBeforeGroup},
+			`group "a" waits for an approval before it begins`)
 		s.waitFails(ref, `group "a" waits for an approval before it begins`)
 		approve("b", rsync.GateBeforeGroup)
 		s.expect(3, "1,1,1")
 		approve("a", rsync.GateBeforeGroup)
 		s.expect(3, "2,1,1")
-		s.waits(ref, `for an approval after group "a"`)
+		s.needs(ref, &rsync.Approval{Group: "a", Gate: rsync.GateAfterGroup}, `for an approval after group "a"`)
 		approve("a", rsync.GateAfterGroup)
 		approve("a", rsync.GateAfterGroup) // again
 		s.expect(3, "2,2,1")
-		s.waits(ref, `after group "b"`)
+		s.needs(ref, nil, `after group "b"`)
 		time.Sleep(59 * time.Second)
 		s.expect(3, "2,2,1")
 		time.Sleep(2 * time.Second)

@@ -238,9 +238,12 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 		Strangers: p.strangers.all, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
-	p.page, err = page.New(p.hub, page.Options{})
+	p.page, err = page.New(p.hub, page.Options{MayEdit: mayEdit})
 	return err
 }
+
+// mayEdit reports whether the user of a request may make changes.
+func mayEdit(*http.Request) bool { return false }
 
 // run runs the parts until ctx ends or one of them fails, and closes the stores. With replicas, it
 // also ends with an [election.ErrDeposed].
@@ -306,7 +309,7 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 	own.(*http.ServeMux).Handle("/", p.page)
 	own.(*http.ServeMux).Handle("/api/",
 		httpapi.New(httpapi.Options{
-			Hub: p.hub, Rollouts: p.rollouts, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "",
+			Hub: p.hub, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "",
 		}))
 	mux := http.NewServeMux()
 	if p.election != nil {

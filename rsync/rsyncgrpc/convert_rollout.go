@@ -59,7 +59,7 @@ func durationMessage(d time.Duration) *durationpb.Duration {
 }
 
 func rolloutStatusMessage(s *rsync.RolloutStatus) *rsyncv1.RolloutStatus {
-	return &rsyncv1.RolloutStatus{
+	out := &rsyncv1.RolloutStatus{
 		Ref: refMessage(&s.Ref), Rollout: rolloutMessage(&s.Rollout), Status: string(s.Status), Paused: s.Paused,
 		Aborted: s.Aborted, Waiting: s.Waiting, Approved: messagesOf(s.Approved, approvalMessage),
 		Groups: messagesOf(s.Groups, func(g *rsync.RolloutGroupStatus) *rsyncv1.RolloutGroupStatus {
@@ -69,13 +69,17 @@ func rolloutStatusMessage(s *rsync.RolloutStatus) *rsyncv1.RolloutStatus {
 			}
 		}),
 	}
+	if s.Needs != nil {
+		out.Needs = approvalMessage(s.Needs)
+	}
+	return out
 }
 
 func rolloutStatusOf(m *rsyncv1.RolloutStatus) (*rsync.RolloutStatus, error) {
 	if m.GetRollout() == nil {
 		return nil, fmt.Errorf("the server returned no rollout: %w", rsync.ErrBroken)
 	}
-	return &rsync.RolloutStatus{
+	out := &rsync.RolloutStatus{
 		Ref: refOf(m.Ref), Rollout: *rolloutOf(m.Rollout), Status: rsync.ElementStatus(m.Status), Paused: m.Paused,
 		Aborted: m.Aborted, Waiting: m.Waiting, Approved: valuesOf(m.Approved, approvalOf),
 		Groups: valuesOf(m.Groups, func(g *rsyncv1.RolloutGroupStatus) rsync.RolloutGroupStatus {
@@ -84,7 +88,12 @@ func rolloutStatusOf(m *rsyncv1.RolloutStatus) (*rsync.RolloutStatus, error) {
 				Succeeded: int(g.GetSucceeded()), Failed: int(g.GetFailed()),
 			}
 		}),
-	}, nil
+	}
+	if m.Needs != nil {
+		needs := approvalOf(m.Needs)
+		out.Needs = &needs
+	}
+	return out, nil
 }
 
 func approvalMessage(a *rsync.Approval) *rsyncv1.Approval {

@@ -36,6 +36,10 @@ func TestRollout(t *testing.T) {
 	if !reflect.DeepEqual(status.Rollout, rollout) {
 		t.Errorf("the rollout arrived as %+v, want %+v", status.Rollout, rollout)
 	}
+	gate := &rsync.Approval{Group: "canary", Gate: rsync.GateBeforeGroup}
+	if !reflect.DeepEqual(status.Needs, gate) {
+		t.Errorf("the rollout needs the approval %+v, want %+v", status.Needs, gate)
+	}
 	check(t, client.Pause(ctx, ref))
 	for _, gate := range []rsync.Gate{rsync.GateBeforeGroup, rsync.GateAfterGroup} {
 		check(t, client.Approve(ctx, ref, rsync.Approval{Group: "canary", Gate: gate}))

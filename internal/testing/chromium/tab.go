@@ -99,7 +99,8 @@ func (tab *Tab) Press(key string) {
 	tab.t.Helper()
 	for _, kind := range []string{"keyDown", "keyUp"} {
 		tab.call("Input.dispatchKeyEvent", params{"type": kind, "key": key, "code": key,
-			"windowsVirtualKeyCode": map[string]int{"Tab": 9, "Escape": 27}[key]}, nil)
+			"windowsVirtualKeyCode": map[string]int{"Tab": 9, "Enter": 13, "Escape": 27}[key],
+			"text":                  map[string]string{"keyDown Enter": "\r"}[kind+" "+key]}, nil)
 	}
 }
 

@@ -873,7 +873,9 @@ type RolloutStatus struct {
 	// The groups of the rollout, and a group without a name for the clusters in no group.
 	Groups []*RolloutGroupStatus `protobuf:"bytes,7,rep,name=groups,proto3" json:"groups,omitempty"`
 	// The reason why no further cluster begins.
-	Waiting       string `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Waiting string `protobuf:"bytes,8,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// The approval that the rollout waits for, if any.
+	Needs         *Approval `protobuf:"bytes,9,opt,name=needs,proto3" json:"needs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -962,6 +964,13 @@ func (x *RolloutStatus) GetWaiting() string {
 		return x.Waiting
 	}
 	return ""
+}
+
+func (x *RolloutStatus) GetNeeds() *Approval {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
 }
 
 type RolloutGroupStatus struct {
@@ -3870,7 +3879,7 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\x11GetRolloutRequest\x12$\n" +
 	"\x03ref\x18\x01 \x01(\v2\x12.rsync.v1.EventRefR\x03ref\"G\n" +
 	"\x12GetRolloutResponse\x121\n" +
-	"\arollout\x18\x01 \x01(\v2\x17.rsync.v1.RolloutStatusR\arollout\"\xac\x02\n" +
+	"\arollout\x18\x01 \x01(\v2\x17.rsync.v1.RolloutStatusR\arollout\"\xd6\x02\n" +
 	"\rRolloutStatus\x12$\n" +
 	"\x03ref\x18\x01 \x01(\v2\x12.rsync.v1.EventRefR\x03ref\x12+\n" +
 	"\arollout\x18\x02 \x01(\v2\x11.rsync.v1.RolloutR\arollout\x12\x16\n" +
@@ -3879,7 +3888,8 @@ const file_rsync_v1_rsync_proto_rawDesc = "" +
 	"\aaborted\x18\x05 \x01(\bR\aaborted\x12.\n" +
 	"\bapproved\x18\x06 \x03(\v2\x12.rsync.v1.ApprovalR\bapproved\x124\n" +
 	"\x06groups\x18\a \x03(\v2\x1c.rsync.v1.RolloutGroupStatusR\x06groups\x12\x18\n" +
-	"\awaiting\x18\b \x01(\tR\awaiting\"\x9b\x01\n" +
+	"\awaiting\x18\b \x01(\tR\awaiting\x12(\n" +
+	"\x05needs\x18\t \x01(\v2\x12.rsync.v1.ApprovalR\x05needs\"\x9b\x01\n" +
 	"\x12RolloutGroupStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
 	"\bclusters\x18\x02 \x01(\x03R\bclusters\x12\x1f\n" +
@@ -4194,94 +4204,95 @@ var file_rsync_v1_rsync_proto_depIdxs = []int32{
 	12, // 13: rsync.v1.RolloutStatus.rollout:type_name -> rsync.v1.Rollout
 	18, // 14: rsync.v1.RolloutStatus.approved:type_name -> rsync.v1.Approval
 	17, // 15: rsync.v1.RolloutStatus.groups:type_name -> rsync.v1.RolloutGroupStatus
-	11, // 16: rsync.v1.ChangeRolloutRequest.ref:type_name -> rsync.v1.EventRef
-	18, // 17: rsync.v1.ChangeRolloutRequest.approval:type_name -> rsync.v1.Approval
-	56, // 18: rsync.v1.DetachRequest.cluster:type_name -> rsync.v1.ClusterID
-	56, // 19: rsync.v1.AttachRequest.cluster:type_name -> rsync.v1.ClusterID
-	31, // 20: rsync.v1.ListDetachedResponse.remnants:type_name -> rsync.v1.Remnant
-	56, // 21: rsync.v1.Remnant.cluster:type_name -> rsync.v1.ClusterID
-	61, // 22: rsync.v1.Remnant.since:type_name -> google.protobuf.Timestamp
-	59, // 23: rsync.v1.Remnant.objects:type_name -> rsync.v1.Object
-	56, // 24: rsync.v1.ForgetRequest.cluster:type_name -> rsync.v1.ClusterID
-	36, // 25: rsync.v1.DiffResponse.clusters:type_name -> rsync.v1.ClusterDiff
-	56, // 26: rsync.v1.ClusterDiff.cluster:type_name -> rsync.v1.ClusterID
-	37, // 27: rsync.v1.ClusterDiff.objects:type_name -> rsync.v1.ObjectDiff
-	59, // 28: rsync.v1.ObjectDiff.object:type_name -> rsync.v1.Object
-	38, // 29: rsync.v1.ObjectDiff.fields:type_name -> rsync.v1.FieldDiff
-	47, // 30: rsync.v1.GetStatusResponse.status:type_name -> rsync.v1.Status
-	11, // 31: rsync.v1.WaitRequest.ref:type_name -> rsync.v1.EventRef
-	47, // 32: rsync.v1.WaitResponse.status:type_name -> rsync.v1.Status
-	43, // 33: rsync.v1.WaitResponse.failure:type_name -> rsync.v1.EventFailure
-	11, // 34: rsync.v1.EventFailure.ref:type_name -> rsync.v1.EventRef
-	46, // 35: rsync.v1.WatchResponse.changes:type_name -> rsync.v1.Change
-	49, // 36: rsync.v1.Change.element:type_name -> rsync.v1.Element
-	50, // 37: rsync.v1.Change.cluster:type_name -> rsync.v1.ClusterStatus
-	48, // 38: rsync.v1.Change.observed:type_name -> rsync.v1.Observation
-	49, // 39: rsync.v1.Status.queue:type_name -> rsync.v1.Element
-	50, // 40: rsync.v1.Status.clusters:type_name -> rsync.v1.ClusterStatus
-	56, // 41: rsync.v1.Status.detached:type_name -> rsync.v1.ClusterID
-	48, // 42: rsync.v1.Status.observed:type_name -> rsync.v1.Observation
-	56, // 43: rsync.v1.Observation.cluster:type_name -> rsync.v1.ClusterID
-	61, // 44: rsync.v1.Observation.time:type_name -> google.protobuf.Timestamp
-	51, // 45: rsync.v1.Observation.not_ready:type_name -> rsync.v1.ResourceState
-	37, // 46: rsync.v1.Observation.drift:type_name -> rsync.v1.ObjectDiff
-	61, // 47: rsync.v1.Observation.healed:type_name -> google.protobuf.Timestamp
-	11, // 48: rsync.v1.Element.next:type_name -> rsync.v1.EventRef
-	61, // 49: rsync.v1.Element.queued:type_name -> google.protobuf.Timestamp
-	61, // 50: rsync.v1.Element.finished:type_name -> google.protobuf.Timestamp
-	11, // 51: rsync.v1.Element.rollback:type_name -> rsync.v1.EventRef
-	56, // 52: rsync.v1.ClusterStatus.cluster:type_name -> rsync.v1.ClusterID
-	61, // 53: rsync.v1.ClusterStatus.time:type_name -> google.protobuf.Timestamp
-	51, // 54: rsync.v1.ClusterStatus.resources:type_name -> rsync.v1.ResourceState
-	61, // 55: rsync.v1.ClusterStatus.begun:type_name -> google.protobuf.Timestamp
-	59, // 56: rsync.v1.ResourceState.object:type_name -> rsync.v1.Object
-	53, // 57: rsync.v1.AppContext.meta:type_name -> rsync.v1.Meta
-	54, // 58: rsync.v1.AppContext.apps:type_name -> rsync.v1.App
-	55, // 59: rsync.v1.App.depends_on:type_name -> rsync.v1.Dependency
-	57, // 60: rsync.v1.App.clusters:type_name -> rsync.v1.Cluster
-	60, // 61: rsync.v1.Dependency.wait:type_name -> google.protobuf.Duration
-	56, // 62: rsync.v1.Cluster.id:type_name -> rsync.v1.ClusterID
-	58, // 63: rsync.v1.Cluster.resources:type_name -> rsync.v1.Resource
-	59, // 64: rsync.v1.Resource.object:type_name -> rsync.v1.Object
-	0,  // 65: rsync.v1.Engine.Create:input_type -> rsync.v1.CreateRequest
-	2,  // 66: rsync.v1.Engine.GetAppContext:input_type -> rsync.v1.GetAppContextRequest
-	4,  // 67: rsync.v1.Engine.Delete:input_type -> rsync.v1.DeleteRequest
-	6,  // 68: rsync.v1.Engine.List:input_type -> rsync.v1.ListRequest
-	9,  // 69: rsync.v1.Engine.Enqueue:input_type -> rsync.v1.EnqueueRequest
-	21, // 70: rsync.v1.Engine.Stop:input_type -> rsync.v1.StopRequest
-	23, // 71: rsync.v1.Engine.ClearStop:input_type -> rsync.v1.ClearStopRequest
-	14, // 72: rsync.v1.Engine.GetRollout:input_type -> rsync.v1.GetRolloutRequest
-	19, // 73: rsync.v1.Engine.ChangeRollout:input_type -> rsync.v1.ChangeRolloutRequest
-	25, // 74: rsync.v1.Engine.Detach:input_type -> rsync.v1.DetachRequest
-	27, // 75: rsync.v1.Engine.Attach:input_type -> rsync.v1.AttachRequest
-	29, // 76: rsync.v1.Engine.ListDetached:input_type -> rsync.v1.ListDetachedRequest
-	32, // 77: rsync.v1.Engine.Forget:input_type -> rsync.v1.ForgetRequest
-	34, // 78: rsync.v1.Engine.Diff:input_type -> rsync.v1.DiffRequest
-	39, // 79: rsync.v1.Engine.GetStatus:input_type -> rsync.v1.GetStatusRequest
-	41, // 80: rsync.v1.Engine.Wait:input_type -> rsync.v1.WaitRequest
-	44, // 81: rsync.v1.Engine.Watch:input_type -> rsync.v1.WatchRequest
-	1,  // 82: rsync.v1.Engine.Create:output_type -> rsync.v1.CreateResponse
-	3,  // 83: rsync.v1.Engine.GetAppContext:output_type -> rsync.v1.GetAppContextResponse
-	5,  // 84: rsync.v1.Engine.Delete:output_type -> rsync.v1.DeleteResponse
-	7,  // 85: rsync.v1.Engine.List:output_type -> rsync.v1.ListResponse
-	10, // 86: rsync.v1.Engine.Enqueue:output_type -> rsync.v1.EnqueueResponse
-	22, // 87: rsync.v1.Engine.Stop:output_type -> rsync.v1.StopResponse
-	24, // 88: rsync.v1.Engine.ClearStop:output_type -> rsync.v1.ClearStopResponse
-	15, // 89: rsync.v1.Engine.GetRollout:output_type -> rsync.v1.GetRolloutResponse
-	20, // 90: rsync.v1.Engine.ChangeRollout:output_type -> rsync.v1.ChangeRolloutResponse
-	26, // 91: rsync.v1.Engine.Detach:output_type -> rsync.v1.DetachResponse
-	28, // 92: rsync.v1.Engine.Attach:output_type -> rsync.v1.AttachResponse
-	30, // 93: rsync.v1.Engine.ListDetached:output_type -> rsync.v1.ListDetachedResponse
-	33, // 94: rsync.v1.Engine.Forget:output_type -> rsync.v1.ForgetResponse
-	35, // 95: rsync.v1.Engine.Diff:output_type -> rsync.v1.DiffResponse
-	40, // 96: rsync.v1.Engine.GetStatus:output_type -> rsync.v1.GetStatusResponse
-	42, // 97: rsync.v1.Engine.Wait:output_type -> rsync.v1.WaitResponse
-	45, // 98: rsync.v1.Engine.Watch:output_type -> rsync.v1.WatchResponse
-	82, // [82:99] is the sub-list for method output_type
-	65, // [65:82] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	18, // 16: rsync.v1.RolloutStatus.needs:type_name -> rsync.v1.Approval
+	11, // 17: rsync.v1.ChangeRolloutRequest.ref:type_name -> rsync.v1.EventRef
+	18, // 18: rsync.v1.ChangeRolloutRequest.approval:type_name -> rsync.v1.Approval
+	56, // 19: rsync.v1.DetachRequest.cluster:type_name -> rsync.v1.ClusterID
+	56, // 20: rsync.v1.AttachRequest.cluster:type_name -> rsync.v1.ClusterID
+	31, // 21: rsync.v1.ListDetachedResponse.remnants:type_name -> rsync.v1.Remnant
+	56, // 22: rsync.v1.Remnant.cluster:type_name -> rsync.v1.ClusterID
+	61, // 23: rsync.v1.Remnant.since:type_name -> google.protobuf.Timestamp
+	59, // 24: rsync.v1.Remnant.objects:type_name -> rsync.v1.Object
+	56, // 25: rsync.v1.ForgetRequest.cluster:type_name -> rsync.v1.ClusterID
+	36, // 26: rsync.v1.DiffResponse.clusters:type_name -> rsync.v1.ClusterDiff
+	56, // 27: rsync.v1.ClusterDiff.cluster:type_name -> rsync.v1.ClusterID
+	37, // 28: rsync.v1.ClusterDiff.objects:type_name -> rsync.v1.ObjectDiff
+	59, // 29: rsync.v1.ObjectDiff.object:type_name -> rsync.v1.Object
+	38, // 30: rsync.v1.ObjectDiff.fields:type_name -> rsync.v1.FieldDiff
+	47, // 31: rsync.v1.GetStatusResponse.status:type_name -> rsync.v1.Status
+	11, // 32: rsync.v1.WaitRequest.ref:type_name -> rsync.v1.EventRef
+	47, // 33: rsync.v1.WaitResponse.status:type_name -> rsync.v1.Status
+	43, // 34: rsync.v1.WaitResponse.failure:type_name -> rsync.v1.EventFailure
+	11, // 35: rsync.v1.EventFailure.ref:type_name -> rsync.v1.EventRef
+	46, // 36: rsync.v1.WatchResponse.changes:type_name -> rsync.v1.Change
+	49, // 37: rsync.v1.Change.element:type_name -> rsync.v1.Element
+	50, // 38: rsync.v1.Change.cluster:type_name -> rsync.v1.ClusterStatus
+	48, // 39: rsync.v1.Change.observed:type_name -> rsync.v1.Observation
+	49, // 40: rsync.v1.Status.queue:type_name -> rsync.v1.Element
+	50, // 41: rsync.v1.Status.clusters:type_name -> rsync.v1.ClusterStatus
+	56, // 42: rsync.v1.Status.detached:type_name -> rsync.v1.ClusterID
+	48, // 43: rsync.v1.Status.observed:type_name -> rsync.v1.Observation
+	56, // 44: rsync.v1.Observation.cluster:type_name -> rsync.v1.ClusterID
+	61, // 45: rsync.v1.Observation.time:type_name -> google.protobuf.Timestamp
+	51, // 46: rsync.v1.Observation.not_ready:type_name -> rsync.v1.ResourceState
+	37, // 47: rsync.v1.Observation.drift:type_name -> rsync.v1.ObjectDiff
+	61, // 48: rsync.v1.Observation.healed:type_name -> google.protobuf.Timestamp
+	11, // 49: rsync.v1.Element.next:type_name -> rsync.v1.EventRef
+	61, // 50: rsync.v1.Element.queued:type_name -> google.protobuf.Timestamp
+	61, // 51: rsync.v1.Element.finished:type_name -> google.protobuf.Timestamp
+	11, // 52: rsync.v1.Element.rollback:type_name -> rsync.v1.EventRef
+	56, // 53: rsync.v1.ClusterStatus.cluster:type_name -> rsync.v1.ClusterID
+	61, // 54: rsync.v1.ClusterStatus.time:type_name -> google.protobuf.Timestamp
+	51, // 55: rsync.v1.ClusterStatus.resources:type_name -> rsync.v1.ResourceState
+	61, // 56: rsync.v1.ClusterStatus.begun:type_name -> google.protobuf.Timestamp
+	59, // 57: rsync.v1.ResourceState.object:type_name -> rsync.v1.Object
+	53, // 58: rsync.v1.AppContext.meta:type_name -> rsync.v1.Meta
+	54, // 59: rsync.v1.AppContext.apps:type_name -> rsync.v1.App
+	55, // 60: rsync.v1.App.depends_on:type_name -> rsync.v1.Dependency
+	57, // 61: rsync.v1.App.clusters:type_name -> rsync.v1.Cluster
+	60, // 62: rsync.v1.Dependency.wait:type_name -> google.protobuf.Duration
+	56, // 63: rsync.v1.Cluster.id:type_name -> rsync.v1.ClusterID
+	58, // 64: rsync.v1.Cluster.resources:type_name -> rsync.v1.Resource
+	59, // 65: rsync.v1.Resource.object:type_name -> rsync.v1.Object
+	0,  // 66: rsync.v1.Engine.Create:input_type -> rsync.v1.CreateRequest
+	2,  // 67: rsync.v1.Engine.GetAppContext:input_type -> rsync.v1.GetAppContextRequest
+	4,  // 68: rsync.v1.Engine.Delete:input_type -> rsync.v1.DeleteRequest
+	6,  // 69: rsync.v1.Engine.List:input_type -> rsync.v1.ListRequest
+	9,  // 70: rsync.v1.Engine.Enqueue:input_type -> rsync.v1.EnqueueRequest
+	21, // 71: rsync.v1.Engine.Stop:input_type -> rsync.v1.StopRequest
+	23, // 72: rsync.v1.Engine.ClearStop:input_type -> rsync.v1.ClearStopRequest
+	14, // 73: rsync.v1.Engine.GetRollout:input_type -> rsync.v1.GetRolloutRequest
+	19, // 74: rsync.v1.Engine.ChangeRollout:input_type -> rsync.v1.ChangeRolloutRequest
+	25, // 75: rsync.v1.Engine.Detach:input_type -> rsync.v1.DetachRequest
+	27, // 76: rsync.v1.Engine.Attach:input_type -> rsync.v1.AttachRequest
+	29, // 77: rsync.v1.Engine.ListDetached:input_type -> rsync.v1.ListDetachedRequest
+	32, // 78: rsync.v1.Engine.Forget:input_type -> rsync.v1.ForgetRequest
+	34, // 79: rsync.v1.Engine.Diff:input_type -> rsync.v1.DiffRequest
+	39, // 80: rsync.v1.Engine.GetStatus:input_type -> rsync.v1.GetStatusRequest
+	41, // 81: rsync.v1.Engine.Wait:input_type -> rsync.v1.WaitRequest
+	44, // 82: rsync.v1.Engine.Watch:input_type -> rsync.v1.WatchRequest
+	1,  // 83: rsync.v1.Engine.Create:output_type -> rsync.v1.CreateResponse
+	3,  // 84: rsync.v1.Engine.GetAppContext:output_type -> rsync.v1.GetAppContextResponse
+	5,  // 85: rsync.v1.Engine.Delete:output_type -> rsync.v1.DeleteResponse
+	7,  // 86: rsync.v1.Engine.List:output_type -> rsync.v1.ListResponse
+	10, // 87: rsync.v1.Engine.Enqueue:output_type -> rsync.v1.EnqueueResponse
+	22, // 88: rsync.v1.Engine.Stop:output_type -> rsync.v1.StopResponse
+	24, // 89: rsync.v1.Engine.ClearStop:output_type -> rsync.v1.ClearStopResponse
+	15, // 90: rsync.v1.Engine.GetRollout:output_type -> rsync.v1.GetRolloutResponse
+	20, // 91: rsync.v1.Engine.ChangeRollout:output_type -> rsync.v1.ChangeRolloutResponse
+	26, // 92: rsync.v1.Engine.Detach:output_type -> rsync.v1.DetachResponse
+	28, // 93: rsync.v1.Engine.Attach:output_type -> rsync.v1.AttachResponse
+	30, // 94: rsync.v1.Engine.ListDetached:output_type -> rsync.v1.ListDetachedResponse
+	33, // 95: rsync.v1.Engine.Forget:output_type -> rsync.v1.ForgetResponse
+	35, // 96: rsync.v1.Engine.Diff:output_type -> rsync.v1.DiffResponse
+	40, // 97: rsync.v1.Engine.GetStatus:output_type -> rsync.v1.GetStatusResponse
+	42, // 98: rsync.v1.Engine.Wait:output_type -> rsync.v1.WaitResponse
+	45, // 99: rsync.v1.Engine.Watch:output_type -> rsync.v1.WatchResponse
+	83, // [83:100] is the sub-list for method output_type
+	66, // [66:83] is the sub-list for method input_type
+	66, // [66:66] is the sub-list for extension type_name
+	66, // [66:66] is the sub-list for extension extendee
+	0,  // [0:66] is the sub-list for field type_name
 }
 
 func init() { file_rsync_v1_rsync_proto_init() }

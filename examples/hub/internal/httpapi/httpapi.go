@@ -21,11 +21,11 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/internal/bodies"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/rsync"
-	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
 const (
@@ -37,8 +37,7 @@ const (
 
 // Options configures the API.
 type Options struct {
-	Hub      *hub.Hub
-	Rollouts *revisions.Manager
+	Hub *hub.Hub
 	// Join issues certificates to agents, at JoinURL. It is nil if the hub does not.
 	Join    *join.Server
 	JoinURL string
@@ -97,11 +96,11 @@ func New(options Options) http.Handler {
 	handle("GET /api/v1/applications/{name}/status", a.applicationStatus)
 	handle("GET /api/v1/applications/{name}/diff", a.diff)
 	handle("POST /api/v1/applications/{name}/rollback", a.rollback)
-	handle("DELETE /api/v1/applications/{name}/rollback", accepted(a.Hub.Resume))
+	handle("DELETE /api/v1/applications/{name}/rollback", a.control(status.Control{Verb: status.Release}))
 	handle("POST /api/v1/applications/{name}/approve", a.approve)
-	handle("POST /api/v1/applications/{name}/pause", a.control((*rsync.Engine).Pause))
-	handle("POST /api/v1/applications/{name}/abort", a.control((*rsync.Engine).Abort))
-	handle("POST /api/v1/applications/{name}/resume", accepted(a.Rollouts.Resume))
+	for _, verb := range []status.Verb{status.Pause, status.Resume, status.Abort} {
+		handle("POST /api/v1/applications/{name}/"+string(verb), a.control(status.Control{Verb: verb}))
+	}
 	handle("POST /api/v1/clusters/{name}/forget", accepted(a.Hub.Forget))
 	a.handleJoin(handle)
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
@@ -307,7 +306,8 @@ func (a *api) rollback(r *http.Request) (int, any, error) {
 			return 0, nil, &failure{code: http.StatusBadRequest, Text: text, Field: "revision"}
 		}
 	}
-	out, err := a.Hub.Rollback(r.Context(), r.PathValue("name"), body.Revision)
+	c := status.Control{Verb: status.Rollback, Revision: body.Revision}
+	out, err := a.Hub.Control(r.Context(), r.PathValue("name"), c)
 	return http.StatusAccepted, out, err
 }
 
@@ -321,14 +321,14 @@ func (a *api) approve(r *http.Request) (int, any, error) {
 		const text = `the body must have a group and a gate, Before or After: {"group": "canary", "gate": "After"}`
 		return 0, nil, &failure{code: http.StatusBadRequest, Text: text, Field: "group"}
 	}
-	return a.control(func(e *rsync.Engine, ctx context.Context, ref rsync.EventRef) error {
-		return e.Approve(ctx, ref, body)
-	})(r)
+	return a.control(status.Control{Verb: status.Approve, Approval: body})(r)
 }
 
-// control calls a method of the engine for the rollout of the application.
-func (a *api) control(method func(*rsync.Engine, context.Context, rsync.EventRef) error) handler {
-	return accepted(func(ctx context.Context, name string) error { return a.Rollouts.Control(ctx, name, method) })
+func (a *api) control(c status.Control) handler {
+	return accepted(func(ctx context.Context, name string) error {
+		_, err := a.Hub.Control(ctx, name, c)
+		return err
+	})
 }
 
 // accepted starts a change of the application or cluster in the path.

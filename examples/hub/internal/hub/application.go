@@ -129,8 +129,7 @@ func (v *view) own(a application, s revisions.Status, r reach, progress *status.
 	case s.State == "" && !documented:
 		out.Health, out.Reason = status.Unknown, "the application has no document, but works"
 	case s.State == revisions.Rolling:
-		if out.Reason = cmp.Or(s.Message, waiting); progress != nil && (progress.Paused ||
-			strings.Contains(progress.Waiting, "waits for an approval")) {
+		if out.Reason = cmp.Or(s.Message, waiting); progress.Suspended() {
 			out.Health = status.Suspended
 		}
 	}
@@ -146,7 +145,9 @@ func (v *view) rollout(ctx context.Context, to revisions.Progress) *status.Rollo
 	if err != nil {
 		return nil
 	}
-	out := &status.Rollout{Status: string(s.Status), Waiting: s.Waiting, Paused: s.Paused, Aborted: s.Aborted}
+	out := &status.Rollout{
+		Status: string(s.Status), Waiting: s.Waiting, Needs: s.Needs, Paused: s.Paused, Aborted: s.Aborted,
+	}
 	for _, g := range s.Groups {
 		out.Groups = append(out.Groups, status.RolloutGroup(g))
 	}

@@ -16,6 +16,6 @@
 // is held up, and the API can change it and all others.
 //
 // After a rollback an application stays at the revision, with its document and the values that it
-// has read. The hold ends when its document changes, or with [Hub.Resume]. Its clusters always
+// has read. The hold ends when its document changes, or with [Hub.Control]. Its clusters always
 // follow the current placements.
 package hub

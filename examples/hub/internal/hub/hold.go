@@ -14,6 +14,8 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -73,18 +75,37 @@ func (h *Hub) write(ctx context.Context, ops ...store.Op) error {
 	return err
 }
 
-// RolledBack is the result of a rollback.
-type RolledBack struct {
-	Revision int `json:"revision"`
-	// Note is a remark for the user, or empty.
-	Note string `json:"note,omitempty"`
+// Control makes a change that a person requests for an application. The result is that of a rollback.
+// The error is that of [revisions.Manager.Control]; of a rollback [ErrNotFound] for a missing
+// application or revision, [ErrNoRevision], or a [*document.Error] if the revision is not valid on the
+// current clusters; of the end of a hold a [*document.Error] if another application has one of its
+// objects now, and the hold stays.
+func (h *Hub) Control(ctx context.Context, name string, c status.Control) (out status.RolledBack, err error) {
+	var method func(*rsync.Engine, context.Context, rsync.EventRef) error
+	switch c.Verb {
+	case status.Approve:
+		method = func(e *rsync.Engine, ctx context.Context, ref rsync.EventRef) error {
+			return e.Approve(ctx, ref, c.Approval)
+		}
+	case status.Pause:
+		method = (*rsync.Engine).Pause
+	case status.Abort:
+		method = (*rsync.Engine).Abort
+	case status.Resume:
+		return out, h.options.Rollouts.Resume(ctx, name)
+	case status.Rollback:
+		return h.rollback(ctx, name, c.Revision)
+	case status.Release:
+		return out, h.endHold(ctx, name)
+	default:
+		return out, fmt.Errorf("the verb %q: %w", c.Verb, ErrNotFound)
+	}
+	return out, h.options.Rollouts.Control(ctx, name, method)
 }
 
-// Rollback rolls an application back to a revision, or with 0 to the previous one, and holds it
-// there. It returns that revision. The error is [ErrNotFound] for a missing application or
-// revision, [ErrNoRevision], or a [*document.Error] if the revision is not valid on the current
-// clusters.
-func (h *Hub) Rollback(ctx context.Context, name string, number int) (out RolledBack, err error) {
+// rollback rolls an application back to a revision, or with 0 to the previous one, and holds it
+// there. It returns that revision.
+func (h *Hub) rollback(ctx context.Context, name string, number int) (out status.RolledBack, err error) {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
 		return out, err
@@ -186,9 +207,8 @@ func (h *Hub) begun(name string, stored []revisions.Revision, wanted int) bool {
 	})
 }
 
-// Resume ends the hold of an application, so that its document is used again. If another
-// application has one of its objects now, it returns a [*document.Error] and the hold stays.
-func (h *Hub) Resume(ctx context.Context, name string) error {
+// endHold ends the hold of an application, so that its document is used again.
+func (h *Hub) endHold(ctx context.Context, name string) error {
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
 		return err

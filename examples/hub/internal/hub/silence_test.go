@@ -65,15 +65,15 @@ func TestConnections(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"c1": "Connected Healthy: no application is on the cluster",
-		"c2": "Connected Unknown: no document names the cluster, but its agent has connected: add a Cluster document",
-		"c3": `NeverJoined Missing: its agent asks for the source "hubb", and this hub is "hub"`,
-		"c4": "NeverJoined Missing: no agent of the cluster has ever connected",
+		"c1": "Connected Synced Healthy: no application is on the cluster",
+		"c2": "Connected Synced Unknown: no document names the cluster, but its agent has connected: add a Cluster document",
+		"c3": `NeverJoined Unknown Missing: its agent asks for the source "hubb", and this hub is "hub"`,
+		"c4": "NeverJoined Unknown Missing: no agent of the cluster has ever connected",
 	}
 	got := map[string]string{}
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		for _, c := range f.State(t.Context()).Clusters {
-			got[c.Name] = fmt.Sprintf("%s %s: %s", c.Agent, c.Health, c.Reason)
+			got[c.Name] = fmt.Sprintf("%s %s %s: %s", c.Agent, c.Sync, c.Health, c.Reason)
 		}
 		wrong := 0
 		for name, text := range want {

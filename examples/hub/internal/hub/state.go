@@ -238,6 +238,9 @@ func (v *view) cluster(name string) status.Cluster {
 			lost++
 		}
 	}
+	if out.Agent == status.NeverJoined && len(works) == 0 {
+		out.Sync = status.SyncUnknown
+	}
 	set := func(health status.Health, reason string) { out.Health, out.Reason = health, reason }
 	switch {
 	case out.Undocumented && lost > 0:

@@ -34,7 +34,7 @@ type browsed struct {
 // browse opens a path of the page of a hub.
 func browse(t *testing.T, browser *chromium.Browser, h *hub, path string) *browsed {
 	t.Helper()
-	p := newPage(t, h, page.Options{Interval: 50 * time.Millisecond})
+	p := newPage(t, h, page.Options{Interval: 50 * time.Millisecond, MayEdit: everyone})
 	server := httptest.NewServer(p)
 	t.Cleanup(server.Close)
 	b := &browsed{Tab: browser.Blank(t), t: t, hub: h, page: p, url: server.URL}
@@ -99,20 +99,14 @@ func states() map[string]struct {
 		path, shows string
 	}
 	rolling := shop(progressing("its agent has not applied it yet"))
-	held := shop(status.Status{Sync: status.OutOfSync, Health: status.Suspended,
-		Reason: `the rollout waits for an approval after group "canary"`})
-	a := held.applications["shop"]
-	a.Held, a.Reason = 2, a.Reason+"; held at revision 2 until its document changes"
-	a.Rollout = &status.Rollout{Status: "InProgress", Waiting: `the rollout waits for an approval after group "canary"`,
-		Groups: []status.RolloutGroup{{Name: "canary", Clusters: 2, Succeeded: 2}, {Clusters: 1}}}
-	held.applications["shop"] = a
 	failed := shop(degraded("Deployment shop/web: 0 of 2 replicas available, for longer than 5 minutes"))
 	silent := shop(status.Status{Sync: status.SyncUnknown, Health: status.Unknown,
 		Reason: "no message from its agent since 2026-03-01 11:40Z; last reported: Healthy"})
 	silent.state.Clusters[2].Agent, silent.state.Clusters[2].Health = status.Silent, status.Unknown
+	silent.state.Clusters[2].Sync = status.SyncUnknown
 	silent.state.Clusters[2].Reason = "no message from its agent since 2026-03-01 11:40Z"
 	silent.state.Clusters = append(silent.state.Clusters,
-		status.Cluster{Name: "cluster4", Agent: status.NeverJoined, Status: status.Status{Sync: status.Synced,
+		status.Cluster{Name: "cluster4", Agent: status.NeverJoined, Status: status.Status{Sync: status.SyncUnknown,
 			Health: status.Missing, Reason: "no agent of the cluster has ever connected"}},
 		status.Cluster{Name: "cluster5", Agent: status.Connected, LastHeard: noon, Undocumented: true,
 			Status: status.Status{Sync: status.Synced, Health: status.Unknown,
@@ -128,7 +122,9 @@ func states() map[string]struct {
 	return map[string]state{
 		"nothing-joined":    {empty(), "/", "There are no applications."},
 		"rolling":           {rolling, "/", "its agent has not applied it yet"},
-		"held":              {held, "/applications/shop", "waits for an approval"},
+		"held":              {held(), "/applications/shop", "waits for an approval"},
+		"changed":           {held(), "/applications/shop?done=approve", "Approved. The rollout continues."},
+		"rollback":          {held(), "/applications/shop?from=2&to=1", "Roll back to revision 1"},
 		"failed":            {failed, "/", "0 of 2 replicas available"},
 		"failed-objects":    {failed, "/applications/shop/cluster3", "0 of 2 replicas available"},
 		"silent":            {silent, "/", "no message from its agent"},

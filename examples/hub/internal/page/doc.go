@@ -18,5 +18,8 @@
 //     Content-Security-Policy allows only the files of this package; no resource is loaded from
 //     other servers.
 //
-// The page is read-only. It has no login: restrict access to users who may see the state.
+// Forms of the page of an application open a gate, pause, resume or abort a rollout, and start and
+// end a rollback, after its differences were shown. Only requests that [Options].MayEdit accepts may
+// use them, and no request of a page of another origin. The page has no login of its own: restrict
+// access to users who may see the state.
 package page

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/rsync"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -31,6 +32,9 @@ type hub struct {
 	clusters     map[string]status.Cluster
 	changes      []status.Change
 	revisions    []status.Revision
+	controls     []string // the received changes
+	failure      error    // of the next change
+	note         string
 }
 
 func (h *hub) State(context.Context) status.Hub {
@@ -62,6 +66,22 @@ func (h *hub) Diff(_ context.Context, _ string, from, to int) ([]status.Change, 
 }
 
 func (h *hub) History(context.Context) ([]status.Revision, error) { return h.revisions, nil }
+
+func (h *hub) Control(_ context.Context, application string, c status.Control) (status.RolledBack, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.controls = append(h.controls, fmt.Sprintf("%s %s %v %d", application, c.Verb, c.Approval, c.Revision))
+	a := h.applications[application]
+	if c.Verb == status.Pause && h.failure == nil {
+		r := *a.Rollout
+		r.Paused = true
+		a.Rollout = &r
+		h.applications[application] = a
+	}
+	return status.RolledBack{Note: h.note}, h.failure
+}
+
+func everyone(*http.Request) bool { return true }
 
 // edit changes the hub without a notification.
 func (h *hub) edit(change func(*hub)) {
@@ -152,6 +172,19 @@ func shop(s status.Status) *hub {
 		}}
 		h.clusters[p.Cluster] = c
 	}
+	return h
+}
+
+// held returns a hub that holds the application shop, with a rollout that waits for an approval.
+func held() *hub {
+	const waits = `the rollout waits for an approval after group "canary"`
+	h := shop(status.Status{Sync: status.OutOfSync, Health: status.Suspended, Reason: waits})
+	a := h.applications["shop"]
+	a.Held, a.Reason = 2, a.Reason+"; held at revision 2 until its document changes"
+	a.Rollout = &status.Rollout{Status: "InProgress", Waiting: waits,
+		Needs:  &rsync.Approval{Group: "canary", Gate: rsync.GateAfterGroup},
+		Groups: []status.RolloutGroup{{Name: "canary", Clusters: 2, Succeeded: 2}, {Clusters: 1}}}
+	h.applications["shop"] = a
 	return h
 }
 

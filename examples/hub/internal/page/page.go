@@ -36,12 +36,16 @@ type Hub interface {
 	Diff(ctx context.Context, application string, from, to int) ([]status.Change, error)
 	// History returns the newest revisions first.
 	History(ctx context.Context) ([]status.Revision, error)
+	// Control makes a change that a person requests for an application.
+	Control(ctx context.Context, application string, c status.Control) (status.RolledBack, error)
 }
 
 // Options configures a [Page]. The zero value is ready to use.
 type Options struct {
 	// Interval is the minimum time between two reads of the state. Defaults to 250 ms.
 	Interval time.Duration
+	// MayEdit reports whether a request may change applications. By default no request may.
+	MayEdit func(*http.Request) bool
 }
 
 const (
@@ -49,8 +53,8 @@ const (
 	maxAge = 5 * time.Second
 	// share is the inverse of the share of time that reads of the state may take.
 	share = 10
-	// maxQuery is the maximum length of a filter, in bytes.
-	maxQuery = 256
+	// maxQuery is the maximum length of a filter, and maxForm that of a form, in bytes.
+	maxQuery, maxForm = 256, 8 << 10
 )
 
 // policy allows only the files of this package.
@@ -81,6 +85,9 @@ func New(hub Hub, opts Options) (*Page, error) {
 		return nil, errors.New("page: Options.Interval must not be negative")
 	}
 	opts.Interval = cmp.Or(opts.Interval, 250*time.Millisecond)
+	if opts.MayEdit == nil {
+		opts.MayEdit = func(*http.Request) bool { return false }
+	}
 	p := &Page{hub: hub, opts: opts, mux: http.NewServeMux()}
 	for pattern, show := range map[string]func(*view) error{
 		"GET /{$}": (*view).overview, "GET /applications": (*view).applications, "GET /clusters": (*view).clusters,
@@ -89,6 +96,7 @@ func New(hub Hub, opts Options) (*Page, error) {
 	} {
 		p.mux.HandleFunc(pattern, p.serve(show))
 	}
+	p.mux.Handle("POST /applications/{name}", http.NewCrossOriginProtection().Handler(http.HandlerFunc(p.control)))
 	for name, contentType := range map[string]string{
 		"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8", "icon.svg": "image/svg+xml",
 	} {
@@ -128,7 +136,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers hide the origin of forms
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	p.mux.ServeHTTP(w, r)
@@ -146,12 +154,15 @@ func (p *Page) serve(show func(*view) error) http.HandlerFunc {
 			return
 		}
 		v := &view{
-			Hub: p.State(r.Context()), Query: r.URL.Query(), request: r, hub: p.hub,
+			Hub: p.State(r.Context()), Query: r.URL.Query(), request: r, hub: p.hub, MayEdit: p.opts.MayEdit(r),
 			// Names are escaped, so each slash after the first is a level.
 			Root: strings.Repeat("../", max(0, strings.Count(r.URL.EscapedPath(), "/")-1)),
 		}
 		var body bytes.Buffer
 		err, code := show(v), http.StatusOK
+		if v.Failed != "" {
+			code = http.StatusConflict
+		}
 		if errors.Is(err, errNotFound) {
 			v.Kind, v.Heading, err, code = "missing", "Not found", nil, http.StatusNotFound
 		}

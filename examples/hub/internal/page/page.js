@@ -90,6 +90,7 @@
   };
 
   document.addEventListener("submit", (event) => {
+    if (event.target.method !== "get") return;
     event.preventDefault();
     filter();
   });

@@ -42,7 +42,9 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 type view struct {
 	Kind, Heading, Root string
 	status.Hub
-	Query url.Values
+	Query   url.Values
+	MayEdit bool
+	Failed  string // why the requested change failed
 
 	// The content, as far as the page has it.
 	Apps, Broken, Busy, Agents *list
@@ -218,6 +220,8 @@ func (v *view) placement() error {
 // begins at its first page.
 func (v *view) With(name string, value any) template.URL {
 	query := maps.Clone(v.Query)
+	query.Del("do")
+	query.Del("done")
 	if query.Del("page"); name != "" && fmt.Sprint(value) != "" {
 		query.Set(name, fmt.Sprint(value))
 	} else {

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/spokewire/sdk-go/interpreter/workhealth"
+	"github.com/spokewire/sdk-go/rsync"
 )
 
 type (
@@ -113,11 +114,44 @@ type Application struct {
 // Rollout is the progress of the rollout of an application.
 type Rollout struct {
 	Status string `json:"status"`
-	// Waiting is why no further cluster starts.
-	Waiting string         `json:"waiting,omitempty"`
-	Paused  bool           `json:"paused,omitempty"`
-	Aborted bool           `json:"aborted,omitempty"`
-	Groups  []RolloutGroup `json:"groups"`
+	// Waiting is why no further cluster starts, and Needs the approval that it waits for, or nil.
+	Waiting string          `json:"waiting,omitempty"`
+	Needs   *rsync.Approval `json:"needs,omitempty"`
+	Paused  bool            `json:"paused,omitempty"`
+	Aborted bool            `json:"aborted,omitempty"`
+	Groups  []RolloutGroup  `json:"groups"`
+}
+
+// Suspended reports whether the rollout waits for a person.
+func (r *Rollout) Suspended() bool { return r != nil && (r.Paused || r.Needs != nil) }
+
+// Control is a change of an application that a person requests.
+type Control struct {
+	Verb Verb
+	// Approval is the gate that Approve opens.
+	Approval rsync.Approval
+	// Revision is the revision of Rollback; 0 is the previous one.
+	Revision int
+}
+
+// Verb is the kind of a [Control].
+type Verb string
+
+// The values of [Verb].
+const (
+	Approve  Verb = "approve"  // open a gate of the rollout
+	Pause    Verb = "pause"    // start no further cluster
+	Resume   Verb = "resume"   // end a pause, or start a failed or aborted rollout again
+	Abort    Verb = "abort"    // end the rollout
+	Rollback Verb = "rollback" // roll back to a revision, and hold it
+	Release  Verb = "release"  // end the hold
+)
+
+// RolledBack is the result of a rollback.
+type RolledBack struct {
+	Revision int `json:"revision"`
+	// Note is a remark for the user, or empty.
+	Note string `json:"note,omitempty"`
 }
 
 // RolloutGroup has the numbers of clusters of a group. The last one may have no name.
