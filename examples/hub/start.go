@@ -75,7 +75,11 @@ type parts struct {
 	join     *join.Server
 	recheck  func()
 	registry *prometheus.Registry
+	changes  httpapi.Changes
 }
+
+// changed reports that the status has changed.
+func (p *parts) changed() { p.page.Changed(); p.changes.Wake() }
 
 // connector returns a new transport: each source needs its own.
 type connector func() (cloudevents.Transport, error)
@@ -185,7 +189,7 @@ func (p *parts) openClusters(o options, broker connector, log klog.Logger) (err 
 	p.clusters, err = spokes.Open(spokes.Options{
 		Transport: transport, SourceID: o.Source, Store: p.works, SharedGroup: p.group,
 		Interpreter: caller.Chain(customized, p.webhooks),
-		Changed:     func() { p.hub.WorksChanged(); p.page.Changed() }, MetricsRegisterer: p.registry,
+		Changed:     func() { p.hub.WorksChanged(); p.changed() }, MetricsRegisterer: p.registry,
 	})
 	return err
 }
@@ -227,7 +231,7 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	changed, missing := func() { p.page.Changed() }, p.clusters.Missing
+	changed, missing := p.changed, p.clusters.Missing
 	if p.election != nil {
 		missing = nil // the database has works and states
 	}
@@ -311,6 +315,7 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 	own.(*http.ServeMux).Handle("/api/",
 		httpapi.New(httpapi.Options{
 			Hub: p.hub, Rollouts: p.rollouts, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "",
+			Changes: &p.changes,
 		}))
 	mux := http.NewServeMux()
 	if p.election != nil {

@@ -220,7 +220,7 @@ func aJoin(x *terminal) {
 	agent := x.start("Started serving works", "go run ./examples/agent --hub hub.example.com:8443 --join cluster1-certs "+
 		"--source hub --store cluster1.db")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
-	x.run("revoked  cluster1", "go run ./examples/hub revoke cluster1", api...)
+	x.run("cluster/cluster1 revoked", "go run ./examples/hub revoke cluster1", api...)
 	e2etest.Eventually(x.t, "the agent reports the revocation", func() error {
 		if log := agent.log.Last(16 << 10); !strings.Contains(log, "revoked: join again with a new token") {
 			return errors.New(log)
