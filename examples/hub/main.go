@@ -18,10 +18,13 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/examples/hub/internal/client"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/commands"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
@@ -31,15 +34,12 @@ func main() { command.Main(run) }
 // Without the limit the heap may double before it is collected.
 const memoryLimit = 96
 
-// commands are the first arguments that are not flags.
-var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
-	"certs": certs, "install": installation.Run, "token": token, "revoke": revoke,
-}
-
 // run is the program without the process. It returns the exit status.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	if len(args) > 0 && commands[args[0]] != nil {
-		return commands[args[0]](ctx, args[1:], stdout, stderr)
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		return client.Run(ctx, args, stdout, stderr,
+			commands.Of("certs", "make the certificates for a first installation", certs),
+			commands.Of("install", "print or apply the manifests that run a hub in a cluster", installation.Run))
 	}
 	p := command.Program[options]{
 		Name: "hub", Usage: usage, Parse: parse, Check: check,

@@ -29,9 +29,9 @@ const usage = `Usage: go run ./examples/hub --broker URL|--grpc ADDR [flags]
 
 Runs applications on clusters. Reads documents that place applications on clusters, sends the
 applications as ManifestWorks to the clusters' agents, rolls updates out in order and back
-again, and shows the state on a web page. One of --broker and --grpc is required. The commands
-certs, token and revoke, as first argument, let agents join, and install runs the hub in a cluster:
-each has its own --help.
+again, and shows the state on a web page. One of --broker and --grpc is required. The commands of
+hub help, as first argument, call a running hub, make certificates and install a hub: each has its
+own --help.
 
   --grpc ADDR          serve the agents over gRPC at this address, for example :8443, without a
                        broker. A certificate is required unless it is a loopback address; without a
@@ -66,7 +66,7 @@ each has its own --help.
                        of the API, or the reverse, and it would remove applications
   --leave-dir          use the HTTP API for documents, with the store of a hub that had a --dir.
                        Applications stay unchanged until they have documents and placements
-                       again, or until POST /api/v1/complete
+                       again, or until hub complete
   --listen ADDR        serve page, API, /metrics, /healthz and /readyz at this address, without
                        authentication (default 127.0.0.1:8080)
   --advertise URL      with replicas: the URL at which other replicas reach this one, for example
@@ -96,7 +96,7 @@ each has its own --help.
                        after a restart. Lost works (works.db) are written again, and other objects
                        on clusters are deleted when all agents have applied the works. A hub without
                        --dir that starts with an empty DIR leaves unknown works unchanged, also
-                       after restarts, until POST /api/v1/complete. Works of lost applications
+                       after restarts, until hub complete. Works of lost applications
                        (state.db) are shown as unclaimed and stay unchanged.
                        With postgres://USER@HOST/DATABASE the store is a database, and any number of
                        hubs with the same --store, --source and flags are replicas: one leads, the
@@ -113,8 +113,8 @@ each has its own --help.
   --help               show this help
 
 examples/hub/internal/document describes documents, and examples/hub/samples has some. An
-Application with spec.rollout is rolled out in groups: POST approve, pause, resume or abort to
-/api/v1/applications/NAME/ to control it. examples/hub/internal/httpapi describes the API.
+Application with spec.rollout is rolled out in groups: the commands approve, pause, resume and
+abort control it. examples/hub/internal/httpapi describes the API.
 
 Exit status: 0 after Ctrl-C, 1 after an error, 2 for a wrong command line.
 `

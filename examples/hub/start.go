@@ -74,7 +74,11 @@ type parts struct {
 	join     *join.Server
 	recheck  func()
 	registry *prometheus.Registry
+	changes  httpapi.Changes
 }
+
+// changed reports that the status has changed.
+func (p *parts) changed() { p.page.Changed(); p.changes.Wake() }
 
 // connector returns a new transport: each source needs its own.
 type connector func() (cloudevents.Transport, error)
@@ -184,7 +188,7 @@ func (p *parts) openClusters(o options, broker connector, log klog.Logger) (err 
 	p.clusters, err = spokes.Open(spokes.Options{
 		Transport: transport, SourceID: o.Source, Store: p.works, SharedGroup: p.group,
 		Interpreter: caller.Chain(customized, p.webhooks),
-		Changed:     func() { p.hub.WorksChanged(); p.page.Changed() }, MetricsRegisterer: p.registry,
+		Changed:     func() { p.hub.WorksChanged(); p.changed() }, MetricsRegisterer: p.registry,
 	})
 	return err
 }
@@ -219,7 +223,7 @@ func (p *parts) openTransport(o options, broker connector) (cloudevents.Transpor
 
 // openHub opens the engine, the hub and its page.
 func (p *parts) openHub(o options, log klog.Logger) (err error) {
-	changed, missing := func() { p.page.Changed() }, p.clusters.Missing
+	changed, missing := p.changed, p.clusters.Missing
 	if p.election != nil {
 		missing = nil // the database has works and states
 	}
@@ -309,7 +313,7 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 	own.(*http.ServeMux).Handle("/", p.page)
 	own.(*http.ServeMux).Handle("/api/",
 		httpapi.New(httpapi.Options{
-			Hub: p.hub, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "",
+			Hub: p.hub, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "", Changes: &p.changes,
 		}))
 	mux := http.NewServeMux()
 	if p.election != nil {

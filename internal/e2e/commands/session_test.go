@@ -28,6 +28,7 @@ var sessions = map[string]func(x *terminal){
 	"a policy":                aPolicy,
 	"a tutorial":              aTutorial,
 	"a work of a folder":      aWorkOfAFolder,
+	"commands of a hub":       commandsOfAHub,
 	"an engine":               anEngine,
 	"an engine with clusters": anEngineWithClusters,
 	"a webhook":               aWebhook,
@@ -87,7 +88,8 @@ func hubAndAgent(x *terminal) {
 	agent.stop()
 	x.start("Started serving works",
 		"go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db")
-	x.run("", "curl -X POST http://localhost:8080/api/v1/applications/shop/rollback", "--fail-with-body")
+	api := []string{"--api", "http://127.0.0.1:" + port}
+	x.run("rolled back to revision", "go run ./examples/hub rollback shop", api...)
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
 	if _, err := os.Stat(filepath.Join(x.dir, "works.db")); err != nil {
 		x.t.Error(err)
@@ -98,20 +100,12 @@ func hubAndAgent(x *terminal) {
 	x.begin("Kept applications unchanged", build(x.t, "./examples/hub"), "--broker", url, "--leave-dir", "--listen",
 		"127.0.0.1:"+port, "--patience", "1s")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
-	put, err := http.NewRequest(http.MethodPut, "http://127.0.0.1:"+port+"/api/v1/clusters/cluster1",
-		strings.NewReader("apiVersion: hub.spokewire.io/v1alpha1\nkind: Cluster\nmetadata: {name: cluster1}\n"))
-	if err != nil {
-		x.t.Fatal(err)
+	x.file("cluster.yaml", "apiVersion: hub.spokewire.io/v1alpha1\nkind: Cluster\nmetadata: {name: cluster1}\n")
+	apply := append([]string{build(x.t, "./examples/hub"), "apply", "-f", "cluster.yaml"}, api...)
+	if out, err := x.command(x.t.Context(), "", apply...).CombinedOutput(); err != nil {
+		x.t.Errorf("%v: %s", err, out)
 	}
-	response, err := http.DefaultClient.Do(put)
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusCreated {
-		x.t.Errorf("PUT of a cluster: %s", response.Status)
-	}
-	x.run("", "curl -X POST http://localhost:8080/api/v1/complete", "--fail-with-body")
+	x.run("complete", "go run ./examples/hub complete", api...)
 	e2etest.Eventually(x.t, "the shop is taken away", func() error {
 		out, err := x.kubectl("", "get", "configmap", "-n", "shop", "--ignore-not-found", "web")
 		if err == nil && out != "" {
@@ -148,13 +142,13 @@ func twoReplicas(x *terminal) {
 	first := x.start("Became the leader", replica+"--listen 127.0.0.1:8080")
 	second := x.start("Detected the leader", replica+"--listen 127.0.0.1:8081")
 	e2etest.Eventually(x.t, "the follower answers", func() error {
-		_, err := x.try("", "curl http://localhost:8081/api/v1/status", "--fail-with-body")
+		_, err := x.try("", "go run ./examples/hub status --api http://localhost:8081")
 		return err
 	})
 	first.stop()
 	second.logs("Became the leader")
 	e2etest.Eventually(x.t, "the new leader answers", func() error {
-		_, err := x.try("", "curl http://localhost:8081/api/v1/status", "--fail-with-body")
+		_, err := x.try("", "go run ./examples/hub status --api http://localhost:8081")
 		return err
 	})
 }
@@ -220,7 +214,7 @@ func aJoin(x *terminal) {
 	agent := x.start("Started serving works", "go run ./examples/agent --hub hub.example.com:8443 --join cluster1-certs "+
 		"--source hub --store cluster1.db")
 	x.value("shop", "web", "greeting", "Welcome to the shop on cluster1")
-	x.run("revoked  cluster1", "go run ./examples/hub revoke cluster1", api...)
+	x.run("cluster/cluster1 revoked", "go run ./examples/hub revoke cluster1", api...)
 	e2etest.Eventually(x.t, "the agent reports the revocation", func() error {
 		if log := agent.log.Last(16 << 10); !strings.Contains(log, "revoked: join again with a new token") {
 			return errors.New(log)

@@ -64,15 +64,27 @@ var table = map[string]row{
 		"internal/e2e/join", "TestOverMosquitto", `"--join-listen"`),
 	"go run ./examples/agent --broker mqtts://broker.example.com --join cluster1-certs --source hub " +
 		"--store cluster1.db": typedBy("internal/e2e/join", "TestOverMosquitto", `"--join"`),
-	"curl -X POST http://localhost:8080/api/v1/applications/shop/rollback": in("a hub and an agent"),
-	"curl -X POST http://localhost:8080/api/v1/complete":                   in("a hub and an agent"),
-	"export PGPASSWORD=PASSWORD":                                           shell,
+	"go run ./examples/hub rollback shop":                           in("commands of a hub"),
+	"go run ./examples/hub complete":                                in("a hub and an agent"),
+	"go run ./examples/hub --grpc localhost:8443":                   in("commands of a hub"),
+	"go run ./examples/hub diff -f examples/hub/samples":            in("commands of a hub"),
+	"go run ./examples/hub apply -f examples/hub/samples":           in("commands of a hub"),
+	"go run ./examples/hub status shop":                             in("commands of a hub"),
+	"go run ./examples/hub delete cluster cluster2":                 in("commands of a hub"),
+	"go run ./examples/hub get objects --cluster cluster1":          in("commands of a hub"),
+	"go run ./examples/hub diff -f examples/hub/samples/shop.yaml":  in("commands of a hub"),
+	"go run ./examples/hub apply -f examples/hub/samples/shop.yaml": in("commands of a hub"),
+	"go run ./examples/hub forget cluster2":                         in("commands of a hub"),
+	"go run ./examples/hub history shop":                            in("commands of a hub"),
+	"go run ./examples/hub get applications":                        in("commands of a hub"),
+	"source <(hub completion bash)":                                 typedBy("internal/e2e/hub", "TestCommands", "source <(hub completion bash)"),
+	"export PGPASSWORD=PASSWORD":                                    shell,
 	"go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub --listen 127.0.0.1:8080": in(
 		"two replicas of a hub"),
 	"go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub --listen 127.0.0.1:8081": in(
 		"two replicas of a hub"),
-	"curl http://localhost:8081/api/v1/status": in("two replicas of a hub"),
-	"go run ./examples/agent":                  incomplete("--cluster"),
+	"go run ./examples/hub status --api http://localhost:8081": in("two replicas of a hub"),
+	"go run ./examples/agent":                                  incomplete("--cluster"),
 	"go run ./examples/agent --broker mqtt://localhost:1883 --cluster cluster1 --source hub --store cluster1.db": in(
 		"a hub and an agent"),
 	"go run ./examples/agent --cluster cluster1 --broker mqtt://broker:1883 --source hub --store works.db": in(

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,9 @@ const (
 	// patience limits a program, which must stop by itself.
 	patience = 2 * time.Minute
 )
+
+// message matches a message of a program, or of one of its commands.
+var message = regexp.MustCompile(`^[a-z-]+( [a-z]+)*: `)
 
 var update = flag.Bool("update", false, "replace the expected texts by the present ones")
 
@@ -88,7 +92,7 @@ func standardError(t *testing.T, program string, args []string) string {
 	}
 	var own []string
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, filepath.Base(program)+": ") { // other lines are log messages
+		if message.MatchString(line) { // other lines are log messages
 			own = append(own, strings.TrimSuffix(line, "\n"))
 		}
 	}

@@ -7,6 +7,8 @@
 //	GET    /api/v1/KIND/NAME                 return a document
 //	PUT    /api/v1/KIND/NAME                 create or replace a document, in YAML or JSON
 //	DELETE /api/v1/KIND/NAME                 delete a document
+//	POST   /api/v1/apply                     create or replace documents, all or none of them, in YAML or JSON
+//	POST   /api/v1/diff                      return what apply would change, and change nothing
 //	GET    /api/v1/status                    the links of the hub, and all applications and clusters
 //	GET    /api/v1/applications/NAME/status  one with its clusters and revisions; with ?wait=30s, after it is in sync
 //	GET    /api/v1/applications/NAME/diff    the fields in which two revisions differ: ?from=1&to=2
@@ -28,6 +30,9 @@
 // KIND is clusters, applications, placements, resourceinterpreterwebhookconfigurations or
 // resourceexploringwebhookconfigurations. The body of approve is {"group": "canary", "gate": "After"};
 // the other gate is "Before". The body of a new token is {"cluster": "c1", "lifetime": "1h", "uses": 1}.
+//
+// A GET with ?watch=30s returns an ETag. With that ETag in If-None-Match it returns when the response
+// differs from the earlier one, or with the status 304 after that time.
 //
 // Package status has the types of the responses, and the words for sync and health. An application is
 // Synced when the agents of all its clusters have reported that they applied the whole wanted
@@ -66,7 +71,7 @@
 //	422  a valid document that refers to a missing one, is referred to while it is deleted, does not render, or
 //	     renders objects that no cluster accepts; a rollback, or its end, with an object of another application
 //	500  an unexpected error, for example of the store
-//	503  a ?wait while 100 requests wait, or a body while other bodies use all memory for bodies: try again
+//	503  a ?wait or ?watch while 100 requests wait, or a body while other bodies use all memory for bodies: try again
 //
 // After an error nothing has changed. A change that has started is completed also if the client
 // disconnects. If two clients put the same document, the last one is used.

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	kjson "sigs.k8s.io/json"
 
@@ -24,15 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/internal/bodies"
-	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/rsync"
-)
-
-const (
-	// maxWait limits the time that a request waits for an application to settle.
-	maxWait = 10 * time.Minute
-	// maxWaits limits the requests that wait.
-	maxWaits = 100
 )
 
 // Options configures the API.
@@ -43,6 +34,8 @@ type Options struct {
 	JoinURL string
 	// ReadOnly is set if documents come from a folder.
 	ReadOnly bool
+	// Changes wakes requests with ?watch. Nil wakes none.
+	Changes *Changes
 }
 
 type api struct {
@@ -60,7 +53,11 @@ func New(options Options) http.Handler {
 	handle := func(pattern string, f handler) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			r.Body = http.MaxBytesReader(w, r.Body, document.MaxBytes)
-			code, body, err := f(r)
+			answerOf := f
+			if r.Method == http.MethodGet && r.URL.Query().Has("watch") {
+				answerOf = func(r *http.Request) (int, any, error) { return a.watch(w, r, f) }
+			}
+			code, body, err := answerOf(r)
 			if err != nil {
 				f := explain(err)
 				if f.allow != "" {
@@ -76,9 +73,15 @@ func New(options Options) http.Handler {
 	if !a.ReadOnly {
 		handle("PUT /api/v1/{kind}/{name}", ofKind(a.put))
 		handle("DELETE /api/v1/{kind}/{name}", ofKind(a.remove))
+		handle("POST /api/v1/apply", a.documents(func(ctx context.Context, d ...*document.Document) (any, error) {
+			return a.Hub.Apply(ctx, d...)
+		}))
 		handle("POST /api/v1/complete",
 			accepted(func(ctx context.Context, _ string) error { return a.Hub.Complete(ctx) }))
 	}
+	handle("POST /api/v1/diff", a.documents(func(ctx context.Context, d ...*document.Document) (any, error) {
+		return a.Hub.Plan(ctx, d...)
+	}))
 	handle("GET /api/v1/status", func(r *http.Request) (int, any, error) {
 		return http.StatusOK, a.Hub.State(r.Context()), nil
 	})
@@ -125,7 +128,7 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 		}
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	others := []string{"status", "complete", "history", "tokens"}
+	others := []string{"status", "complete", "history", "tokens", "apply", "diff"}
 	if _, err := kindNamed(first); err != nil && !slices.Contains(others, first) || len(allow) == 0 {
 		return failf(http.StatusNotFound, "there is no %s %s", r.Method, r.URL.Path)
 	}
@@ -194,7 +197,12 @@ func answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	switch body := body.(type) { // errors mean that the client has disconnected
+	write(w, body)
+}
+
+// write writes a body. Errors mean that the client has disconnected.
+func write(w io.Writer, body any) {
+	switch body := body.(type) {
 	case nil:
 	case *document.Document:
 		_, _ = w.Write(body.JSON)
@@ -267,11 +275,30 @@ func (a *api) put(kind document.Kind, r *http.Request) (int, any, error) {
 	if err != nil {
 		return 0, nil, failed(http.StatusBadRequest, err)
 	}
-	created, err := a.Hub.Put(r.Context(), d)
-	if created {
-		return http.StatusCreated, d, err
+	changes, err := a.Hub.Apply(r.Context(), d)
+	if err == nil && changes[0].Action == status.Created {
+		return http.StatusCreated, d, nil
 	}
 	return http.StatusOK, d, err
+}
+
+// documents returns a handler of requests with any number of documents.
+func (a *api) documents(do func(context.Context, ...*document.Document) (any, error)) handler {
+	return func(r *http.Request) (int, any, error) {
+		data, err := bodyOf(r)
+		if err != nil {
+			return 0, nil, err
+		}
+		all, err := document.Decode(data, "the body")
+		if err != nil {
+			return 0, nil, failed(http.StatusBadRequest, err)
+		}
+		for _, d := range all {
+			d.Where = fmt.Sprintf("%s %s", d.Kind, d.Name)
+		}
+		out, err := do(r.Context(), all...)
+		return http.StatusOK, out, err
+	}
 }
 
 func (a *api) remove(kind document.Kind, r *http.Request) (int, any, error) {
@@ -353,20 +380,11 @@ func (a *api) diff(r *http.Request) (int, any, error) {
 func (a *api) applicationStatus(r *http.Request) (int, any, error) {
 	name := r.PathValue("name")
 	if wait := r.URL.Query().Get("wait"); wait != "" {
-		limit, err := time.ParseDuration(wait)
-		if err != nil || limit <= 0 || limit > maxWait {
-			return 0, nil, failf(http.StatusBadRequest, "wait: must be a duration of up to %s, for example 30s", maxWait)
+		ctx, end, err := a.begin(r, "wait", wait)
+		if err != nil {
+			return 0, nil, err
 		}
-		select {
-		case a.waits <- struct{}{}:
-			defer func() { <-a.waits }()
-		default:
-			return 0, nil,
-				failf(http.StatusServiceUnavailable, "%d requests wait already: retry later, or without wait", maxWaits)
-		}
-		httpserve.EndTurn(r.Context())
-		ctx, cancel := context.WithTimeout(r.Context(), limit)
-		defer cancel()
+		defer end()
 		_ = a.Hub.Settled(ctx, name) // the status is returned in any case
 	}
 	out, ok := a.Hub.Application(r.Context(), name)

@@ -58,22 +58,18 @@ func (h *Hub) History(ctx context.Context) ([]status.Revision, error) {
 // Diff returns the fields in which two revisions of an application differ. Values that templates have
 // read may be secret: only their names are shown. The error is [ErrNotFound] for a missing revision.
 func (h *Hub) Diff(ctx context.Context, name string, from, to int) ([]status.Change, error) {
-	var documents [2]map[string]any
+	var documents [2][]byte
 	var values [2]map[string]string
 	for i, number := range []int{from, to} {
 		source, err := h.source(ctx, name, number)
-		if err == nil {
-			err = json.Unmarshal(source.Document, &documents[i])
-		}
 		if err != nil {
 			return nil, err
 		}
-		values[i] = source.Values
+		documents[i], values[i] = source.Document, source.Values
 	}
-	out := []status.Change{}
-	for _, c := range fielddiff.Between(documents[0], documents[1]) {
-		before, after := different(text(c.Before), text(c.After))
-		out = append(out, status.Change{Path: c.Path, Before: before, After: after})
+	out, err := between(documents[0], documents[1])
+	if err != nil {
+		return nil, err
 	}
 	both := maps.Clone(values[0])
 	if both == nil {

@@ -45,10 +45,10 @@ type Options struct {
 	Mapper meta.RESTMapper
 	// Source is the source ID of the hub at the broker, which no cluster may have.
 	Source string
-	// Dir is the folder of the documents. If it is "", documents are changed by Put and Delete
+	// Dir is the folder of the documents. If it is "", documents are changed by Apply and Delete
 	// only, and are stored.
 	Dir string
-	// LeaveDir allows Put and Delete although documents came from a folder before. The applications
+	// LeaveDir allows Apply and Delete although documents came from a folder before. The applications
 	// of the folder stay unchanged until they are placed again, or [Hub.Complete] is called.
 	LeaveDir bool
 	// MaxMemory limits the estimated memory of all documents and their objects, in bytes.
@@ -162,20 +162,6 @@ func (h *Hub) begin(ctx context.Context) (_ context.Context, done func(), err er
 	return context.WithoutCancel(ctx), h.change.Unlock, nil
 }
 
-// Put creates or replaces a document, and reports whether it is new. The errors are those of
-// Replace.
-func (h *Hub) Put(ctx context.Context, d *document.Document) (created bool, err error) {
-	defer h.prepare(ctx, d)()
-	ctx, done, err := h.begin(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer done()
-	set := h.Documents()
-	return set.Document(d.Kind, d.Name) == nil,
-		h.take(ctx, set.With(d), fmt.Sprintf("%s %s has changed", d.Kind, d.Name))
-}
-
 // Delete deletes a document. It returns [ErrNotFound] for a missing one, and the errors of Replace
 // if others refer to it.
 func (h *Hub) Delete(ctx context.Context, key document.Key) error {
@@ -212,13 +198,7 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 		err = h.checkOrigin(ctx, was, set, results)
 	}
 	if err != nil {
-		h.watchAgain(ctx, before, before.Documents(document.ApplicationKind)...)
-		for _, d := range set.Documents(document.ApplicationKind) {
-			if before.Document(document.ApplicationKind, d.Name) == nil {
-				err = errors.Join(err, h.options.Objects.Forget(d.Name))
-			}
-		}
-		return err
+		return errors.Join(err, h.undo(ctx, before, set))
 	}
 	if err := h.remember(ctx, set); err != nil {
 		return err
@@ -301,6 +281,17 @@ func (h *Hub) rerender(ctx context.Context, set *document.Set, cause string, app
 // they read are watched. Changes of the meantime take effect.
 func (h *Hub) watchAgain(ctx context.Context, set *document.Set, applications ...*document.Document) {
 	h.rerender(ctx, set, "objects that its templates read have changed", applications...)
+}
+
+// undo restores the watched objects after documents were checked and not accepted.
+func (h *Hub) undo(ctx context.Context, before, set *document.Set) (err error) {
+	h.watchAgain(ctx, before, before.Documents(document.ApplicationKind)...)
+	for _, d := range set.Documents(document.ApplicationKind) {
+		if before.Document(document.ApplicationKind, d.Name) == nil {
+			err = errors.Join(err, h.options.Objects.Forget(d.Name))
+		}
+	}
+	return err
 }
 
 // roll sets the target of an application, after it was rendered.

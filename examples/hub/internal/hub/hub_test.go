@@ -229,7 +229,7 @@ func (f *fixture) put(ctx context.Context, text string) error {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	_, err = f.Put(ctx, d)
+	_, err = f.Apply(ctx, d)
 	return err
 }
 

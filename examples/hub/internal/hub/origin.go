@@ -198,7 +198,7 @@ func (h *Hub) awaitComplete(ctx context.Context) (waited bool) {
 		if !waited {
 			waited = true
 			h.options.Log.Info("Started without documents, unknown works on clusters stay because the store may have been " +
-				"lost: declare that the documents of all applications exist with POST /api/v1/complete")
+				"lost: declare that the documents of all applications exist with hub complete")
 			if len(now.Left) > 0 {
 				h.options.Log.Info("Kept applications unchanged until they have documents and placements", "applications",
 					list(now.Left))

@@ -193,6 +193,49 @@ type Change struct {
 	After  string `json:"after"`
 }
 
+// Action is what a request does to a document, or to an object.
+type Action string
+
+// The values of [Action].
+const (
+	Created   Action = "created"
+	Changed   Action = "changed"
+	Unchanged Action = "unchanged"
+	Deleted   Action = "deleted"
+)
+
+// DocumentChange is what a request changes in a document.
+type DocumentChange struct {
+	Kind    string   `json:"kind"`
+	Name    string   `json:"name"`
+	Action  Action   `json:"action"`
+	Changes []Change `json:"changes,omitempty"`
+}
+
+// Plan is what documents would change.
+type Plan struct {
+	Documents []DocumentChange `json:"documents"`
+	// Applications are those with a change or a problem.
+	Applications []PlannedApplication `json:"applications"`
+}
+
+// PlannedApplication has the objects that would change.
+type PlannedApplication struct {
+	Name string `json:"name"`
+	// Problem is why the application would stay unchanged, or keep earlier values.
+	Problem string          `json:"problem,omitempty"`
+	Objects []PlannedObject `json:"objects,omitempty"`
+	// More is the number of further objects.
+	More int `json:"more,omitempty"`
+}
+
+// PlannedObject is an object that would change on some clusters. It has no values: they may be secret.
+type PlannedObject struct {
+	Object   string   `json:"object"`
+	Action   Action   `json:"action"`
+	Clusters []string `json:"clusters"`
+}
+
 // Connection is the state of the connection of an agent.
 type Connection string
 

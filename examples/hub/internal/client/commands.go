@@ -1,0 +1,388 @@
+// SPDX-FileCopyrightText: The Spokewire Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
+	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/commands"
+	"github.com/spokewire/sdk-go/examples/internal/table"
+)
+
+// command is a command with the function that runs it.
+func command(use, short string, run func(ctx context.Context, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, RunE: func(cmd *cobra.Command, args []string) error {
+		return run(cmd.Context(), args)
+	}}
+}
+
+// Run runs the command that the arguments name: one of this package, or one of the others. It returns
+// the exit status.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer, others ...*cobra.Command) int {
+	c := &client{out: stdout, output: commands.NewEnum("table", "wide", "json", "yaml")}
+	root := &cobra.Command{Use: "hub", Short: "Runs applications on clusters: hub --help describes how to start it, " +
+		"and these commands call a running hub"}
+	own := []*cobra.Command{
+		c.reads(command("status [APPLICATION]", "show applications and clusters, or one application", c.status), true),
+		c.get(), c.diff(), c.apply(),
+		command("delete KIND NAME", "delete a document", c.remove),
+		c.reads(command("history [APPLICATION]", "list revisions, the newest first", c.history), true),
+		c.rollback(), c.approve(),
+		command("pause APPLICATION", "start no further cluster of a rollout", c.control("paused")),
+		command("resume APPLICATION", "end a pause, or start a failed or aborted rollout again", c.control("resumed")),
+		command("abort APPLICATION", "end a rollout; with rollbackOnFailure it is rolled back", c.control("aborted")),
+		command("complete", "declare that the documents of all applications exist", func(ctx context.Context, _ []string) error {
+			return c.do(ctx, http.MethodPost, path("complete"), nil, "complete")
+		}),
+		c.tokens(),
+		command("revoke CLUSTER", "refuse the certificates of a cluster, and end its connections", c.onCluster("revoked")),
+		command("forget CLUSTER", "stop waiting for a removed cluster that will not return", c.onCluster("forgotten")),
+	}
+	for _, cmd := range own {
+		for _, leaf := range append(cmd.Commands(), cmd) {
+			c.addFlags(leaf.Flags())
+		}
+	}
+	root.AddCommand(append(own, others...)...)
+	return commands.Run(ctx, root, c.complete, args, stdout, stderr)
+}
+
+// reads adds --output to a command, and --watch.
+func (c *client) reads(cmd *cobra.Command, watch bool) *cobra.Command {
+	cmd.Flags().VarP(c.output, "output", "o", "the form of the output")
+	if watch {
+		cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "continue with all changes, until Ctrl-C")
+	}
+	return cmd
+}
+
+// verbs are the last parts of paths, by the past form of what they do.
+var verbs = map[string]string{
+	"paused": "pause", "resumed": "resume", "aborted": "abort", "revoked": "revoke", "forgotten": "forget",
+}
+
+func (c *client) control(done string) func(context.Context, []string) error {
+	return c.post("application", done)
+}
+
+func (c *client) onCluster(done string) func(context.Context, []string) error {
+	return c.post("cluster", done)
+}
+
+// post returns a command that requests something for an application or a cluster.
+func (c *client) post(kind, done string) func(context.Context, []string) error {
+	return func(ctx context.Context, args []string) error {
+		return c.do(ctx, http.MethodPost, path(kind+"s", args[0], verbs[done]), nil, resource(kind, args[0])+" "+done)
+	}
+}
+
+func (c *client) status(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) { return hub, overview(&hub) })
+	}
+	return show(ctx, c, path("applications", args[0], "status"), func(a status.Application) (any, []table.Table) {
+		return a, details(&a)
+	})
+}
+
+func (c *client) history(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return show(ctx, c, path("history"), func(all []status.Revision) (any, []table.Table) {
+			return all, []table.Table{revisions(all)}
+		})
+	}
+	return show(ctx, c, path("applications", args[0], "status"), func(a status.Application) (any, []table.Table) {
+		return a.Revisions, []table.Table{revisions(a.Revisions)}
+	})
+}
+
+func (c *client) remove(ctx context.Context, args []string) error {
+	kind, err := kindNamed(args[0])
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(kinds[:documentKinds], kind) {
+		return commands.Mistake("KIND: %q: must be one of %s", args[0], strings.Join(kinds[:documentKinds], ", "))
+	}
+	return c.do(ctx, http.MethodDelete, path(kind, args[1]), nil, resource(strings.TrimSuffix(kind, "s"), args[1])+" deleted")
+}
+
+func (c *client) rollback() *cobra.Command {
+	var to int
+	var end bool
+	cmd := command("rollback APPLICATION [--to N|--end]", "roll back to the previous revision, and hold it",
+		func(ctx context.Context, args []string) error {
+			at, body := path("applications", args[0], "rollback"), any(nil)
+			switch {
+			case end && to != 0:
+				return commands.Mistake("--to and --end are both set: remove one of them")
+			case end:
+				return c.do(ctx, http.MethodDelete, at, nil, resource("application", args[0])+" follows its document again")
+			case to < 0:
+				return commands.Mistake("--to: %d: must be the number of a revision: see hub history", to)
+			case to > 0:
+				body = map[string]int{"revision": to}
+			}
+			var out hub.RolledBack
+			err := c.load(ctx, http.MethodPost, at, body, &out)
+			if err == nil {
+				text := fmt.Sprintf("%s rolled back to revision %d; %s", resource("application", args[0]), out.Revision, out.Note)
+				_, err = fmt.Fprintln(c.out, strings.TrimSuffix(text, "; "))
+			}
+			return err
+		})
+	cmd.Flags().IntVar(&to, "to", 0, "roll back to the revision `N`")
+	cmd.Flags().BoolVar(&end, "end", false, "end a rollback: roll the document out again")
+	return cmd
+}
+
+func (c *client) approve() *cobra.Command {
+	var group string
+	gate := commands.NewEnum("Before", "After")
+	cmd := command("approve APPLICATION --group GROUP --gate Before|After", "open a gate of a rollout",
+		func(ctx context.Context, args []string) error {
+			body := map[string]string{"group": group, "gate": gate.String()}
+			return c.do(ctx, http.MethodPost, path("applications", args[0], "approve"), body,
+				fmt.Sprintf("%s approved: %s the group %s", resource("application", args[0]), strings.ToLower(gate.String()), group))
+		})
+	cmd.Flags().StringVar(&group, "group", "", "the `GROUP` of the rollout")
+	cmd.Flags().Var(gate, "gate", "the gate of the group")
+	return cmd
+}
+
+func (c *client) diff() *cobra.Command {
+	var from, to int
+	var file string
+	cmd := command("diff [APPLICATION] [--from N --to M] [--file FILE|DIR]",
+		"show what differs between two revisions, or what documents would change",
+		func(ctx context.Context, args []string) error {
+			switch {
+			case (file == "") == (len(args) == 0):
+				return commands.Mistake("either APPLICATION or --file is required")
+			case file != "" && (from != 0 || to != 0):
+				return commands.Mistake("--from and --to need APPLICATION")
+			case file == "":
+				return c.diffRevisions(ctx, args[0], from, to)
+			}
+			var plan status.Plan
+			if err := c.sendDocuments(ctx, "diff", file, &plan); err != nil {
+				return err
+			}
+			return c.print(plan, func() error { return writePlan(c.out, &plan) })
+		})
+	cmd.Long = "Shows the fields that differ between two revisions of an application: the newest and the one before,\n" +
+		"unless --from and --to are set. With --file, shows what hub apply would change in documents and in\n" +
+		"objects on clusters, and changes nothing."
+	cmd.Flags().IntVar(&from, "from", 0, "the earlier revision `N`")
+	cmd.Flags().IntVar(&to, "to", 0, "the later revision `M`")
+	addFile(cmd, &file)
+	return c.reads(cmd, false)
+}
+
+func (c *client) diffRevisions(ctx context.Context, name string, from, to int) error {
+	if from < 0 || to < 0 {
+		return commands.Mistake("--from and --to must be numbers of revisions: see hub history")
+	}
+	if from == 0 || to == 0 {
+		var a status.Application
+		if err := c.load(ctx, http.MethodGet, path("applications", name, "status"), nil, &a); err != nil {
+			return err
+		}
+		for _, r := range a.Revisions { // the newest first
+			if to == 0 && r.Number != from {
+				to = r.Number
+			}
+			if from == 0 && r.Number < to {
+				from = r.Number
+			}
+		}
+		if from == 0 || to == 0 {
+			return fmt.Errorf("%s has no two revisions: see hub history", resource("application", name))
+		}
+	}
+	changes := []status.Change{}
+	at := fmt.Sprintf("%s?from=%d&to=%d", path("applications", name, "diff"), from, to)
+	if err := c.load(ctx, http.MethodGet, at, nil, &changes); err != nil {
+		return err
+	}
+	return c.print(changes, func() error {
+		writeChanges(c.out, changes)
+		return nil
+	})
+}
+
+func (c *client) apply() *cobra.Command {
+	var file string
+	cmd := command("apply --file FILE|DIR", "create or change documents, all or none of them",
+		func(ctx context.Context, _ []string) error {
+			var changes []status.DocumentChange
+			err := c.sendDocuments(ctx, "apply", file, &changes)
+			for _, d := range changes {
+				fmt.Fprintln(c.out, resource(d.Kind, d.Name), d.Action)
+			}
+			return err
+		})
+	addFile(cmd, &file)
+	return cmd
+}
+
+func addFile(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVarP(file, "file", "f", "", "the documents in `FILE`, a file, a folder, or - for standard input")
+}
+
+// sendDocuments sends the documents of a file or folder.
+func (c *client) sendDocuments(ctx context.Context, verb, file string, into any) error {
+	documents, err := read(file)
+	if err != nil {
+		return err
+	}
+	var body bytes.Buffer
+	for _, d := range documents {
+		fmt.Fprintf(&body, "---\n%s\n", d.JSON)
+	}
+	if body.Len() > document.MaxBytes {
+		return fmt.Errorf("--file %s: %d bytes are more than a request may have, %d: use several files",
+			file, body.Len(), document.MaxBytes)
+	}
+	return c.load(ctx, http.MethodPost, path(verb), body.Bytes(), into)
+}
+
+// read reads and checks the documents of a file or folder. Errors name the file.
+func read(file string) (out []*document.Document, err error) {
+	var data []byte
+	info, err := os.Stat(file)
+	switch {
+	case file == "-":
+		data, err = io.ReadAll(io.LimitReader(os.Stdin, document.MaxFile))
+	case err == nil && info.IsDir():
+		set, err := document.ReadFolder(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, kind := range document.Kinds() {
+			out = append(out, set.Documents(kind)...)
+		}
+	case err == nil:
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, commands.Mistake("--file: %w", err)
+	}
+	if data != nil {
+		if out, err = document.Decode(data, file); err != nil {
+			return nil, err
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("--file %s: there are no documents", file)
+	}
+	return out, nil
+}
+
+func (c *client) tokens() *cobra.Command {
+	group := &cobra.Command{Use: "token", Short: "create, list or delete tokens that let agents join"}
+	body := httpapi.TokenRequest{}
+	var lifetime time.Duration
+	create := command("create --cluster CLUSTER", "create a token, and print the command for the cluster",
+		func(ctx context.Context, _ []string) error {
+			if lifetime != 0 {
+				body.Lifetime = lifetime.String()
+			}
+			var t httpapi.Token
+			if err := c.load(ctx, http.MethodPost, path("tokens"), body, &t); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(c.out, "%s\n\nOn the cluster, before %s:\n\n  agent join --hub %s --token %s\n",
+				t.Token, t.Expires.UTC().Format(time.RFC3339), t.URL, t.Token)
+			return err
+		})
+	create.Long = "Creates a token that lets an agent join, with a hub that runs with --join-listen. Prints the secret\n" +
+		"of the token, which cannot be shown again, and the command for the cluster."
+	create.Flags().StringVar(&body.Cluster, "cluster", "", "the `CLUSTER` that may join with the token")
+	create.Flags().DurationVar(&lifetime, "lifetime", 0, "how long the token is valid (default 1h, at most 720h)")
+	create.Flags().IntVar(&body.Uses, "uses", 1, "how many agents may join with the token")
+	group.AddCommand(create,
+		c.reads(command("list", "list the tokens, without their secrets", func(ctx context.Context, _ []string) error {
+			return c.getKind(ctx, []string{"tokens"}, "")
+		}), false),
+		command("delete TOKEN", "delete the token with an ID", func(ctx context.Context, args []string) error {
+			return c.do(ctx, http.MethodDelete, path("tokens", args[0]), nil, resource("token", args[0])+" deleted")
+		}))
+	return group
+}
+
+// complete returns the values of an argument or a flag. Errors complete nothing.
+func (c *client) complete(cmd *cobra.Command, name string, before []string) []string {
+	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
+	defer cancel()
+	switch {
+	case name == "KIND":
+		all := kinds
+		if cmd.Name() == "delete" {
+			all = all[:documentKinds]
+		}
+		return slices.Clone(all)
+	case name == "NAME":
+		name = before[0]
+	case name == "TOKEN":
+		name = "tokens"
+	case strings.HasPrefix(name, "--") && name != "--cluster":
+		return c.groups(ctx, name, before)
+	}
+	kind, err := kindNamed(strings.ToLower(strings.TrimPrefix(name, "--")))
+	if err != nil {
+		return nil
+	}
+	if kind == "tokens" {
+		var all []httpapi.Token
+		_ = c.load(ctx, http.MethodGet, path(kind), nil, &all)
+		return names(all, func(t httpapi.Token) string { return t.ID })
+	}
+	if kind == "clusters" { // also those without a document
+		var all status.Hub
+		_ = c.load(ctx, http.MethodGet, path("status"), nil, &all)
+		return names(all.Clusters, func(c status.Cluster) string { return c.Name })
+	}
+	var all []document.Header
+	_ = c.load(ctx, http.MethodGet, path(kind), nil, &all)
+	return names(all, func(h document.Header) string { return h.Metadata.Name })
+}
+
+// groups returns the groups of a rollout, for --group, or the revisions, for --from and --to.
+func (c *client) groups(ctx context.Context, flag string, before []string) (out []string) {
+	var a status.Application
+	if len(before) == 0 || c.load(ctx, http.MethodGet, path("applications", before[0], "status"), nil, &a) != nil {
+		return nil
+	}
+	switch flag {
+	case "--group":
+		if a.Rollout != nil {
+			out = names(a.Rollout.Groups, func(g status.RolloutGroup) string { return g.Name })
+		}
+	case "--from", "--to":
+		out = names(a.Revisions, func(r status.Revision) string { return fmt.Sprint(r.Number) })
+	}
+	return slices.DeleteFunc(out, func(name string) bool { return name == "" })
+}
+
+func names[T any](all []T, name func(T) string) (out []string) {
+	for _, one := range all {
+		out = append(out, name(one))
+	}
+	return out
+}
