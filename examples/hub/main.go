@@ -33,7 +33,7 @@ const memoryLimit = 96
 
 // commands are the first arguments that are not flags.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
-	"certs": certs, "install": installation.Run, "token": token, "revoke": revoke,
+	"backup": backupStore, "certs": certs, "install": installation.Run, "token": token, "restore": restoreStore, "revoke": revoke,
 }
 
 // run is the program without the process. It returns the exit status.

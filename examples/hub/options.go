@@ -30,8 +30,8 @@ const usage = `Usage: go run ./examples/hub --broker URL|--grpc ADDR [flags]
 Runs applications on clusters. Reads documents that place applications on clusters, sends the
 applications as ManifestWorks to the clusters' agents, rolls updates out in order and back
 again, and shows the state on a web page. One of --broker and --grpc is required. The commands
-certs, token and revoke, as first argument, let agents join, and install runs the hub in a cluster:
-each has its own --help.
+certs, token and revoke, as first argument, let agents join, backup and restore copy the store, and
+install runs the hub in a cluster: each has its own --help.
 
   --grpc ADDR          serve the agents over gRPC at this address, for example :8443, without a
                        broker. A certificate is required unless it is a loopback address; without a

@@ -37,6 +37,9 @@ connections end, and it needs a new token. The commands call the API of a hub th
   --help          show this help
 `
 
+// maxAnswer is the maximum size of an answer. A larger backup is truncated, and refused.
+const maxAnswer = 1 << 30
+
 // tokenOptions are a call of the API.
 type tokenOptions struct {
 	api    string
@@ -47,17 +50,17 @@ type tokenOptions struct {
 }
 
 func token(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	return callAPI("hub token", parseToken, args, stdout, stderr)
+	return callAPI("hub token", tokenUsage, parseToken, args, stdout, stderr)
 }
 
 func revoke(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	return callAPI("hub revoke", parseRevoke, args, stdout, stderr)
+	return callAPI("hub revoke", tokenUsage, parseRevoke, args, stdout, stderr)
 }
 
 func callAPI(
-	name string, parse func([]string) (tokenOptions, error), args []string, stdout, stderr io.Writer,
+	name, usage string, parse func([]string) (tokenOptions, error), args []string, stdout, stderr io.Writer,
 ) int {
-	p := command.Program[tokenOptions]{Name: name, Usage: tokenUsage, Parse: parse}
+	p := command.Program[tokenOptions]{Name: name, Usage: usage, Parse: parse}
 	return p.Run(args, stdout, stderr, func(o tokenOptions) error {
 		content, err := o.call()
 		if err != nil {
@@ -147,7 +150,7 @@ func (o tokenOptions) call() ([]byte, error) {
 		return nil, fmt.Errorf("--api: %w: is a hub running with this --listen?", err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(io.LimitReader(response.Body, 8<<20))
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("--api: %w", err)
 	}

@@ -42,6 +42,8 @@ type Options struct {
 	// Join issues certificates to agents, at JoinURL. It is nil if the hub does not.
 	Join    *join.Server
 	JoinURL string
+	// Backup returns a copy of the store.
+	Backup func(context.Context) ([]byte, error)
 	// ReadOnly is set if documents come from a folder.
 	ReadOnly bool
 }
@@ -103,6 +105,11 @@ func New(options Options) http.Handler {
 	handle("POST /api/v1/applications/{name}/abort", a.control((*rsync.Engine).Abort))
 	handle("POST /api/v1/applications/{name}/resume", accepted(a.Rollouts.Resume))
 	handle("POST /api/v1/clusters/{name}/forget", accepted(a.Hub.Forget))
+	handle("POST /api/v1/backup", func(r *http.Request) (int, any, error) { // it has secrets, so it is no GET
+		httpserve.EndTurn(r.Context())
+		file, err := a.Backup(r.Context())
+		return http.StatusOK, file, err
+	})
 	a.handleJoin(handle)
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
 	protection := http.NewCrossOriginProtection()
@@ -126,7 +133,7 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 		}
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	others := []string{"status", "complete", "history", "tokens"}
+	others := []string{"status", "complete", "history", "tokens", "backup"}
 	if _, err := kindNamed(first); err != nil && !slices.Contains(others, first) || len(allow) == 0 {
 		return failf(http.StatusNotFound, "there is no %s %s", r.Method, r.URL.Path)
 	}
@@ -192,11 +199,17 @@ func explain(err error) *failure {
 func Refuse(w http.ResponseWriter, code int, text string) { answer(w, code, &failure{Text: text}) }
 
 func answer(w http.ResponseWriter, code int, body any) {
-	w.Header().Set("Content-Type", "application/json")
+	contentType := "application/json"
+	if _, isFile := body.([]byte); isFile {
+		contentType = "application/gzip"
+	}
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
 	switch body := body.(type) { // errors mean that the client has disconnected
 	case nil:
+	case []byte:
+		_, _ = w.Write(body)
 	case *document.Document:
 		_, _ = w.Write(body.JSON)
 	case []*document.Document:
