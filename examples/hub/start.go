@@ -112,7 +112,7 @@ func start(ctx context.Context, o options, broker connector) error {
 func open(ctx context.Context, o options, broker connector) (*parts, error) {
 	p := &parts{registry: prometheus.NewRegistry()}
 	p.registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), o.expiry())
 	log, err := klog.FromContext(ctx), p.openStores(ctx, o)
 	if err == nil {
 		err = p.checkStores(ctx)
