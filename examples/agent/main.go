@@ -30,6 +30,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
+	"github.com/spokewire/sdk-go/examples/internal/certexpiry"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
@@ -74,7 +75,8 @@ func agent(ctx context.Context, o options) (err error) {
 		return err
 	}
 	metrics := prometheus.NewRegistry()
-	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		certexpiry.New([]string{o.Hub.CertFile, o.Broker.CertFile}, []string{o.Hub.CAFile, o.Broker.CAFile}))
 
 	h, err := connect(o, metrics)
 	if err != nil {

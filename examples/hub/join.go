@@ -13,11 +13,13 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt/dynsec"
+	"github.com/spokewire/sdk-go/examples/internal/certexpiry"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -117,6 +119,17 @@ func (o *options) useCerts(flags command.Flags) {
 			*to[2] = o.Certs.cert("ca")
 		}
 	}
+}
+
+// expiry returns the metric of the certificates that the hub uses, and of all in --certs.
+func (o options) expiry() prometheus.Collector {
+	chains := []string{o.Server.CertFile, o.Broker.CertFile}
+	authorities := []string{o.Server.ClientCAFile, o.Broker.CAFile}
+	if o.Certs != "" {
+		chains = append(chains, o.Certs.cert("hub"), o.Certs.cert("client"), o.Certs.cert("broker"))
+		authorities = append(authorities, o.Certs.cert("ca"))
+	}
+	return certexpiry.New(chains, authorities)
 }
 
 func (o options) validateJoin(flags command.Flags) error {

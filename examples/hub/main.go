@@ -39,7 +39,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		return client.Run(ctx, args, stdout, stderr,
 			commands.Of("certs", "make the certificates for a first installation", certs),
-			commands.Of("install", "print or apply the manifests that run a hub in a cluster", installation.Run))
+			commands.Of("install", "print or apply the manifests that run a hub in a cluster", installation.Run),
+			restoreCommand(stdout))
 	}
 	p := command.Program[options]{
 		Name: "hub", Usage: usage, Parse: parse, Check: check,

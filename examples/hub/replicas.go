@@ -18,8 +18,10 @@ import (
 	"k8s.io/utils/clock"
 
 	workstore "github.com/spokewire/sdk-go/cloudevents/work/pgstore"
+	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/election"
+	"github.com/spokewire/sdk-go/internal/postgres"
 	"github.com/spokewire/sdk-go/internal/wait"
 	statestore "github.com/spokewire/sdk-go/rsync/store/pgstore"
 )
@@ -41,33 +43,40 @@ func replicate(
 	log := klog.FromContext(ctx)
 	var current atomic.Pointer[http.Handler]
 	var ready atomic.Bool
+	var outage atomic.Pointer[error] // why the first parts cannot be opened
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if handler := current.Load(); handler != nil {
 				(*handler).ServeHTTP(w, r)
 			} else {
-				unavailable(w, r, "this replica starts: retry in a second")
+				refuseEarly(w, r, outage.Load())
 			}
 		}))
 	})
 	group.Go(func() error {
 		logged := ""
 		var last *parts // shows the page until the next ones are open
-		for first := true; ctx.Err() == nil; first = false {
+		for ctx.Err() == nil {
 			p, err := open(ctx, o, broker)
+			first := last == nil
 			switch {
-			case err != nil && first:
+			case err != nil && first && !postgres.Retryable(err): // a mistake, for example in the password
 				return err
 			case err != nil:
-				last.outage.Store(&err)
+				message := "Failed to start, retrying"
+				if outage.Store(&err); !first {
+					last.outage.Store(&err)
+					message = "Failed to start again, retrying"
+				}
 				if err.Error() != logged {
 					logged = err.Error()
-					log.Error(err, "Failed to start again, retrying")
+					log.Error(err, message)
 				}
 				_ = wait.Sleep(ctx, clock.RealClock{}, reopenAfter)
 				continue
 			case first:
+				logged = ""
 				log.Info("Started serving", "url", reachable(listener.Addr()))
 			case logged != "":
 				logged = ""
@@ -99,7 +108,7 @@ func advertised(addr net.Addr) string {
 	return fmt.Sprintf("http://%s:%d", host, tcp.Port)
 }
 
-// openDatabase opens the stores that the replicas share, and joins the election.
+// openDatabase opens the stores that the replicas share.
 func (p *parts) openDatabase(ctx context.Context, o options) error {
 	state, err := statestore.Open(ctx, statestore.Options{ConnString: o.Store, Name: o.Source})
 	if err != nil {
@@ -111,12 +120,14 @@ func (p *parts) openDatabase(ctx context.Context, o options) error {
 		return err
 	}
 	p.works, p.close = works, append(p.close, works.Close)
-	p.healthy = state.Healthy
-	p.election = election.New(election.Options{
-		Store: state, Key: leaderKey, Address: o.Advertise, Log: klog.FromContext(ctx),
-	})
-	p.state, p.group = p.election.Store(), o.Source
+	p.state, p.healthy = state, state.Healthy
 	return nil
+}
+
+// elect joins the election of the replicas that share the store.
+func (p *parts) elect(o options, log klog.Logger) {
+	p.election = election.New(election.Options{Store: p.state, Key: leaderKey, Address: o.Advertise, Log: log})
+	p.state, p.group = p.election.Store(), o.Source
 }
 
 // follow takes part in the election until ctx ends or this replica has lost the leadership.
@@ -125,7 +136,12 @@ func (p *parts) follow(ctx context.Context) error {
 		return nil
 	}
 	return command.Together(ctx, p.hub.Standby, func(ctx context.Context) error {
-		return p.election.Start(ctx, p.lead)
+		return p.election.Start(ctx, func(ctx context.Context) error {
+			if err := backup.Check(ctx, p.state); err != nil { // a restore may have begun after open
+				return fmt.Errorf("%w: %w", election.ErrDeposed, err)
+			}
+			return p.lead(ctx)
+		})
 	})
 }
 
@@ -146,6 +162,19 @@ func (p *parts) orForward(own http.Handler) http.Handler {
 			forward.ServeHTTP(w, r)
 		}
 	})
+}
+
+// refuseEarly answers a request before the first parts are open.
+func refuseEarly(w http.ResponseWriter, r *http.Request, outage *error) {
+	switch {
+	case r.URL.Path == "/healthz": // a restart does not repair the database
+		fmt.Fprintln(w, "ok")
+	case outage == nil:
+		unavailable(w, r, "this replica starts: retry in a second")
+	default:
+		w.Header().Set("Refresh", "2") // of the page
+		unavailable(w, r, fmt.Sprintf("the database is down: %v", *outage))
+	}
 }
 
 func unavailable(w http.ResponseWriter, r *http.Request, reason string) {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,7 @@ type parts struct {
 	works   work.Store
 	healthy func(context.Context) error // of the stores
 	close   []func() error
+	backups sync.Mutex
 	// election and group, of the shared subscription, are zero without replicas.
 	election *election.Election
 	group    string
@@ -93,9 +95,6 @@ func start(ctx context.Context, o options, broker connector) error {
 	if o.shared() {
 		return replicate(ctx, o, listener, broker)
 	}
-	if err := os.MkdirAll(o.Store, 0o700); err != nil {
-		return fmt.Errorf("--store: %w", err)
-	}
 	p, err := open(ctx, o, broker)
 	if err != nil {
 		return err
@@ -116,15 +115,18 @@ func start(ctx context.Context, o options, broker connector) error {
 func open(ctx context.Context, o options, broker connector) (*parts, error) {
 	p := &parts{registry: prometheus.NewRegistry()}
 	p.registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	log, openStores := klog.FromContext(ctx), p.openFolder
-	if o.shared() {
-		openStores = p.openDatabase
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), o.expiry())
+	log, err := klog.FromContext(ctx), p.openStores(ctx, o)
+	if err == nil {
+		err = p.checkStores(ctx)
 	}
-	err := openStores(ctx, o)
-	if err != nil {
-		err = fmt.Errorf("--store: %w", err)
-	} else if err = p.openJoin(o); err == nil {
+	if err == nil && o.shared() {
+		p.elect(o, log)
+	}
+	if err == nil {
+		err = p.openJoin(o)
+	}
+	if err == nil {
 		err = p.openClusters(o, broker, log)
 	}
 	if err == nil {
@@ -139,6 +141,9 @@ func open(ctx context.Context, o options, broker connector) (*parts, error) {
 
 // openFolder opens the stores of a hub without replicas.
 func (p *parts) openFolder(ctx context.Context, o options) error {
+	if err := os.MkdirAll(o.Store, 0o700); err != nil {
+		return err
+	}
 	state, err := filestore.Open(ctx, filepath.Join(o.Store, "state.db"))
 	if err != nil {
 		return err
@@ -314,6 +319,7 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 	own.(*http.ServeMux).Handle("/api/",
 		httpapi.New(httpapi.Options{
 			Hub: p.hub, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "", Changes: &p.changes,
+			Backup: func(ctx context.Context) ([]byte, error) { return p.backup(ctx, o.Source) },
 		}))
 	mux := http.NewServeMux()
 	if p.election != nil {

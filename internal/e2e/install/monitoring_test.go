@@ -23,6 +23,7 @@ import (
 
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/kube"
+	"github.com/spokewire/sdk-go/internal/testing/certtest"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
@@ -328,13 +329,18 @@ func running(t *testing.T) map[string]string {
 	}
 	cluster := kube.Start(t, kube.Options{})
 	grpc := daemon.FreeAddr(t).String()
+	authority, certs := certtest.New(t), t.TempDir()
+	ca := authority.Write(t, certs, "ca")
+	hubCert, hubKey := authority.Issue(t, "hub").Write(t, certs, "hub")
+	cert, key := authority.Issue(t, "cluster1").Write(t, certs, "cluster1")
 	jobs := map[string]string{}
 	for _, program := range []struct {
 		name string
 		args []string
 	}{
-		{"hub", []string{"--grpc", grpc, "--dir", documents, "--store", t.TempDir()}},
-		{"agent", []string{"--hub", grpc, "--hub-insecure", "--cluster", "cluster1", "--source", "hub", "--kubeconfig",
+		{"hub", []string{"--grpc", grpc, "--grpc-cert", hubCert, "--grpc-key", hubKey, "--grpc-client-ca", ca,
+			"--dir", documents, "--store", t.TempDir()}},
+		{"agent", []string{"--hub", grpc, "--hub-ca", ca, "--hub-cert", cert, "--hub-key", key, "--cluster", "cluster1", "--source", "hub", "--kubeconfig",
 			cluster.Kubeconfig(), "--store", filepath.Join(t.TempDir(), "works.db")}},
 	} {
 		jobs[program.name] = daemon.FreeAddr(t).String()

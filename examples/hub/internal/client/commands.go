@@ -18,10 +18,11 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
-	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/commands"
 	"github.com/spokewire/sdk-go/examples/internal/table"
+	"github.com/spokewire/sdk-go/internal/atomicfile"
 )
 
 // command is a command with the function that runs it.
@@ -49,7 +50,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, others ..
 		command("complete", "declare that the documents of all applications exist", func(ctx context.Context, _ []string) error {
 			return c.do(ctx, http.MethodPost, path("complete"), nil, "complete")
 		}),
-		c.tokens(),
+		c.tokens(), c.backup(),
 		command("revoke CLUSTER", "refuse the certificates of a cluster, and end its connections", c.onCluster("revoked")),
 		command("forget CLUSTER", "stop waiting for a removed cluster that will not return", c.onCluster("forgotten")),
 	}
@@ -138,7 +139,7 @@ func (c *client) rollback() *cobra.Command {
 			case to > 0:
 				body = map[string]int{"revision": to}
 			}
-			var out hub.RolledBack
+			var out status.RolledBack
 			err := c.load(ctx, http.MethodPost, at, body, &out)
 			if err == nil {
 				text := fmt.Sprintf("%s rolled back to revision %d; %s", resource("application", args[0]), out.Revision, out.Note)
@@ -324,6 +325,29 @@ func (c *client) tokens() *cobra.Command {
 			return c.do(ctx, http.MethodDelete, path("tokens", args[0]), nil, resource("token", args[0])+" deleted")
 		}))
 	return group
+}
+
+func (c *client) backup() *cobra.Command {
+	file := ""
+	cmd := command("backup --out FILE", "write a backup of the store to a file", func(ctx context.Context, _ []string) error {
+		content, err := c.send(ctx, http.MethodPost, path("backup"), nil, nil)
+		if err != nil {
+			return err
+		}
+		if _, err := backup.Read(bytes.NewReader(content), nil); err != nil {
+			return fmt.Errorf("--api %s: %w", c.api, err)
+		}
+		if err := atomicfile.Write(file, content, 0o600); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+		_, err = fmt.Fprintln(c.out, "created", file)
+		return err
+	})
+	cmd.Long = `Writes a backup of the store of the hub to a file: documents, revisions, works and tokens. Only its
+owner may read the file, because it has Secrets. Replaces an existing file when the backup is
+complete. Back up the folder of --certs too: it is not in the file.`
+	cmd.Flags().StringVar(&file, "out", "", "the `FILE`")
+	return cmd
 }
 
 // complete returns the values of an argument or a flag. Errors complete nothing.

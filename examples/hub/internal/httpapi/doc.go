@@ -25,6 +25,7 @@
 //	POST   /api/v1/tokens                    create a token that lets an agent join
 //	GET    /api/v1/tokens                    list the tokens, without their secrets
 //	DELETE /api/v1/tokens/ID                 delete a token
+//	POST   /api/v1/backup                    return a backup of the store, for hub restore: it has Secrets
 //	POST   /api/v1/complete                  declare that the documents of all applications exist
 //
 // KIND is clusters, applications, placements, resourceinterpreterwebhookconfigurations or

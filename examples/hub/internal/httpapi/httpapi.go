@@ -23,6 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/internal/bodies"
+	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/rsync"
 )
 
@@ -32,6 +33,8 @@ type Options struct {
 	// Join issues certificates to agents, at JoinURL. It is nil if the hub does not.
 	Join    *join.Server
 	JoinURL string
+	// Backup returns a copy of the store.
+	Backup func(context.Context) ([]byte, error)
 	// ReadOnly is set if documents come from a folder.
 	ReadOnly bool
 	// Changes wakes requests with ?watch. Nil wakes none.
@@ -105,6 +108,11 @@ func New(options Options) http.Handler {
 		handle("POST /api/v1/applications/{name}/"+string(verb), a.control(status.Control{Verb: verb}))
 	}
 	handle("POST /api/v1/clusters/{name}/forget", accepted(a.Hub.Forget))
+	handle("POST /api/v1/backup", func(r *http.Request) (int, any, error) { // it has secrets, so it is no GET
+		httpserve.EndTurn(r.Context())
+		file, err := a.Backup(r.Context())
+		return http.StatusOK, file, err
+	})
 	a.handleJoin(handle)
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
 	protection := http.NewCrossOriginProtection()
@@ -128,7 +136,7 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 		}
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	others := []string{"status", "complete", "history", "tokens", "apply", "diff"}
+	others := []string{"status", "complete", "history", "tokens", "apply", "diff", "backup"}
 	if _, err := kindNamed(first); err != nil && !slices.Contains(others, first) || len(allow) == 0 {
 		return failf(http.StatusNotFound, "there is no %s %s", r.Method, r.URL.Path)
 	}
@@ -194,7 +202,11 @@ func explain(err error) *failure {
 func Refuse(w http.ResponseWriter, code int, text string) { answer(w, code, &failure{Text: text}) }
 
 func answer(w http.ResponseWriter, code int, body any) {
-	w.Header().Set("Content-Type", "application/json")
+	contentType := "application/json"
+	if _, isFile := body.([]byte); isFile {
+		contentType = "application/gzip"
+	}
+	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
 	write(w, body)
@@ -204,6 +216,8 @@ func answer(w http.ResponseWriter, code int, body any) {
 func write(w io.Writer, body any) {
 	switch body := body.(type) {
 	case nil:
+	case []byte:
+		_, _ = w.Write(body)
 	case *document.Document:
 		_, _ = w.Write(body.JSON)
 	case []*document.Document:
