@@ -18,11 +18,13 @@ for program in $programs; do
     file=dist/$program-${platform/\//-}
     echo "release: building $file"
     CGO_ENABLED=0 GOOS=${platform%/*} GOARCH=${platform#*/} \
-      "$go" build -trimpath -ldflags '-s -w' -o "$file" "./examples/$program"
+      "$go" build -trimpath -buildvcs=true -ldflags '-s -w' -o "$file" "./examples/$program"
     version=$("$go" version -m "$file" | awk '$1 == "mod" { print $3 }')
-    "$go" tool -modfile internal/tools/sbom/go.mod cyclonedx-gomod bin -json -std -noserial -notimestamp \
+    # The SBOM has the checksum of this tool, so the tool must have the same bytes everywhere too.
+    CGO_ENABLED=0 GOFLAGS=-trimpath \
+      "$go" tool -modfile internal/tools/sbom/go.mod cyclonedx-gomod bin -json -std -noserial -notimestamp \
       -version "$version" -output "$file.cdx.json" "$file" 2>&1 | sed '/ INF /d'
   done
 done
-(cd dist && sha256sum -- * >SHA256SUMS)
+(cd dist && export LC_ALL=C && sha256sum -- * >SHA256SUMS)
 echo "release: $version is in dist"

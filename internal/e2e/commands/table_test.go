@@ -328,6 +328,8 @@ var table = map[string]row{
 	"make bench BENCH=Name":      verb("./appliedwork", []string{"BENCH=Diff/1000$", "BENCHTIME=1x"}, "BenchmarkDiff"),
 	"make bench BENCH=RoundTrip": verb("./cloudevents/work", []string{"BENCHTIME=1x"}, "BenchmarkRoundTrip/"),
 	"make cover":                 cover,
+	"make dco":                   signOff,
+	"make release":               typedBy("internal/e2e/commands", "TestRelease", `"make", "release"`),
 	"make fuzz":                  fuzz,
 	"make fuzz FUZZTIME=1m":      fuzz,
 	"make fuzz RUNS=1000":        fuzz,
@@ -338,7 +340,12 @@ var table = map[string]row{
 
 	"apt-get install mosquitto": ci,
 	"apt-get install mosquitto postgresql pgbouncer git chromium curl prometheus": ci,
-	"go mod tidy":        tidyModule,
+	"go mod tidy":               tidyModule,
+	"git commit -s":             signOff,
+	"git rebase --signoff main": signOff,
+	"sha256sum --check SHA256SUMS": typedBy("internal/e2e/commands", "TestRelease",
+		`"sha256sum", "--check", "SHA256SUMS"`),
+	"gh attestation verify hub-linux-amd64 --repo spokewire/sdk-go": never("it needs a release on GitHub"),
 	"etcdctl check perf": never("it writes to an etcd of yours for a minute, and is a program of etcd"),
 
 	"etcdctl role add works":            never(documentedRole),
