@@ -6,6 +6,7 @@ package commands_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -24,6 +25,19 @@ const (
 
 // saved matches the files of a page: their names and contents.
 var saved = regexp.MustCompile("(?s)Save this as `([^`]+)`.*?```yaml\n(.*?)```")
+
+// addTwoClusters adds rows for the commands of the page that have no row.
+func addTwoClusters() {
+	page, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(clustersPage)))
+	if err != nil {
+		panic(err)
+	}
+	for _, c := range markdown(string(page), clustersPage) {
+		if _, ok := commands[c.text]; !ok {
+			commands[c.text] = in("two clusters")
+		}
+	}
+}
 
 // step is a command of a page.
 type step struct {

@@ -3,7 +3,8 @@
 
 package commands_test
 
-// table defines how each command of a document is run.
+// table defines how each command of a document is run. The other commands of examples/TUTORIAL.md are
+// the steps of a session.
 //
 //	asItIs        unchanged, in its own folder; it must print this text
 //	incomplete    unchanged; it only names a program, which must print what it needs
@@ -109,33 +110,7 @@ var table = map[string]row{
 
 	"kind create cluster --name north --kubeconfig north.kubeconfig": never(noKind),
 	"kind create cluster --name south --kubeconfig south.kubeconfig": never(noKind),
-	"go run ./examples/hub certs --name localhost --dir hub-certs":   onTwoClusters,
-	"go run ./examples/hub --grpc :8443 --certs hub-certs --join-listen :8444 --join-url " +
-		"https://localhost:8444": onTwoClusters,
-	"go run ./examples/hub token create --cluster north":                                        onTwoClusters,
-	"go run ./examples/hub token create --cluster south":                                        onTwoClusters,
-	"go run ./examples/agent join --hub https://localhost:8444 --token NORTH --dir north-certs": onTwoClusters,
-	"go run ./examples/agent join --hub https://localhost:8444 --token SOUTH --dir south-certs": onTwoClusters,
-	"go run ./examples/agent --hub localhost:8443 --join north-certs --source hub " +
-		"--kubeconfig north.kubeconfig --store north.db": onTwoClusters,
-	"go run ./examples/agent --hub localhost:8443 --join south-certs --source hub " +
-		"--kubeconfig south.kubeconfig --store south.db": onTwoClusters,
-	"go run ./examples/hub apply -f fleet.yaml": onTwoClusters,
-	"go run ./examples/hub complete":            onTwoClusters,
-	"go run ./examples/hub apply -f shop.yaml":  onTwoClusters,
-	"go run ./examples/hub status shop":         onTwoClusters,
-	"kubectl --kubeconfig north.kubeconfig get configmap web -n shop -o " +
-		"jsonpath='{.data.greeting}'": onTwoClusters,
-	"go run ./examples/hub approve shop --group canary --gate After": onTwoClusters,
-	"kubectl --kubeconfig south.kubeconfig get configmap web -n shop -o " +
-		"jsonpath='{.data.greeting}'": onTwoClusters,
-	"sed -i.bak 's/greeting: .*/greeting: 5/' shop.yaml": onTwoClusters,
-	"go run ./examples/hub diff -f shop.yaml":            onTwoClusters,
-	"go run ./examples/hub get objects --cluster north":  onTwoClusters,
-	"go run ./examples/hub rollback shop":                onTwoClusters,
-	"go run ./examples/hub history shop":                 onTwoClusters,
-	"go run ./examples/hub revoke south":                 onTwoClusters,
-	"kind delete clusters north south":                   never(noKind),
+	"kind delete clusters north south":                               never(noKind),
 	"rm -r hub-data hub-certs north-certs south-certs north.* south.* fleet.yaml " +
 		"shop.yaml*": never("the tests remove their folders themselves"),
 
@@ -385,9 +360,6 @@ var table = map[string]row{
 	"etcdctl user grant-role hub works": never(documentedRole),
 	"etcdctl role grant-permission works readwrite --prefix=true /hub/works/": never(documentedRole),
 }
-
-// onTwoClusters marks the steps of examples/TUTORIAL.md.
-var onTwoClusters = in("two clusters")
 
 const noKind = "the tests start API servers in place of the clusters of kind"
 
