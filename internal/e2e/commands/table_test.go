@@ -319,6 +319,13 @@ var table = map[string]row{
 	"go test -C internal/e2e -run TheirSource ./interop":                                   ci,
 	"go test -C internal/e2e -run WatcherServerRestart .":                                  ci,
 
+	// Releases and contributions.
+	"git commit -s":             signOff,
+	"git rebase --signoff main": signOff,
+	"sha256sum --check SHA256SUMS": typedBy("internal/e2e/commands", "TestRelease",
+		`"sha256sum", "--check", "SHA256SUMS"`),
+	"gh attestation verify hub-linux-amd64 --repo spokewire/sdk-go": never("it needs a release on GitHub"),
+
 	// The Makefile.
 	".ci/run":                    ci,
 	"make help":                  asItIs("make test"),
@@ -347,12 +354,7 @@ var table = map[string]row{
 
 	"apt-get install mosquitto": ci,
 	"apt-get install mosquitto postgresql pgbouncer git chromium curl prometheus": ci,
-	"go mod tidy":               tidyModule,
-	"git commit -s":             signOff,
-	"git rebase --signoff main": signOff,
-	"sha256sum --check SHA256SUMS": typedBy("internal/e2e/commands", "TestRelease",
-		`"sha256sum", "--check", "SHA256SUMS"`),
-	"gh attestation verify hub-linux-amd64 --repo spokewire/sdk-go": never("it needs a release on GitHub"),
+	"go mod tidy":        tidyModule,
 	"etcdctl check perf": never("it writes to an etcd of yours for a minute, and is a program of etcd"),
 
 	"etcdctl role add works":            never(documentedRole),
