@@ -21,9 +21,14 @@ VULNDB    ?= https://vuln.go.dev
 SERVERGC  ?= 400
 # Number of watches of `make peers`. BENCHMARKS.md has the figures of 1000, which take four minutes.
 WATCHES   ?= 20
+# Programs and platforms of a release.
+PROGRAMS  ?= hub agent work-apiserver
+PLATFORMS ?= linux/amd64 linux/arm64
+# The commits of `make dco`.
+COMMITS   ?= origin/main..HEAD
 
 # The modules of the tree. Users get only the first. Each nested module uses only its own go.mod.
-NESTED  := internal/e2e internal/kube internal/maestro internal/maestro/ocmcommon internal/ocm internal/peers internal/tools internal/tools/lint
+NESTED  := internal/e2e internal/kube internal/maestro internal/maestro/ocmcommon internal/ocm internal/peers internal/tools internal/tools/lint internal/tools/sbom
 MODULES := . $(NESTED)
 export GOWORK = off
 
@@ -40,7 +45,7 @@ LINT = GOGC=400 GOMEMLIMIT=4000MiB $(TOOL)/golangci-lint run
 FINGERPRINT = find . -name .git -prune -o -type f -exec cksum {} + | sort -k 3
 
 .DEFAULT_GOAL := help
-.PHONY: help kube ocm maestro check test test-fast bench peers fuzz generate generate-diff fmt vet lint apidiff vuln cover tidy clean
+.PHONY: help kube ocm maestro check test test-fast bench peers fuzz generate generate-diff fmt vet lint apidiff vuln dco release cover tidy clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +132,14 @@ apidiff: ## compare the exported API with that of the last release
 vuln: ## list known vulnerabilities that the SDK reaches (needs a network; VULNDB=https://vuln.go.dev)
 	@internal/tools/build.sh govulncheck
 	@internal/tools/vuln.sh "$(TOOL)/govulncheck" "$(VULNDB)"
+
+dco: ## fail if a commit is not signed off (COMMITS=origin/main..HEAD)
+	@internal/tools/dco.sh "$(COMMITS)"
+
+# Flags of the environment would change the programs.
+release: export GOFLAGS =
+release: ## build the programs, SBOMs and checksums of a release (PROGRAMS= PLATFORMS=)
+	@internal/tools/release.sh "$(GO)" "$(PROGRAMS)" "$(PLATFORMS)"
 
 cover: ## write the test coverage of the SDK to coverage.html
 	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...

@@ -87,6 +87,7 @@ The rights of works:
                           (default: none), without authentication
   --log-format FORMAT     the form of the log on standard error, text or json (default text)
   -v N                    log details up to level N, from 0 to 10: 2 has each connection (default 0)
+  --version               show the version
   --help                  show this help
 
 Exit status: 0 after Ctrl-C, 1 after a failure, 2 for a wrong command line.

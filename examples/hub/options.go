@@ -110,6 +110,7 @@ own --help.
                        (default 30s)
   --log-format FORMAT  the form of the log on standard error, text or json (default text)
   -v N                 log details up to level N, from 0 to 10: 2 has each connection (default 0)
+  --version            show the version
   --help               show this help
 
 examples/hub/internal/document describes documents, and examples/hub/samples has some. An

@@ -43,6 +43,7 @@ other clusters over an MQTT broker.
                        and this flag deletes all works
   --forget CLUSTER     end the deletions of works on a cluster whose agent will never return; repeat
                        the flag for more. Its namespace can then be deleted
+  --version            show the version
   --help               show this help
 
 README.md in the folder describes the installation in a cluster and the rights of users.

@@ -339,7 +339,7 @@ var nestedModules = []string{
 	"internal/maestro", "internal/maestro/ocmcommon",
 	"internal/ocm",
 	"internal/peers",
-	"internal/tools", "internal/tools/lint",
+	"internal/tools", "internal/tools/lint", "internal/tools/sbom",
 }
 
 // rooms are the internal packages of a folder by level. A room imports only rooms of lower levels.

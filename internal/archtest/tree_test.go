@@ -5,6 +5,7 @@ package archtest_test
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -159,4 +160,36 @@ func TestLicenseHeaders(t *testing.T) {
 			t.Errorf("%s does not start with\n%s\n%s", path, copyrightLine, licenseLine)
 		}
 	})
+}
+
+// domain matches the names of the project before a slash: API groups, and prefixes of labels and
+// annotations. A group without a slash, as in RBAC, has no version that could differ.
+var domain = regexp.MustCompile(`[a-z.]*\bspokewire\.[a-z.]+/`)
+
+// TestOneDomain checks that API groups, labels and annotations have the domain spokewire.io.
+func TestOneDomain(t *testing.T) {
+	found := map[string]string{}
+	walk(t, func(path string, entry fs.DirEntry) {
+		if entry.IsDir() || !slices.Contains([]string{".go", ".yaml", ".md", ".json"}, filepath.Ext(path)) {
+			return
+		}
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range domain.FindAllString(string(text), -1) {
+			found[name] = path
+		}
+	})
+	want := []string{
+		"hub.spokewire.io/",
+		"policy.spokewire.example/", // of a sample program
+		"rsync.spokewire.io/",
+		"spokewire.github.io/", // agents replace this prefix in existing AppliedWorks
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if !slices.Contains(want, name) {
+			t.Errorf("%s has %s: use hub.spokewire.io", found[name], name)
+		}
+	}
 }

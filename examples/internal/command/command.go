@@ -54,9 +54,12 @@ type Program[O any] struct {
 	Check func(O) error
 }
 
-// Run reads the arguments. It handles a request for help and a mistake itself, and otherwise calls
+// Run reads the arguments. It handles --help, --version and a mistake itself, and otherwise calls
 // do. It returns the exit status: 0, [Failed] after an error of do or of the output, or [Misuse].
 func (p Program[O]) Run(args []string, stdout, stderr io.Writer, do func(O) error) int {
+	if isVersion(args) {
+		p.Usage, args = version(p.Name), []string{"--help"}
+	}
 	o, err := p.Parse(args)
 	if err == nil && p.Check != nil {
 		err = p.Check(o)

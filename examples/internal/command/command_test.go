@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -59,6 +60,8 @@ func TestRun(t *testing.T) {
 		{reason: "nothing is needed", stdout: "hey"},
 		{reason: "flags count", args: []string{"--word", "ho", "-times=2"}, stdout: "hoho"},
 		{reason: "help is no error", args: []string{"-h"}, stdout: usage},
+		{reason: "the version of a test", args: []string{"--version"}, stdout: "shout (devel) " + runtime.Version() + " " +
+			runtime.GOOS + "/" + runtime.GOARCH + "\n"},
 		{reason: "help that cannot be written is one", args: []string{"--help"}, full: true, status: command.Failed,
 			stderr: "shout: no space\n"},
 		{reason: "a mistake", args: []string{"what"}, status: command.Misuse,

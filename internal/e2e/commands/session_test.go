@@ -32,6 +32,7 @@ var sessions = map[string]func(x *terminal){
 	"an engine":               anEngine,
 	"an engine with clusters": anEngineWithClusters,
 	"a webhook":               aWebhook,
+	"two clusters":            twoClusters,
 	"two replicas of a hub":   twoReplicas,
 }
 

@@ -3,7 +3,8 @@
 
 package commands_test
 
-// table defines how each command of a document is run.
+// table defines how each command of a document is run. The other commands of examples/TUTORIAL.md are
+// the steps of a session.
 //
 //	asItIs        unchanged, in its own folder; it must print this text
 //	incomplete    unchanged; it only names a program, which must print what it needs
@@ -118,6 +119,12 @@ var table = map[string]row{
 		"--cluster cluster1 --source hub --hub hub.example.com:8443 --hub-ca /credentials/ca.crt " +
 		"--hub-cert /credentials/tls.crt --hub-key /credentials/tls.key": operations,
 	"kubectl get deployment,persistentvolumeclaim -n spokewire": operations,
+
+	"kind create cluster --name north --kubeconfig north.kubeconfig": never(noKind),
+	"kind create cluster --name south --kubeconfig south.kubeconfig": never(noKind),
+	"kind delete clusters north south":                               never(noKind),
+	"rm -r hub-data hub-certs north-certs south-certs north.* south.* fleet.yaml " +
+		"shop.yaml*": never("the tests remove their folders themselves"),
 
 	"go run -C internal/e2e ./fleet-bench": shorter("--agents 2 --works 20 --duration 100ms", "round trips"),
 	"go run -C internal/e2e ./fleet-bench --agents 10000 --works 20000 --rate 500 --duration 5s": shorter(
@@ -324,6 +331,13 @@ var table = map[string]row{
 	"go test -C internal/e2e -run TheirSource ./interop":                                   ci,
 	"go test -C internal/e2e -run WatcherServerRestart .":                                  ci,
 
+	// Releases and contributions.
+	"git commit -s":             signOff,
+	"git rebase --signoff main": signOff,
+	"sha256sum --check SHA256SUMS": typedBy("internal/e2e/commands", "TestRelease",
+		`"sha256sum", "--check", "SHA256SUMS"`),
+	"gh attestation verify hub-linux-amd64 --repo spokewire/sdk-go": never("it needs a release on GitHub"),
+
 	// The Makefile.
 	".ci/run":                    ci,
 	"make help":                  asItIs("make test"),
@@ -340,6 +354,8 @@ var table = map[string]row{
 	"make bench BENCH=Name":      verb("./appliedwork", []string{"BENCH=Diff/1000$", "BENCHTIME=1x"}, "BenchmarkDiff"),
 	"make bench BENCH=RoundTrip": verb("./cloudevents/work", []string{"BENCHTIME=1x"}, "BenchmarkRoundTrip/"),
 	"make cover":                 cover,
+	"make dco":                   signOff,
+	"make release":               typedBy("internal/e2e/commands", "TestRelease", `"make", "release"`),
 	"make fuzz":                  fuzz,
 	"make fuzz FUZZTIME=1m":      fuzz,
 	"make fuzz RUNS=1000":        fuzz,
@@ -358,6 +374,8 @@ var table = map[string]row{
 	"etcdctl user grant-role hub works": never(documentedRole),
 	"etcdctl role grant-permission works readwrite --prefix=true /hub/works/": never(documentedRole),
 }
+
+const noKind = "the tests start API servers in place of the clusters of kind"
 
 const noRegistry = "the tests have no registry of images"
 

@@ -59,6 +59,7 @@ func TestMain(m *testing.M) {
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		bin, commands = dir, table
+		addTwoClusters()
 		return e2etest.Main(m)
 	}())
 }
