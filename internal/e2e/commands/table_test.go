@@ -234,7 +234,7 @@ var table = map[string]row{
 	"go test -run '^$' -bench . -benchmem ./cloudevents/mqtt ./codec":                     once,
 	"go test -run '^$' -bench . -benchtime 10x ./rsync/connector/git": sized(
 		"./(files=100|Apply|Get)$"),
-	"go test -run '^$' -bench . -benchtime 100x ./interpreter/workhealth":   once,
+	"go test -run '^$' -bench . -benchtime 100x ./interpreter/workhealth":         once,
 	"go test -run '^$' -bench . ./rsync":                                          once,
 	"go test -run '^$' -bench Publish -benchmem ./cloudevents/grpc":               once,
 	"go test -C internal/e2e -run '^$' -bench Events -benchmem ./grpc":            once,
