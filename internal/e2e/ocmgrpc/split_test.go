@@ -17,16 +17,18 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/e2e/ocmgrpc"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
-// limited is a transport to a broker with a small packet limit. It counts the published chunks.
+// limited is a transport to a broker with a small packet limit. It counts the published chunks, and
+// the acknowledged events of works.
 type limited struct {
 	cloudevents.Transport
-	chunks atomic.Int64
+	chunks, works atomic.Int64
 }
 
 func (l *limited) Connect(ctx context.Context, o cloudevents.ConnectOptions) (cloudevents.Conn, error) {
@@ -48,7 +50,12 @@ func (c *limitedConn) Publish(ctx context.Context, m cloudevents.Message, done f
 	if m.Event.Extensions()["chunkcount"] != nil {
 		c.transport.chunks.Add(1)
 	}
-	return c.Conn.Publish(ctx, m, done)
+	return c.Conn.Publish(ctx, m, func(err error) {
+		if err == nil && m.Event.Extensions()["resourceid"] != nil {
+			c.transport.works.Add(1)
+		}
+		done(err)
+	})
 }
 
 // TestSplitListOfAgent restarts an agent that divides its list of works. OCM's server and Maestro
@@ -126,6 +133,57 @@ func splitListOfAgent(t *testing.T, hub side, o grpc.Options, c ocmgrpc.Credenti
 	if got := l.chunks.Load(); got < 2 {
 		t.Errorf("%d chunks, want 2 or more", got)
 	}
+}
+
+// TestSplitHashesOfSource cuts the link of a source while an agent reports its works to Maestro. The
+// source then divides the hashes of its statuses. Maestro answers each chunk with the statuses of its
+// works, and deletes no work.
+func TestSplitHashesOfSource(t *testing.T) {
+	hub := ocmgrpc.StartMaestro(t, cluster)
+	transport, err := grpc.New(grpc.Options{
+		Address: hub.Sources.Addr(), CAFile: hub.CA.Write(t, t.TempDir(), "ca"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &limited{Transport: transport}
+	source, m, want := startSourceOn(t, l, "hub"), managed{agenttest.NewCluster()}, map[string]string{}
+	for i := range 30 {
+		name := fmt.Sprintf("w%d", i)
+		w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{
+			Name: name, Annotations: map[string]string{codec.AnnotationResourceVersion: "0"},
+		}}
+		w.Spec.Workload.Manifests = configMap(name, "1")
+		if _, err := source.Create(t.Context(), w, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want[name] = "1"
+	}
+	e2etest.Eventually(t, "Maestro has the works", func() error {
+		if got := l.works.Load(); got < 30 {
+			return fmt.Errorf("it has acknowledged %d", got)
+		}
+		return nil
+	})
+	hub.Sources.Block()
+	hub.Sources.Cut()
+	startOurs(t, hub.Addr(), ocmgrpc.AgentCredentials(t, hub.CA, cluster), m, "", ocmgrpc.MaestroSource)
+	has := func() {
+		t.Helper()
+		e2etest.Eventually(t, "the cluster has the works", func() error { return onlyHas(m, want) })
+	}
+	has()
+	l.chunks.Store(0)
+	hub.Sources.Unblock()
+	for name := range want {
+		source.eventually("the source has the status of "+name, name, func(w *workv1.ManifestWork) bool {
+			return meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkApplied)
+		})
+	}
+	if got := l.chunks.Load(); got < 3 {
+		t.Errorf("%d chunks, want 3 or more", got)
+	}
+	has()
 }
 
 // TestOCMAgentSplitHashes runs OCM's real agent on a server of this SDK with small messages. With 40
