@@ -20,9 +20,7 @@ type bundleReader struct{ reader }
 
 func (r *bundleReader) header(a address, ctx *ce.EventContextV1) Header {
 	h := r.reader.header(a, ctx)
-	if r.text(attrChunkCount) == "" {
-		h.ResyncID = "" // only chunks have it, and peers cannot return it in answers
-	}
+	h.ResyncID = "" // only chunks have it, so peers cannot return it in answers
 	if original := r.text(attrOriginalSource); original != "" && a.source != "" && original != a.source {
 		r.fail(CodeMismatch, attrOriginalSource, "is not the source that the topic names")
 	}
@@ -188,8 +186,19 @@ func (r *bundleReader) status(h Header, action Action, e *ce.Event, ctx *ce.Even
 	return m, nil
 }
 
+// chunkOf reads the attributes of a chunk, with its resync ID.
+func (r *bundleReader) chunkOf(h *Header) Chunk {
+	h.ResyncID = r.id(attrResyncID)
+	chunk := r.chunk(h)
+	if chunk == (Chunk{}) {
+		h.ResyncID = ""
+	}
+	return chunk
+}
+
 func (r *bundleReader) specResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
-	m := &SpecResync{Header: h, Broadcast: a.broadcast, TargetSource: r.text(attrOriginalSource), Chunk: r.chunk(&h)}
+	chunk := r.chunkOf(&h)
+	m := &SpecResync{Header: h, Broadcast: a.broadcast, TargetSource: r.text(attrOriginalSource), Chunk: chunk}
 	if target := m.TargetSource; target != "" {
 		if ValidateName("source", target) != nil {
 			r.fail(CodeAttribute, attrOriginalSource, "is not a source ID")
@@ -210,7 +219,8 @@ func (r *bundleReader) specResync(h Header, a address, e *ce.Event, ctx *ce.Even
 }
 
 func (r *bundleReader) statusResync(h Header, a address, e *ce.Event, ctx *ce.EventContextV1) (Message, *Error) {
-	m := &StatusResync{Header: h, Broadcast: a.broadcast, Chunk: r.chunk(&h)}
+	chunk := r.chunkOf(&h)
+	m := &StatusResync{Header: h, Broadcast: a.broadcast, Chunk: chunk}
 	if r.err != nil {
 		return nil, r.err
 	}

@@ -66,8 +66,8 @@
 // [ManifestBundle] is the format of sources and agents built on the OCM SDK
 // (open-cluster-management.io/sdk-go v1.3.0). Its events are sent in the binary content mode
 // ([Traits]). [NewManifestBundle] returns the profile with other fixed words in the topics, or with
-// shared subscriptions. The format cannot express incarnations, sessions, scopes, chunks and resync
-// IDs, and has no [Digest].
+// shared subscriptions. The format cannot express incarnations, sessions and scopes, and has no
+// [Digest]. The OCM SDK handles each chunk of a list as a list of its own: see FORMAT.md.
 //
 // FORMAT.md in this folder has the topics, attributes and data of both.
 //

@@ -13,7 +13,7 @@ const ResyncChunkSize = 128 << 10
 const chunkOverhead = 256
 
 // SplitSpecResync divides a request into chunks of at most limit bytes, as events in structured
-// mode of the profile [ManifestWork]. An entry larger than the limit has its own chunk.
+// mode. An entry larger than the limit has its own chunk.
 // limit 0 means [ResyncChunkSize].
 //
 // A request within the limit is returned unchanged. Otherwise each chunk is a copy of r with its

@@ -46,12 +46,17 @@ type side struct {
 	worktyped.ManifestWorkInterface
 }
 
+// configMap returns the manifests of a work with one ConfigMap.
+func configMap(name, value string) []workv1.Manifest {
+	return []workv1.Manifest{{RawExtension: runtime.RawExtension{
+		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name +
+			`","namespace":"shop"},"data":{"value":"` + value + `"}}`)}}}
+}
+
 func (s side) create(name string) {
 	s.t.Helper()
 	w := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	w.Spec.Workload.Manifests = []workv1.Manifest{{RawExtension: runtime.RawExtension{
-		Raw: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"` + name +
-			`","namespace":"shop"},"data":{"value":"1"}}`)}}}
+	w.Spec.Workload.Manifests = configMap(name, "1")
 	if _, err := s.Create(s.t.Context(), w, metav1.CreateOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -186,7 +191,7 @@ func TestOCMPatchErasesDeletion(t *testing.T) {
 // TestServerRepeatsErasedDeletion replays the issue on a server of this SDK. Its source repeats a
 // deletion that the agent does not confirm.
 func TestServerRepeatsErasedDeletion(t *testing.T) {
-	hub := startOurHub(t)
+	hub := startOurHub(t, hubOptions{})
 	agent := erase(t, side{t, hub}, ocmgrpc.AgentCredentials(t, hub.ca, cluster).Config(t, hub.Addr()))
 	agent.eventually("the agent receives the deletion again", "app", deletion)
 }
@@ -220,7 +225,7 @@ func theirs(t *testing.T, file string) (side, *slowStore) {
 // is lost.
 func TestPatchKeepsDeletion(t *testing.T) {
 	const rounds, patchers, patches = 100, 4, 20
-	hub := startOurHub(t)
+	hub := startOurHub(t, hubOptions{})
 	credentials := ocmgrpc.AgentCredentials(t, hub.ca, cluster)
 	transport, err := grpc.New(grpc.Options{Address: hub.Addr(),
 		CAFile: credentials.CAFile, CertFile: credentials.CertFile, KeyFile: credentials.KeyFile})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
@@ -49,6 +50,11 @@ func startSourceOnMaestro(t *testing.T, hub *ocmgrpc.Maestro, id string) side {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startSourceOn(t, transport, id)
+}
+
+func startSourceOn(t *testing.T, transport cloudevents.Transport, id string) side {
+	t.Helper()
 	source, err := work.NewSource(transport, work.SourceOptions{
 		SourceID: id, Profile: codec.ManifestBundle, DrainTimeout: -1,
 	})

@@ -36,6 +36,7 @@ type hubOptions struct {
 	Addr, Works                     string // listen here for agents, and for the works by HTTP
 	Store                           string // file
 	CertFile, KeyFile, ClientCAFile string
+	MaxMessageSize                  int
 }
 
 // runHub runs a source with a store and a gRPC server of this SDK, until it is killed.
@@ -50,6 +51,7 @@ func runHub(options string) error {
 	}
 	server, err := grpc.NewServer(grpc.ServerOptions{
 		CertFile: o.CertFile, KeyFile: o.KeyFile, ClientCAFile: o.ClientCAFile, Tokens: token("secret"),
+		MaxMessageSize: o.MaxMessageSize,
 	})
 	if err != nil {
 		return err
@@ -95,11 +97,11 @@ type ourHub struct {
 	ca *certtest.Authority
 }
 
-func startOurHub(t *testing.T) *ourHub {
+func startOurHub(t *testing.T, o hubOptions) *ourHub {
 	t.Helper()
 	h := &ourHub{t: t, ca: certtest.New(t)}
 	folder := t.TempDir()
-	o := hubOptions{Store: filepath.Join(folder, "works.db")}
+	o.Store = filepath.Join(folder, "works.db")
 	o.ClientCAFile = h.ca.Write(t, folder, "ca")
 	o.CertFile, o.KeyFile = h.ca.Issue(t, "hub", "localhost").Write(t, folder, "server")
 	h.Server = ocmgrpc.StartServer(t, "the hub", 2, func(addrs []netip.AddrPort) ([]string, error) {
@@ -117,7 +119,7 @@ func startOurHub(t *testing.T) *ourHub {
 
 // TestOCMAgentOnServer runs OCM's real agent on a server of this SDK, as processes that are killed.
 func TestOCMAgentOnServer(t *testing.T) {
-	hub, managed := startOurHub(t), ocmgrpc.StartManaged(t)
+	hub, managed := startOurHub(t, hubOptions{}), ocmgrpc.StartManaged(t)
 	credentials := ocmgrpc.AgentCredentials(t, hub.ca, cluster)
 	steps := ocmgrpc.Steps{
 		Works: hub, Managed: managed, Server: hub.Server, Slow: true,

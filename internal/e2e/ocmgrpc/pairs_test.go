@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
@@ -61,6 +62,11 @@ func startWith(t *testing.T, o grpc.Options, m managed, file string, sources ...
 	if err != nil {
 		t.Fatal(err)
 	}
+	return startOn(t, transport, m, file, sources...)
+}
+
+func startOn(t *testing.T, transport cloudevents.Transport, m managed, file string, sources ...string) ourAgent {
+	t.Helper()
 	options := work.AgentOptions{
 		ClusterName: cluster, Sources: sources, Profile: codec.ManifestBundle, DrainTimeout: -1,
 	}

@@ -234,7 +234,7 @@ func (k token) AuthenticateToken(_ context.Context, got string) (spokegrpc.Ident
 
 // TestServerRejects compares the status codes of the server of this SDK with those of OCM's server.
 func TestServerRejects(t *testing.T) {
-	hub := startOurHub(t)
+	hub := startOurHub(t, hubOptions{})
 	c := newCallers(t, hub.Addr(), hub.ca, "secret")
 	for _, r := range rejections {
 		if got := status.Convert(r.call(c)); got.Code() != r.ours {

@@ -33,6 +33,7 @@ type Steps struct {
 	Server  *Server
 	Start   func() *daemon.Daemon // starts the agent, which connects to the server's link
 	Slow    bool                  // the agent may need minutes to connect again, unless it is started again
+	More    int                   // works that exist during all steps
 
 	t     testing.TB
 	agent *daemon.Daemon
@@ -44,6 +45,12 @@ func (s Steps) Run(t *testing.T) {
 	s.t = t
 	s.agent = s.Start()
 	defer func() { s.agent.Kill() }()
+	var more []string
+	for i := range s.More {
+		more = append(more, fmt.Sprintf("more%d", i))
+	}
+	s.create(more...)
+	s.applied(1, more...)
 	for _, step := range []struct {
 		name string
 		run  func()
@@ -62,8 +69,10 @@ func (s Steps) Run(t *testing.T) {
 		}
 		t.Logf("%s: passed", step.name)
 	}
-	s.delete("a", "i")
-	s.gone("a", "i")
+	s.applied(1, more...)
+	more = append(more, "a", "i")
+	s.delete(more...)
+	s.gone(more...)
 	s.empty()
 }
 
