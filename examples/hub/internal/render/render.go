@@ -108,6 +108,14 @@ type Source struct {
 	Values map[string]string `json:"values,omitempty"`
 }
 
+// DecodeSource decodes a stored source. It returns err if that is not nil.
+func DecodeSource(data []byte, err error) (out Source, _ error) {
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	return out, err
+}
+
 // Render renders an application for clusters. The error is a [*document.Error] with the path of the
 // template, and also a [*MissingError] if that is the cause. The objects of each template and
 // cluster are checked, unless check is nil.
