@@ -161,18 +161,7 @@ type renderer struct {
 func (r *renderer) part(
 	i int, application string, p *document.Part, clusters []*document.Cluster,
 ) (appcontext.App, error) {
-	app := appcontext.App{Name: p.Name}
-	for _, d := range p.DependsOn {
-		status := appcontext.OpStatusReady
-		if d.Condition != "" {
-			status = appcontext.OpStatus(d.Condition)
-		}
-		wait, err := d.Delay()
-		if err != nil {
-			return app, err // refused by Decode
-		}
-		app.DependsOn = append(app.DependsOn, appcontext.Dependency{App: d.Part, Status: status, Wait: wait})
-	}
+	app := p.App()
 	templates := make([]*template.Template, len(p.Manifests))
 	path := func(j int) string { return fmt.Sprintf("spec.parts[%d].manifests[%d].template", i, j) }
 	for j, m := range p.Manifests {
