@@ -132,6 +132,8 @@ func (m *Manager) Engine() *rsync.Engine { return m.engine }
 // Start runs the engine and the manager until ctx ends. It logs starts, ends and failures of
 // rollouts with the logger of ctx. It can be called once.
 func (m *Manager) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	m.mu.Lock()
 	if m.ctx != nil {
 		m.mu.Unlock()
@@ -143,6 +145,7 @@ func (m *Manager) Start(ctx context.Context) error {
 	}
 	m.mu.Unlock()
 	err := m.engine.Start(ctx)
+	cancel() // also if the engine was started before
 	m.mu.Lock()
 	m.ended = true
 	m.mu.Unlock()
