@@ -193,21 +193,18 @@ func (m *Manager) Rollout(ctx context.Context, application string) (*rsync.Rollo
 	if err != nil {
 		return nil, err
 	}
-	status, err := m.engine.Status(ctx, ContextID(application, r.Wanted))
-	if err != nil && !errors.Is(err, rsync.ErrNotFound) {
+	switch p, err := m.Progress(ctx, application, r.Wanted); {
+	case err != nil && !errors.Is(err, rsync.ErrNotFound):
 		return nil, err
-	}
-	if err == nil {
-		if ref, ok := lastRollout(status); ok {
-			return m.engine.RolloutStatus(ctx, ref)
-		}
+	case p.LastRollout != nil:
+		return m.engine.RolloutStatus(ctx, *p.LastRollout)
 	}
 	return nil, fmt.Errorf("a rollout of the application %s: %w", application, rsync.ErrNotFound)
 }
 
-// lastRollout returns the rollout that led to a revision. It returns false after a later event that is
+// lastRollout returns the rollout that led to a revision. It returns nil after a later event that is
 // neither a rollout nor an automatic rollback.
-func lastRollout(s *rsync.Status) (rsync.EventRef, bool) {
+func lastRollout(s *rsync.Status) *rsync.EventRef {
 	isBack := func(e rsync.Element) bool {
 		ref := rsync.EventRef{AppContextID: s.ID, Seq: e.Seq}
 		return e.Event == rsync.UpdateDelete || slices.ContainsFunc(s.Queue, func(of rsync.Element) bool {
@@ -216,13 +213,13 @@ func lastRollout(s *rsync.Status) (rsync.EventRef, bool) {
 	}
 	for _, e := range slices.Backward(s.Queue) {
 		if e.Rollout {
-			return rsync.EventRef{AppContextID: s.ID, Seq: e.Seq}, true
+			return &rsync.EventRef{AppContextID: s.ID, Seq: e.Seq}
 		}
 		if !isBack(e) {
 			break
 		}
 	}
-	return rsync.EventRef{}, false
+	return nil
 }
 
 // Resume ends a pause. A rollout that failed or was aborted starts again. It returns when this is

@@ -154,7 +154,7 @@ func (a *Application) checkCycles(parts *field.Path) *field.Error {
 	}
 	cycle := appcontext.Cycle(apps)
 	for i, app := range apps {
-		if cycle != nil && app.Name == cycle[0] {
+		if len(cycle) > 0 && app.Name == cycle[0] {
 			return field.Invalid(parts.Index(i).Child("dependsOn"), app.Name,
 				"parts wait for each other: "+strings.Join(cycle, " for "))
 		}
