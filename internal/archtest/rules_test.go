@@ -239,7 +239,6 @@ var mayParseYAML = map[string]string{
 	"examples/agent":                         "it only writes YAML",
 	"examples/hub/internal/client":           "it only writes YAML",
 	"examples/policy-watcher":                "the CRD is embedded",
-	"examples/hub/internal/document":         "a syntax tree of at most 64 kB, after yamldoc found a repeated key",
 	"interpreter/v1alpha1/internal/crdpatch": "a generator reads files of the tree",
 	"interpreter/interpretertest":            "it only writes YAML",
 	"rsync/connector/git":                    "a repeated key as Kustomize sees it, after yamldoc accepted the manifest",

@@ -171,19 +171,19 @@ func (v *validator) dependencies(c *AppContext, apps map[string]bool) {
 			}
 		}
 	}
-	if path := findCycle(c); path != nil {
+	if path := Cycle(c.Apps); path != nil {
 		v.add(FaultCycle, fmt.Sprintf("app %q", path[0]), "dependencies form a cycle: %s", strings.Join(path, " → "))
 	}
 }
 
-// findCycle returns the apps of a cycle of dependencies, or nil. The last app is the first one
-// again.
-func findCycle(c *AppContext) []string {
+// Cycle returns the names of apps that depend on each other in a cycle, or nil. The last name is the
+// first one again.
+func Cycle(all []App) []string {
 	const open, closed = 1, 2
 	apps := map[string]*App{}
-	for i := range c.Apps {
-		if name := c.Apps[i].Name; apps[name] == nil {
-			apps[name] = &c.Apps[i]
+	for i := range all {
+		if name := all[i].Name; apps[name] == nil {
+			apps[name] = &all[i]
 		}
 	}
 	state := map[string]int{}
@@ -207,8 +207,8 @@ func findCycle(c *AppContext) []string {
 		state[name] = closed
 		path = path[:len(path)-1]
 	}
-	for i := range c.Apps {
-		visit(c.Apps[i].Name)
+	for i := range all {
+		visit(all[i].Name)
 	}
 	return found
 }

@@ -4,6 +4,7 @@
 package revisions_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -99,6 +100,32 @@ func TestInvalidName(t *testing.T) {
 	}
 	if left, err := f.store.Range(t.Context(), "/revisions/"); err != nil || len(left.KVs) > 0 {
 		t.Errorf("%v, %v", left.KVs, err)
+	}
+}
+
+// TestStartedEngine checks that a manager refuses to start twice, and
+// with an engine that the caller has started.
+func TestStartedEngine(t *testing.T) {
+	f := newFixture(t)
+	f.start()
+	f.Set("shop", f.target("a=1", "c1"))
+	f.settle()
+	if err := f.Start(t.Context()); !errors.Is(err, rsync.ErrInvalidInput) {
+		t.Errorf("started twice: %v", err)
+	}
+	f.stop()
+	f.open()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- f.Engine().Start(ctx) }()
+	<-f.Engine().Ready()
+	f.Set("shop", f.target("a=1", "c1"))
+	if err := f.Start(t.Context()); !errors.Is(err, rsync.ErrInvalidInput) {
+		t.Errorf("%v", err)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

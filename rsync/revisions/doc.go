@@ -38,6 +38,7 @@
 // Each revision is an AppContext: shop.1, shop.2 and so on. The first revision is instantiated, and
 // the next is an update from the previous one. Returning to an earlier one is an update in the
 // other direction, and removing the application is a termination.
+// A [Hold] records a rollback for a controller that would make the newer content again.
 //
 // The next step depends only on the states of the contexts, so it is the same after a crash. A
 // revision is live while its objects may be on clusters: from its first event until an update that
@@ -68,4 +69,5 @@
 //
 //	rollout/<application>/             the revisions, and the number of the wanted one
 //	revision/<application>/<number>/   the source
+//	hold/<application>/                the hold after a rollback
 package revisions

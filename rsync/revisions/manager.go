@@ -132,6 +132,8 @@ func (m *Manager) Engine() *rsync.Engine { return m.engine }
 // Start runs the engine and the manager until ctx ends. It logs starts, ends and failures of
 // rollouts with the logger of ctx. It can be called once.
 func (m *Manager) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	m.mu.Lock()
 	if m.ctx != nil {
 		m.mu.Unlock()
@@ -143,6 +145,7 @@ func (m *Manager) Start(ctx context.Context) error {
 	}
 	m.mu.Unlock()
 	err := m.engine.Start(ctx)
+	cancel() // also if the engine was started before
 	m.mu.Lock()
 	m.ended = true
 	m.mu.Unlock()
@@ -190,21 +193,18 @@ func (m *Manager) Rollout(ctx context.Context, application string) (*rsync.Rollo
 	if err != nil {
 		return nil, err
 	}
-	status, err := m.engine.Status(ctx, ContextID(application, r.Wanted))
-	if err != nil && !errors.Is(err, rsync.ErrNotFound) {
+	switch p, err := m.Progress(ctx, application, r.Wanted); {
+	case err != nil && !errors.Is(err, rsync.ErrNotFound):
 		return nil, err
-	}
-	if err == nil {
-		if ref, ok := lastRollout(status); ok {
-			return m.engine.RolloutStatus(ctx, ref)
-		}
+	case p.LastRollout != nil:
+		return m.engine.RolloutStatus(ctx, *p.LastRollout)
 	}
 	return nil, fmt.Errorf("a rollout of the application %s: %w", application, rsync.ErrNotFound)
 }
 
-// lastRollout returns the rollout that led to a revision. It returns false after a later event that is
+// lastRollout returns the rollout that led to a revision. It returns nil after a later event that is
 // neither a rollout nor an automatic rollback.
-func lastRollout(s *rsync.Status) (rsync.EventRef, bool) {
+func lastRollout(s *rsync.Status) *rsync.EventRef {
 	isBack := func(e rsync.Element) bool {
 		ref := rsync.EventRef{AppContextID: s.ID, Seq: e.Seq}
 		return e.Event == rsync.UpdateDelete || slices.ContainsFunc(s.Queue, func(of rsync.Element) bool {
@@ -213,13 +213,13 @@ func lastRollout(s *rsync.Status) (rsync.EventRef, bool) {
 	}
 	for _, e := range slices.Backward(s.Queue) {
 		if e.Rollout {
-			return rsync.EventRef{AppContextID: s.ID, Seq: e.Seq}, true
+			return &rsync.EventRef{AppContextID: s.ID, Seq: e.Seq}
 		}
 		if !isBack(e) {
 			break
 		}
 	}
-	return rsync.EventRef{}, false
+	return nil
 }
 
 // Resume ends a pause. A rollout that failed or was aborted starts again. It returns when this is

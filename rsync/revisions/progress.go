@@ -42,13 +42,10 @@ func (m *Manager) Progress(ctx context.Context, application string, revision int
 	if err != nil {
 		return Progress{}, err
 	}
-	out := Progress{Clusters: map[appcontext.ClusterID]ClusterProgress{}}
+	out := Progress{LastRollout: lastRollout(status), Clusters: map[appcontext.ClusterID]ClusterProgress{}}
 	event := slices.IndexFunc(status.Queue, func(e rsync.Element) bool { return !e.Status.Final() })
 	out.InProgress = event >= 0
 	out.Rollout = out.InProgress && status.Queue[event].Rollout
-	if ref, ok := lastRollout(status); ok {
-		out.LastRollout = &ref
-	}
 	for _, c := range status.Clusters {
 		p, current := out.Clusters[c.Cluster], !out.InProgress || c.Seq == status.Queue[event].Seq
 		switch {

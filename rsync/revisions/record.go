@@ -129,7 +129,7 @@ func parse(kv store.KeyValue) (*record, error) {
 	r := &record{Next: 1}
 	if kv.Exists() {
 		if err := json.Unmarshal(kv.Value, r); err != nil {
-			return nil, fmt.Errorf("the value of %s is damaged: %w", kv.Key, err)
+			return nil, damaged(kv, err)
 		}
 	}
 	return r, nil

@@ -121,8 +121,20 @@ type Dependency struct {
 	Wait string `json:"wait,omitempty"`
 }
 
-// Delay returns Wait as a duration.
-func (d *Dependency) Delay() (time.Duration, error) { return time.ParseDuration(cmp.Or(d.Wait, "0")) }
+// delay returns Wait as a duration.
+func (d *Dependency) delay() (time.Duration, error) { return time.ParseDuration(cmp.Or(d.Wait, "0")) }
+
+// App returns the part of a valid document as an app without clusters.
+func (p *Part) App() appcontext.App {
+	app := appcontext.App{Name: p.Name}
+	for _, d := range p.DependsOn {
+		wait, _ := d.delay()
+		app.DependsOn = append(app.DependsOn, appcontext.Dependency{
+			App: d.Part, Status: appcontext.OpStatus(cmp.Or(d.Condition, string(appcontext.OpStatusReady))), Wait: wait,
+		})
+	}
+	return app
+}
 
 // Manifest is a template of objects.
 type Manifest struct {

@@ -124,7 +124,7 @@ func (p *Part) check(path *field.Path) *field.Error {
 		if d.Condition != "" && !slices.Contains(conditions, appcontext.OpStatus(d.Condition)) {
 			return field.NotSupported(at.Child("condition"), d.Condition, conditions)
 		}
-		switch wait, err := d.Delay(); {
+		switch wait, err := d.delay(); {
 		case err != nil:
 			return field.Invalid(at.Child("wait"), d.Wait, "must be a duration, for example 5m")
 		case wait < 0:
@@ -148,32 +148,14 @@ func (p *Part) check(path *field.Path) *field.Error {
 
 // checkCycles finds parts that wait for each other.
 func (a *Application) checkCycles(parts *field.Path) *field.Error {
-	waits := map[string][]string{}
-	for _, p := range a.Spec.Parts {
-		for _, d := range p.DependsOn {
-			waits[p.Name] = append(waits[p.Name], d.Part)
-		}
+	var apps []appcontext.App
+	for i := range a.Spec.Parts {
+		apps = append(apps, a.Spec.Parts[i].App())
 	}
-	done := map[string]bool{}
-	var visit func(name string, path []string) []string
-	visit = func(name string, path []string) []string {
-		if slices.Contains(path, name) {
-			return append(path[slices.Index(path, name):], name)
-		}
-		if done[name] {
-			return nil
-		}
-		done[name] = true
-		for _, next := range waits[name] {
-			if cycle := visit(next, append(path, name)); cycle != nil {
-				return cycle
-			}
-		}
-		return nil
-	}
-	for i, p := range a.Spec.Parts {
-		if cycle := visit(p.Name, nil); cycle != nil {
-			return field.Invalid(parts.Index(i).Child("dependsOn"), p.Name,
+	cycle := appcontext.Cycle(apps)
+	for i, app := range apps {
+		if len(cycle) > 0 && app.Name == cycle[0] {
+			return field.Invalid(parts.Index(i).Child("dependsOn"), app.Name,
 				"parts wait for each other: "+strings.Join(cycle, " for "))
 		}
 	}

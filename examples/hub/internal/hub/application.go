@@ -43,8 +43,8 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // an error of the store only hides progress
 	defer cancel()
 	s, _ := v.options.Rollouts.Status(name)
-	a, out := v.applications[name], status.Application{Name: name, On: status.Counts{}}
-	out.Held = a.held
+	a := v.applications[name]
+	out := status.Application{Name: name, Held: a.held, On: status.Counts{}}
 	var to, from revisions.Progress
 	done := s.State == revisions.Deployed && s.Settled
 	if last, _ := v.rollouts.Load(name); done && last != nil && last.(settled).since.Equal(s.Since) {
@@ -62,11 +62,7 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 		if out.Rollout != nil {
 			s.Message = out.Rollout.Waiting
 		}
-		current := to
-		if !current.InProgress {
-			current, _ = v.options.Rollouts.InProgress(ctx, name)
-		}
-		r.await(a, s, to, current)
+		r.await(a, s, to, v.current(ctx, name, to))
 	}
 	if s.Revision != 0 {
 		out.Revision = strconv.Itoa(s.Revision)
@@ -157,6 +153,15 @@ func (v *view) rollout(ctx context.Context, to revisions.Progress) *status.Rollo
 // wasApplied reports whether the agent has reported any generation of a work as applied.
 func wasApplied(w workhealth.Work) bool {
 	return meta.IsStatusConditionTrue(w.Status.Conditions, workv1.WorkApplied)
+}
+
+// current returns the progress of the event that a rollout waits for: of the wanted revision, or of
+// another one.
+func (v *view) current(ctx context.Context, application string, to revisions.Progress) revisions.Progress {
+	if !to.InProgress {
+		to, _ = v.options.Rollouts.InProgress(ctx, application)
+	}
+	return to
 }
 
 // done reports whether all parts of an application are done on a cluster.

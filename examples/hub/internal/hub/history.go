@@ -32,15 +32,12 @@ func (h *Hub) revisions(ctx context.Context, name string) (out []status.Revision
 }
 
 // source returns the source of a revision, or an [ErrNotFound].
-func (h *Hub) source(ctx context.Context, name string, number int) (out render.Source, err error) {
-	data, err := h.options.Rollouts.Source(ctx, name, number)
-	switch {
-	case errors.Is(err, rsync.ErrNotFound):
-		return out, fmt.Errorf("revision %d of the application %s: %w", number, name, ErrNotFound)
-	case err != nil:
-		return out, err
+func (h *Hub) source(ctx context.Context, name string, number int) (json.RawMessage, error) {
+	out, err := h.options.Rollouts.Source(ctx, name, number)
+	if errors.Is(err, rsync.ErrNotFound) {
+		err = fmt.Errorf("revision %d of the application %s: %w", number, name, ErrNotFound)
 	}
-	return out, json.Unmarshal(data, &out)
+	return out, err
 }
 
 // History returns the stored revisions of all applications, the newest first.
@@ -61,7 +58,7 @@ func (h *Hub) Diff(ctx context.Context, name string, from, to int) ([]status.Cha
 	var documents [2][]byte
 	var values [2]map[string]string
 	for i, number := range []int{from, to} {
-		source, err := h.source(ctx, name, number)
+		source, err := render.DecodeSource(h.source(ctx, name, number))
 		if err != nil {
 			return nil, err
 		}

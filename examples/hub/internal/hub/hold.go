@@ -7,23 +7,19 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-const (
-	holdPrefix     = "/hub/hold/"
-	documentPrefix = "/hub/document/"
-)
+const documentPrefix = "/hub/document/"
 
 // ErrNotFound is returned when a document, a revision or an awaited cluster does not exist.
 var ErrNotFound = errors.New("not found")
@@ -31,39 +27,17 @@ var ErrNotFound = errors.New("not found")
 // ErrNoRevision is returned when there is no revision to roll back to.
 var ErrNoRevision = errors.New("no such revision to roll back to")
 
-// hold keeps an application at a revision.
-type hold struct {
-	Revision int `json:"revision"`
-	// Rejected is the hash of the document that was rolled back. A changed document ends the hold.
-	Rejected string `json:"rejected"`
-	// Source is the source of the revision, which may be deleted before the hold ends.
-	Source render.Source `json:"source"`
-}
-
 func hashOf(d *document.Document) string {
 	sum := sha256.Sum256(d.JSON)
 	return hex.EncodeToString(sum[:])
 }
 
-// holdOf decodes the hold of an application, or returns nil. A hold ends when the document has
-// changed.
-func holdOf(kv store.KeyValue, d *document.Document) (*hold, error) {
-	if !kv.Exists() {
-		return nil, nil
+// holdOf returns the hold of an application, or nil. A hold ends when the document has changed.
+func holdOf(holds map[string]revisions.Hold, d *document.Document) *revisions.Hold {
+	if held, ok := holds[d.Name]; ok && held.Rejected == hashOf(d) {
+		return &held
 	}
-	var found hold
-	if err := json.Unmarshal(kv.Value, &found); err != nil {
-		return nil, fmt.Errorf("the value of %s is damaged: %w", kv.Key, err)
-	}
-	if found.Rejected != hashOf(d) {
-		return nil, nil
-	}
-	return &found, nil
-}
-
-// release ends the hold of an application.
-func (h *Hub) release(ctx context.Context, name string) error {
-	return h.write(ctx, store.Delete(holdPrefix+name+"/"))
+	return nil
 }
 
 // write stores operations in one transaction, if there are any.
@@ -120,58 +94,44 @@ func (h *Hub) rollback(ctx context.Context, name string, number int) (out status
 	if err != nil {
 		return out, err
 	}
-	before, err := h.options.Store.Get(ctx, holdPrefix+name+"/")
-	if err != nil {
-		return out, err
-	}
-	found := number
 	if number == 0 {
-		if found, err = h.before(before, d, stored, wanted); err != nil {
+		if number, err = h.before(ctx, d, stored, wanted); err != nil {
 			return out, err
 		}
 	}
-	source, err := h.source(ctx, name, found)
+	held := revisions.Hold{Revision: number, Rejected: hashOf(d)}
+	if held.Source, err = h.source(ctx, name, number); err != nil {
+		return out, err
+	}
+	r := h.alone(set, h.render(ctx, set, d, &held))
+	if err = r.err; r.rendering != nil {
+		err = h.options.Rollouts.Hold(ctx, name, held)
+	}
 	if err != nil {
-		return out, err
-	}
-	data, err := json.Marshal(hold{Revision: found, Rejected: hashOf(d), Source: source})
-	if err != nil {
-		return out, err
-	}
-	if err := h.write(ctx, store.Put(before.Key, data)); err != nil {
-		return out, err
-	}
-	r := h.alone(set, h.renderAll(ctx, set, []*document.Document{d})[0])
-	if r.rendering == nil {
-		undo := store.Delete(before.Key)
-		if before.Exists() {
-			undo = store.Put(before.Key, before.Value)
-		}
-		err := h.write(ctx, undo)
 		h.watchAgain(ctx, set, d)
-		return out, errors.Join(r.err, err)
+		return out, err
 	}
-	out.Revision = found
-	same := func(r revisions.Revision) bool { return r.Number == found && h.is(name, r.Source) }
+	out.Revision = number
+	same := func(r revisions.Revision) bool { return r.Number == number && h.is(name, r.Source) }
 	if slices.ContainsFunc(stored, same) {
 		out.Note = fmt.Sprintf("revision %d differs from the target of the application at most in its clusters, "+
-			"which follow the placements: nothing changes, but the application is held at this revision", found)
+			"which follow the placements: nothing changes, but the application is held at this revision", number)
 	}
-	h.roll(r, fmt.Sprintf("rollback to %d", found))
+	h.roll(r, fmt.Sprintf("rollback to %d", number))
 	return out, nil
 }
 
 // before returns the revision to which an application is rolled back, given its hold or its wanted
 // revision.
 func (h *Hub) before(
-	kv store.KeyValue, d *document.Document, stored []revisions.Revision, wanted int,
+	ctx context.Context, d *document.Document, stored []revisions.Revision, wanted int,
 ) (int, error) {
-	held, err := holdOf(kv, d)
+	holds, err := h.options.Rollouts.Holds(ctx)
 	if err != nil {
 		return 0, err
 	}
 	from := wanted
-	switch {
+	switch held := holdOf(holds, d); {
 	case held != nil:
 		from = held.Revision
 	case !h.begun(d.Name, stored, wanted):
@@ -219,18 +179,13 @@ func (h *Hub) endHold(ctx context.Context, name string) error {
 	if d == nil {
 		return fmt.Errorf("the application %s: %w", name, ErrNotFound)
 	}
-	before, err := h.options.Store.Get(ctx, holdPrefix+name+"/")
-	if err != nil {
-		return err
-	}
-	if err := h.release(ctx, name); err != nil {
-		return err
-	}
-	r := h.renderAll(ctx, set, []*document.Document{d})[0]
-	if moved := h.checkMoves(set, []result{r}); moved != nil {
-		err := h.write(ctx, store.Put(before.Key, before.Value))
+	r := h.render(ctx, set, d, nil)
+	if err := h.checkMoves(set, []result{r}); err != nil {
 		h.watchAgain(ctx, set, d)
-		return errors.Join(moved, err)
+		return err
+	}
+	if err := h.options.Rollouts.Release(ctx, name); err != nil {
+		return err
 	}
 	h.roll(r, "the rollback was ended")
 	return nil
@@ -239,21 +194,16 @@ func (h *Hub) endHold(ctx context.Context, name string) error {
 // endHolds deletes holds that have ended, so that they stay ended when the same document is put
 // again.
 func (h *Hub) endHolds(ctx context.Context, results []result) error {
-	all, err := h.options.Store.Range(ctx, holdPrefix)
+	ended, err := h.options.Rollouts.Holds(ctx)
 	if err != nil {
 		return err
 	}
-	counts := map[string]bool{}
 	for _, r := range results {
-		counts[holdPrefix+r.name+"/"] = r.Revision != 0
-	}
-	var ops []store.Op
-	for _, kv := range all.KVs {
-		if !counts[kv.Key] {
-			ops = append(ops, store.Delete(kv.Key))
+		if r.Revision != 0 {
+			delete(ended, r.name)
 		}
 	}
-	return h.write(ctx, ops...)
+	return h.options.Rollouts.Release(ctx, slices.Collect(maps.Keys(ended))...)
 }
 
 // keep stores the differences between two sets, and the origin, in one transaction. At the start

@@ -241,7 +241,7 @@ func (h *Hub) removeOthers(ctx context.Context, set *document.Set) error {
 			continue
 		}
 		h.options.Rollouts.Set(name, revisions.Target{Cause: "its document was deleted"})
-		if err := h.release(ctx, name); err != nil {
+		if err := h.options.Rollouts.Release(ctx, name); err != nil {
 			return err
 		}
 		h.mu.Lock()

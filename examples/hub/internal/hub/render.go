@@ -18,7 +18,6 @@ import (
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/revisions"
-	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // result is the result of rendering an application: a target without a cause, an error, or both if
@@ -211,15 +210,12 @@ func (h *Hub) letGo(owner string, id appcontext.Identity) bool {
 // renderAll renders applications. They wait for their objects concurrently: while the hub's cluster
 // is unreachable, each wait takes seconds.
 func (h *Hub) renderAll(ctx context.Context, set *document.Set, applications []*document.Document) []result {
-	results, holds := make([]result, len(applications)), map[string]store.KeyValue{}
-	stored, err := h.options.Store.Range(ctx, holdPrefix)
-	for _, kv := range stored.KVs {
-		holds[kv.Key] = kv
-	}
+	results := make([]result, len(applications))
+	holds, err := h.options.Rollouts.Holds(ctx)
 	var group sync.WaitGroup
 	for i, d := range applications {
 		if results[i] = (result{name: d.Name, err: err}); err == nil {
-			group.Go(func() { results[i] = h.render(ctx, set, d, holds[holdPrefix+d.Name+"/"]) })
+			group.Go(func() { results[i] = h.render(ctx, set, d, holdOf(holds, d)) })
 		}
 	}
 	group.Wait()
@@ -240,21 +236,20 @@ func (a atWork) Value(ref render.Ref) (string, error) {
 }
 
 // render renders one application, by its hold or its document.
-func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Document, stored store.KeyValue) result {
+func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Document, held *revisions.Hold) (r result) {
 	clusters, current := set.On(d.Name), d
-	r := result{name: d.Name}
-	held, err := holdOf(stored, d)
-	if err != nil {
-		r.err = err
-		return r
-	}
+	r.name = d.Name
 	kept := map[string]string{}
 	if held != nil {
-		if d, err = document.DecodeOne(held.Source.Document); err != nil {
+		source, err := render.DecodeSource(held.Source, nil)
+		if err == nil {
+			d, err = document.DecodeOne(source.Document)
+		}
+		if err != nil {
 			r.err = err
 			return r
 		}
-		r.Revision, kept = held.Revision, held.Source.Values
+		r.Revision, kept = held.Revision, source.Values
 	}
 	if r.rendering = h.rendered(d, clusters); r.rendering == nil {
 		r.rendering, r.err = h.read(ctx, d, clusters, kept)
@@ -268,7 +263,8 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 	if r.rendering != nil {
 		// A rollback uses the rollout of the current document: groups of an earlier one may not
 		// exist any more.
-		if r.Rollout, err = current.Rollout(clusters); err != nil {
+		rollout, err := current.Rollout(clusters)
+		if r.Rollout = rollout; err != nil {
 			r.rendering, r.err = nil, err
 		}
 	}
@@ -351,7 +347,7 @@ func (h *Hub) renderKept(ctx context.Context, d *document.Document, clusters []*
 	if err != nil || wanted == 0 {
 		return nil
 	}
-	source, err := h.source(ctx, d.Name, wanted)
+	source, err := render.DecodeSource(h.source(ctx, d.Name, wanted))
 	if err != nil || string(source.Document) != string(d.JSON) {
 		return nil
 	}

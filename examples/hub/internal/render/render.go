@@ -108,6 +108,14 @@ type Source struct {
 	Values map[string]string `json:"values,omitempty"`
 }
 
+// DecodeSource decodes a stored source. It returns err if that is not nil.
+func DecodeSource(data []byte, err error) (out Source, _ error) {
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	return out, err
+}
+
 // Render renders an application for clusters. The error is a [*document.Error] with the path of the
 // template, and also a [*MissingError] if that is the cause. The objects of each template and
 // cluster are checked, unless check is nil.
@@ -153,18 +161,7 @@ type renderer struct {
 func (r *renderer) part(
 	i int, application string, p *document.Part, clusters []*document.Cluster,
 ) (appcontext.App, error) {
-	app := appcontext.App{Name: p.Name}
-	for _, d := range p.DependsOn {
-		status := appcontext.OpStatusReady
-		if d.Condition != "" {
-			status = appcontext.OpStatus(d.Condition)
-		}
-		wait, err := d.Delay()
-		if err != nil {
-			return app, err // refused by Decode
-		}
-		app.DependsOn = append(app.DependsOn, appcontext.Dependency{App: d.Part, Status: status, Wait: wait})
-	}
+	app := p.App()
 	templates := make([]*template.Template, len(p.Manifests))
 	path := func(j int) string { return fmt.Sprintf("spec.parts[%d].manifests[%d].template", i, j) }
 	for j, m := range p.Manifests {
