@@ -44,15 +44,13 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, others ..
 		command("delete KIND NAME", "delete a document", c.remove),
 		c.reads(command("history [APPLICATION]", "list revisions, the newest first", c.history), true),
 		c.rollback(), c.approve(),
-		command("pause APPLICATION", "start no further cluster of a rollout", c.control("paused")),
-		command("resume APPLICATION", "end a pause, or start a failed or aborted rollout again", c.control("resumed")),
-		command("abort APPLICATION", "end a rollout; with rollbackOnFailure it is rolled back", c.control("aborted")),
-		command("complete", "declare that the documents of all applications exist", func(ctx context.Context, _ []string) error {
-			return c.do(ctx, http.MethodPost, path("complete"), nil, "complete")
-		}),
+		command("pause APPLICATION", "start no further cluster of a rollout", c.post("application", "paused")),
+		command("resume APPLICATION", "end a pause, or start a failed or aborted rollout again", c.post("application", "resumed")),
+		command("abort APPLICATION", "end a rollout; with rollbackOnFailure it is rolled back", c.post("application", "aborted")),
+		command("complete", "declare that the documents of all applications exist", c.complete),
 		c.tokens(),
-		command("revoke CLUSTER", "refuse the certificates of a cluster, and end its connections", c.onCluster("revoked")),
-		command("forget CLUSTER", "stop waiting for a removed cluster that will not return", c.onCluster("forgotten")),
+		command("revoke CLUSTER", "refuse the certificates of a cluster, and end its connections", c.post("cluster", "revoked")),
+		command("forget CLUSTER", "stop waiting for a removed cluster that will not return", c.post("cluster", "forgotten")),
 	}
 	for _, cmd := range own {
 		for _, leaf := range append(cmd.Commands(), cmd) {
@@ -60,7 +58,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer, others ..
 		}
 	}
 	root.AddCommand(append(own, others...)...)
-	return commands.Run(ctx, root, c.complete, args, stdout, stderr)
+	return commands.Run(ctx, root, c.values, args, stdout, stderr)
 }
 
 // reads adds --output to a command, and --watch.
@@ -77,14 +75,6 @@ var verbs = map[string]string{
 	"paused": "pause", "resumed": "resume", "aborted": "abort", "revoked": "revoke", "forgotten": "forget",
 }
 
-func (c *client) control(done string) func(context.Context, []string) error {
-	return c.post("application", done)
-}
-
-func (c *client) onCluster(done string) func(context.Context, []string) error {
-	return c.post("cluster", done)
-}
-
 // post returns a command that requests something for an application or a cluster.
 func (c *client) post(kind, done string) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
@@ -94,10 +84,10 @@ func (c *client) post(kind, done string) func(context.Context, []string) error {
 
 func (c *client) status(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) { return hub, overview(&hub) })
+		return show(ctx, c, path("status"), func(hub *status.Hub) (any, []table.Table) { return hub, overview(hub) })
 	}
-	return show(ctx, c, path("applications", args[0], "status"), func(a status.Application) (any, []table.Table) {
-		return a, details(&a)
+	return show(ctx, c, path("applications", args[0], "status"), func(a *status.Application) (any, []table.Table) {
+		return a, details(a)
 	})
 }
 
@@ -112,6 +102,10 @@ func (c *client) history(ctx context.Context, args []string) error {
 	})
 }
 
+func (c *client) complete(ctx context.Context, _ []string) error {
+	return c.do(ctx, http.MethodPost, path("complete"), nil, "complete")
+}
+
 func (c *client) remove(ctx context.Context, args []string) error {
 	kind, err := kindNamed(args[0])
 	if err != nil {
@@ -120,7 +114,8 @@ func (c *client) remove(ctx context.Context, args []string) error {
 	if !slices.Contains(kinds[:documentKinds], kind) {
 		return commands.Mistake("KIND: %q: must be one of %s", args[0], strings.Join(kinds[:documentKinds], ", "))
 	}
-	return c.do(ctx, http.MethodDelete, path(kind, args[1]), nil, resource(strings.TrimSuffix(kind, "s"), args[1])+" deleted")
+	done := resource(strings.TrimSuffix(kind, "s"), args[1]) + " deleted"
+	return c.do(ctx, http.MethodDelete, path(kind, args[1]), nil, done)
 }
 
 func (c *client) rollback() *cobra.Command {
@@ -158,8 +153,9 @@ func (c *client) approve() *cobra.Command {
 	cmd := command("approve APPLICATION --group GROUP --gate Before|After", "open a gate of a rollout",
 		func(ctx context.Context, args []string) error {
 			body := map[string]string{"group": group, "gate": gate.String()}
-			return c.do(ctx, http.MethodPost, path("applications", args[0], "approve"), body,
-				fmt.Sprintf("%s approved: %s the group %s", resource("application", args[0]), strings.ToLower(gate.String()), group))
+			done := fmt.Sprintf("%s approved: %s the group %s", resource("application", args[0]),
+				strings.ToLower(gate.String()), group)
+			return c.do(ctx, http.MethodPost, path("applications", args[0], "approve"), body, done)
 		})
 	cmd.Flags().StringVar(&group, "group", "", "the `GROUP` of the rollout")
 	cmd.Flags().Var(gate, "gate", "the gate of the group")
@@ -327,8 +323,8 @@ func (c *client) tokens() *cobra.Command {
 	return group
 }
 
-// complete returns the values of an argument or a flag. Errors complete nothing.
-func (c *client) complete(cmd *cobra.Command, name string, before []string) []string {
+// values returns the values of an argument or a flag, for shells. Errors complete nothing.
+func (c *client) values(cmd *cobra.Command, name string, before []string) []string {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 	defer cancel()
 	switch {
