@@ -237,7 +237,7 @@ var mayParseYAML = map[string]string{
 	"appliedwork/v1alpha1":                   "the CRD is embedded",
 	"cloudevents/work/internal/crd":          "the schemas are embedded",
 	"examples/agent":                         "it only writes YAML",
-	"examples/hub/internal/client":           "it only writes YAML",
+	"examples/internal/apiclient":            "it only writes YAML",
 	"examples/policy-watcher":                "the CRD is embedded",
 	"interpreter/v1alpha1/internal/crdpatch": "a generator reads files of the tree",
 	"interpreter/interpretertest":            "it only writes YAML",

@@ -20,7 +20,7 @@ var (
 	// shown matches a command of a page with its output.
 	shown = regexp.MustCompile("```sh\n(.*)\n```\n\n```text\n((?s:.*?))```\n")
 	// ages matches the ages of an output, and the space between two columns.
-	ages    = regexp.MustCompile(`\b(\d+[smh])+\b`)
+	ages    = regexp.MustCompile(`\b(\d+[smh])+\b|<unknown>`)
 	columns = regexp.MustCompile(`(\S) {2,}`)
 )
 

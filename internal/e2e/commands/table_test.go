@@ -365,7 +365,7 @@ var table = map[string]row{
 	"make vuln":                  vuln,
 
 	"apt-get install mosquitto": ci,
-	"apt-get install mosquitto postgresql pgbouncer git chromium curl prometheus": ci,
+	"apt-get install mosquitto postgresql pgbouncer git chromium curl prometheus bash-completion": ci,
 	"go mod tidy":        tidyModule,
 	"etcdctl check perf": never("it writes to an etcd of yours for a minute, and is a program of etcd"),
 

@@ -192,7 +192,8 @@ func (c *console) rollout(t *testing.T) {
 		})
 	}
 	watched("shop  Synced  Healthy  2/2  1  AGE")
-	c.file("shop.yaml", greeter("Bye", "  rollout: {groups: [{name: canary, clusters: {names: [cluster1]}, approveAfter: true}]}\n"))
+	c.file("shop.yaml", greeter("Bye",
+		"  rollout: {groups: [{name: canary, clusters: {names: [cluster1]}, approveAfter: true}]}\n"))
 	c.does("apply -f shop.yaml", "application/shop changed")
 	waiting := `the rollout waits for an approval after group "canary"`
 	c.prints("status shop", `
@@ -279,10 +280,11 @@ func (c *console) completion(t *testing.T) {
 		daemon.Missing(t, "bash-completion is not installed (on Debian: apt-get install bash-completion)")
 	}
 	for line, want := range map[string]string{
-		"hub hist":                             "history",
-		"hub token ":                           "create delete list",
-		"hub get clus":                         "clusters",
-		"hub delete ":                          "applications clusters placements resourceexploringwebhookconfigurations resourceinterpreterwebhookconfigurations",
+		"hub hist":     "history",
+		"hub token ":   "create delete list",
+		"hub get clus": "clusters",
+		"hub delete ": "applications clusters placements " +
+			"resourceexploringwebhookconfigurations resourceinterpreterwebhookconfigurations",
 		"hub status API ":                      "shop",
 		"hub get placements API ":              "everywhere",
 		"hub revoke API ":                      "cluster1 cluster2",

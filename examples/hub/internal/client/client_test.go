@@ -63,7 +63,8 @@ func TestErrorsNameURLAndRemedy(t *testing.T) {
 	} {
 		url := serve(t, answers(tt.code, tt.body))
 		status, _, problem := hub(t.Context(), "status shop --api "+url+tt.more)
-		if want := "hub status: " + strings.ReplaceAll(tt.want, "URL", url); status != 1 || !strings.HasPrefix(problem, want) {
+		want := "hub status: " + strings.ReplaceAll(tt.want, "URL", url)
+		if status != 1 || !strings.HasPrefix(problem, want) {
 			t.Errorf("%s: %d: %s; want %s", tt.reason, status, problem, want)
 		}
 	}

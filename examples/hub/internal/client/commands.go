@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package client has the commands that call the API of a running hub. README.md of examples/hub
+// describes them.
 package client
 
 import (
@@ -9,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -19,11 +22,15 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/apiclient"
 	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/commands"
 	"github.com/spokewire/sdk-go/examples/internal/table"
 	"github.com/spokewire/sdk-go/internal/atomicfile"
 )
+
+// client calls the API.
+type client struct{ *apiclient.Client }
 
 // command is a command with the function that runs it.
 func command(use, short string, run func(ctx context.Context, args []string) error) *cobra.Command {
@@ -35,41 +42,46 @@ func command(use, short string, run func(ctx context.Context, args []string) err
 // Run runs the command that the arguments name: one of this package, or one of the others. It returns
 // the exit status.
 func Run(ctx context.Context, args []string, stdout, stderr io.Writer, others ...*cobra.Command) int {
-	c := &client{out: stdout, output: commands.NewEnum("table", "wide", "json", "yaml")}
+	c := &client{apiclient.New("hub", "hub-data/admin.token", stdout)}
 	root := &cobra.Command{Use: "hub", Short: "Runs applications on clusters: hub --help describes how to start it, " +
 		"and these commands call a running hub"}
 	own := []*cobra.Command{
-		c.reads(command("status [APPLICATION]", "show applications and clusters, or one application", c.status), true),
+		c.Reads(command("status [APPLICATION]", "show applications and clusters, or one application", c.status), true),
 		c.get(), c.diff(), c.apply(),
 		command("delete KIND NAME", "delete a document", c.remove),
-		c.reads(command("history [APPLICATION]", "list revisions, the newest first", c.history), true),
+		c.Reads(command("history [APPLICATION]", "list revisions, the newest first", c.history), true),
 		c.rollback(), c.approve(),
-		command("pause APPLICATION", "start no further cluster of a rollout", c.control("paused")),
-		command("resume APPLICATION", "end a pause, or start a failed or aborted rollout again", c.control("resumed")),
-		command("abort APPLICATION", "end a rollout; with rollbackOnFailure it is rolled back", c.control("aborted")),
-		command("complete", "declare that the documents of all applications exist", func(ctx context.Context, _ []string) error {
-			return c.do(ctx, http.MethodPost, path("complete"), nil, "complete")
-		}),
+		command("pause APPLICATION", "start no further cluster of a rollout", c.post("application", "paused")),
+		command("resume APPLICATION", "end a pause, or start a failed or aborted rollout again",
+			c.post("application", "resumed")),
+		command("abort APPLICATION", "end a rollout; with rollbackOnFailure it is rolled back",
+			c.post("application", "aborted")),
+		command("complete", "declare that the documents of all applications exist", c.complete),
 		c.tokens(), c.backup(),
-		command("revoke CLUSTER", "refuse the certificates of a cluster, and end its connections", c.onCluster("revoked")),
-		command("forget CLUSTER", "stop waiting for a removed cluster that will not return", c.onCluster("forgotten")),
+		command("revoke CLUSTER", "refuse the certificates of a cluster, and end its connections",
+			c.post("cluster", "revoked")),
+		command("forget CLUSTER", "stop waiting for a removed cluster that will not return",
+			c.post("cluster", "forgotten")),
 	}
 	for _, cmd := range own {
 		for _, leaf := range append(cmd.Commands(), cmd) {
-			c.addFlags(leaf.Flags())
+			c.AddFlags(leaf.Flags())
 		}
 	}
 	root.AddCommand(append(own, others...)...)
-	return commands.Run(ctx, root, c.complete, args, stdout, stderr)
+	return commands.Run(ctx, root, c.values, args, stdout, stderr)
 }
 
-// reads adds --output to a command, and --watch.
-func (c *client) reads(cmd *cobra.Command, watch bool) *cobra.Command {
-	cmd.Flags().VarP(c.output, "output", "o", "the form of the output")
-	if watch {
-		cmd.Flags().BoolVarP(&c.watch, "watch", "w", false, "continue with all changes, until Ctrl-C")
+func show[T any](ctx context.Context, c *client, path string, view func(T) (any, []table.Table)) error {
+	return apiclient.Show(ctx, c.Client, path, view)
+}
+
+// path returns the path of a request, with escaped parts.
+func path(parts ...string) string {
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
 	}
-	return cmd
+	return "/api/v1/" + strings.Join(parts, "/")
 }
 
 // verbs are the last parts of paths, by the past form of what they do.
@@ -77,27 +89,19 @@ var verbs = map[string]string{
 	"paused": "pause", "resumed": "resume", "aborted": "abort", "revoked": "revoke", "forgotten": "forget",
 }
 
-func (c *client) control(done string) func(context.Context, []string) error {
-	return c.post("application", done)
-}
-
-func (c *client) onCluster(done string) func(context.Context, []string) error {
-	return c.post("cluster", done)
-}
-
 // post returns a command that requests something for an application or a cluster.
 func (c *client) post(kind, done string) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
-		return c.do(ctx, http.MethodPost, path(kind+"s", args[0], verbs[done]), nil, resource(kind, args[0])+" "+done)
+		return c.Do(ctx, http.MethodPost, path(kind+"s", args[0], verbs[done]), nil, resource(kind, args[0])+" "+done)
 	}
 }
 
 func (c *client) status(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) { return hub, overview(&hub) })
+		return show(ctx, c, path("status"), func(hub *status.Hub) (any, []table.Table) { return hub, overview(hub) })
 	}
-	return show(ctx, c, path("applications", args[0], "status"), func(a status.Application) (any, []table.Table) {
-		return a, details(&a)
+	return show(ctx, c, path("applications", args[0], "status"), func(a *status.Application) (any, []table.Table) {
+		return a, details(a)
 	})
 }
 
@@ -112,6 +116,10 @@ func (c *client) history(ctx context.Context, args []string) error {
 	})
 }
 
+func (c *client) complete(ctx context.Context, _ []string) error {
+	return c.Do(ctx, http.MethodPost, path("complete"), nil, "complete")
+}
+
 func (c *client) remove(ctx context.Context, args []string) error {
 	kind, err := kindNamed(args[0])
 	if err != nil {
@@ -120,7 +128,8 @@ func (c *client) remove(ctx context.Context, args []string) error {
 	if !slices.Contains(kinds[:documentKinds], kind) {
 		return commands.Mistake("KIND: %q: must be one of %s", args[0], strings.Join(kinds[:documentKinds], ", "))
 	}
-	return c.do(ctx, http.MethodDelete, path(kind, args[1]), nil, resource(strings.TrimSuffix(kind, "s"), args[1])+" deleted")
+	done := resource(strings.TrimSuffix(kind, "s"), args[1]) + " deleted"
+	return c.Do(ctx, http.MethodDelete, path(kind, args[1]), nil, done)
 }
 
 func (c *client) rollback() *cobra.Command {
@@ -133,17 +142,17 @@ func (c *client) rollback() *cobra.Command {
 			case end && to != 0:
 				return commands.Mistake("--to and --end are both set: remove one of them")
 			case end:
-				return c.do(ctx, http.MethodDelete, at, nil, resource("application", args[0])+" follows its document again")
+				return c.Do(ctx, http.MethodDelete, at, nil, resource("application", args[0])+" follows its document again")
 			case to < 0:
 				return commands.Mistake("--to: %d: must be the number of a revision: see hub history", to)
 			case to > 0:
 				body = map[string]int{"revision": to}
 			}
 			var out status.RolledBack
-			err := c.load(ctx, http.MethodPost, at, body, &out)
+			err := c.Load(ctx, http.MethodPost, at, body, &out)
 			if err == nil {
 				text := fmt.Sprintf("%s rolled back to revision %d; %s", resource("application", args[0]), out.Revision, out.Note)
-				_, err = fmt.Fprintln(c.out, strings.TrimSuffix(text, "; "))
+				_, err = fmt.Fprintln(c.Out, strings.TrimSuffix(text, "; "))
 			}
 			return err
 		})
@@ -158,8 +167,9 @@ func (c *client) approve() *cobra.Command {
 	cmd := command("approve APPLICATION --group GROUP --gate Before|After", "open a gate of a rollout",
 		func(ctx context.Context, args []string) error {
 			body := map[string]string{"group": group, "gate": gate.String()}
-			return c.do(ctx, http.MethodPost, path("applications", args[0], "approve"), body,
-				fmt.Sprintf("%s approved: %s the group %s", resource("application", args[0]), strings.ToLower(gate.String()), group))
+			done := fmt.Sprintf("%s approved: %s the group %s", resource("application", args[0]),
+				strings.ToLower(gate.String()), group)
+			return c.Do(ctx, http.MethodPost, path("applications", args[0], "approve"), body, done)
 		})
 	cmd.Flags().StringVar(&group, "group", "", "the `GROUP` of the rollout")
 	cmd.Flags().Var(gate, "gate", "the gate of the group")
@@ -184,7 +194,7 @@ func (c *client) diff() *cobra.Command {
 			if err := c.sendDocuments(ctx, "diff", file, &plan); err != nil {
 				return err
 			}
-			return c.print(plan, func() error { return writePlan(c.out, &plan) })
+			return c.Print(plan, func() error { return writePlan(c.Out, &plan) })
 		})
 	cmd.Long = "Shows the fields that differ between two revisions of an application: the newest and the one before,\n" +
 		"unless --from and --to are set. With --file, shows what hub apply would change in documents and in\n" +
@@ -192,7 +202,7 @@ func (c *client) diff() *cobra.Command {
 	cmd.Flags().IntVar(&from, "from", 0, "the earlier revision `N`")
 	cmd.Flags().IntVar(&to, "to", 0, "the later revision `M`")
 	addFile(cmd, &file)
-	return c.reads(cmd, false)
+	return c.Reads(cmd, false)
 }
 
 func (c *client) diffRevisions(ctx context.Context, name string, from, to int) error {
@@ -201,7 +211,7 @@ func (c *client) diffRevisions(ctx context.Context, name string, from, to int) e
 	}
 	if from == 0 || to == 0 {
 		var a status.Application
-		if err := c.load(ctx, http.MethodGet, path("applications", name, "status"), nil, &a); err != nil {
+		if err := c.Load(ctx, http.MethodGet, path("applications", name, "status"), nil, &a); err != nil {
 			return err
 		}
 		for _, r := range a.Revisions { // the newest first
@@ -218,11 +228,11 @@ func (c *client) diffRevisions(ctx context.Context, name string, from, to int) e
 	}
 	changes := []status.Change{}
 	at := fmt.Sprintf("%s?from=%d&to=%d", path("applications", name, "diff"), from, to)
-	if err := c.load(ctx, http.MethodGet, at, nil, &changes); err != nil {
+	if err := c.Load(ctx, http.MethodGet, at, nil, &changes); err != nil {
 		return err
 	}
-	return c.print(changes, func() error {
-		writeChanges(c.out, changes)
+	return c.Print(changes, func() error {
+		writeChanges(c.Out, changes)
 		return nil
 	})
 }
@@ -234,7 +244,7 @@ func (c *client) apply() *cobra.Command {
 			var changes []status.DocumentChange
 			err := c.sendDocuments(ctx, "apply", file, &changes)
 			for _, d := range changes {
-				fmt.Fprintln(c.out, resource(d.Kind, d.Name), d.Action)
+				fmt.Fprintln(c.Out, resource(d.Kind, d.Name), d.Action)
 			}
 			return err
 		})
@@ -260,7 +270,7 @@ func (c *client) sendDocuments(ctx context.Context, verb, file string, into any)
 		return fmt.Errorf("--file %s: %d bytes are more than a request may have, %d: use several files",
 			file, body.Len(), document.MaxBytes)
 	}
-	return c.load(ctx, http.MethodPost, path(verb), body.Bytes(), into)
+	return c.Load(ctx, http.MethodPost, path(verb), body.Bytes(), into)
 }
 
 // read reads and checks the documents of a file or folder. Errors name the file.
@@ -269,7 +279,9 @@ func read(file string) (out []*document.Document, err error) {
 	info, err := os.Stat(file)
 	switch {
 	case file == "-":
-		data, err = io.ReadAll(io.LimitReader(os.Stdin, document.MaxFile))
+		if data, err = io.ReadAll(io.LimitReader(os.Stdin, document.MaxFile+1)); len(data) > document.MaxFile {
+			err = fmt.Errorf("standard input has more than %d bytes", document.MaxFile)
+		}
 	case err == nil && info.IsDir():
 		set, err := document.ReadFolder(file)
 		if err != nil {
@@ -305,10 +317,10 @@ func (c *client) tokens() *cobra.Command {
 				body.Lifetime = lifetime.String()
 			}
 			var t httpapi.Token
-			if err := c.load(ctx, http.MethodPost, path("tokens"), body, &t); err != nil {
+			if err := c.Load(ctx, http.MethodPost, path("tokens"), body, &t); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(c.out, "%s\n\nOn the cluster, before %s:\n\n  agent join --hub %s --token %s\n",
+			_, err := fmt.Fprintf(c.Out, "%s\n\nOn the cluster, before %s:\n\n  agent join --hub %s --token %s\n",
 				t.Token, t.Expires.UTC().Format(time.RFC3339), t.URL, t.Token)
 			return err
 		})
@@ -318,11 +330,11 @@ func (c *client) tokens() *cobra.Command {
 	create.Flags().DurationVar(&lifetime, "lifetime", 0, "how long the token is valid (default 1h, at most 720h)")
 	create.Flags().IntVar(&body.Uses, "uses", 1, "how many agents may join with the token")
 	group.AddCommand(create,
-		c.reads(command("list", "list the tokens, without their secrets", func(ctx context.Context, _ []string) error {
+		c.Reads(command("list", "list the tokens, without their secrets", func(ctx context.Context, _ []string) error {
 			return c.getKind(ctx, []string{"tokens"}, "")
 		}), false),
 		command("delete TOKEN", "delete the token with an ID", func(ctx context.Context, args []string) error {
-			return c.do(ctx, http.MethodDelete, path("tokens", args[0]), nil, resource("token", args[0])+" deleted")
+			return c.Do(ctx, http.MethodDelete, path("tokens", args[0]), nil, resource("token", args[0])+" deleted")
 		}))
 	return group
 }
@@ -330,17 +342,17 @@ func (c *client) tokens() *cobra.Command {
 func (c *client) backup() *cobra.Command {
 	file := ""
 	cmd := command("backup --out FILE", "write a backup of the store to a file", func(ctx context.Context, _ []string) error {
-		content, err := c.send(ctx, http.MethodPost, path("backup"), nil, nil)
-		if err != nil {
+		var content []byte
+		if err := c.Load(ctx, http.MethodPost, path("backup"), nil, &content); err != nil {
 			return err
 		}
 		if _, err := backup.Read(bytes.NewReader(content), nil); err != nil {
-			return fmt.Errorf("--api %s: %w", c.api, err)
+			return fmt.Errorf("the backup of the hub: %w", err)
 		}
 		if err := atomicfile.Write(file, content, 0o600); err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
-		_, err = fmt.Fprintln(c.out, "created", file)
+		_, err := fmt.Fprintln(c.Out, "created", file)
 		return err
 	})
 	cmd.Long = `Writes a backup of the store of the hub to a file: documents, revisions, works and tokens. Only its
@@ -350,8 +362,8 @@ complete. Back up the folder of --certs too: it is not in the file.`
 	return cmd
 }
 
-// complete returns the values of an argument or a flag. Errors complete nothing.
-func (c *client) complete(cmd *cobra.Command, name string, before []string) []string {
+// values returns the values of an argument or a flag, for shells. Errors complete nothing.
+func (c *client) values(cmd *cobra.Command, name string, before []string) []string {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 	defer cancel()
 	switch {
@@ -374,23 +386,23 @@ func (c *client) complete(cmd *cobra.Command, name string, before []string) []st
 	}
 	if kind == "tokens" {
 		var all []httpapi.Token
-		_ = c.load(ctx, http.MethodGet, path(kind), nil, &all)
+		_ = c.Load(ctx, http.MethodGet, path(kind), nil, &all)
 		return names(all, func(t httpapi.Token) string { return t.ID })
 	}
 	if kind == "clusters" { // also those without a document
 		var all status.Hub
-		_ = c.load(ctx, http.MethodGet, path("status"), nil, &all)
+		_ = c.Load(ctx, http.MethodGet, path("status"), nil, &all)
 		return names(all.Clusters, func(c status.Cluster) string { return c.Name })
 	}
 	var all []document.Header
-	_ = c.load(ctx, http.MethodGet, path(kind), nil, &all)
+	_ = c.Load(ctx, http.MethodGet, path(kind), nil, &all)
 	return names(all, func(h document.Header) string { return h.Metadata.Name })
 }
 
 // groups returns the groups of a rollout, for --group, or the revisions, for --from and --to.
 func (c *client) groups(ctx context.Context, flag string, before []string) (out []string) {
 	var a status.Application
-	if len(before) == 0 || c.load(ctx, http.MethodGet, path("applications", before[0], "status"), nil, &a) != nil {
+	if len(before) == 0 || c.Load(ctx, http.MethodGet, path("applications", before[0], "status"), nil, &a) != nil {
 		return nil
 	}
 	switch flag {

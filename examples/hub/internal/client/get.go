@@ -45,7 +45,7 @@ func (c *client) get() *cobra.Command {
 	cmd.Long = "Lists applications, clusters, placements, configurations of webhooks, tokens, or the works and objects\n" +
 		"of a cluster. As json or yaml, applications and clusters are their documents: see hub status for their status."
 	cmd.Flags().StringVar(&cluster, "cluster", "", "the `CLUSTER` of works and objects")
-	return c.reads(cmd, true)
+	return c.Reads(cmd, true)
 }
 
 // getKind shows the kind of the first argument, and of it only the second argument if there is one.
@@ -57,7 +57,7 @@ func (c *client) getKind(ctx context.Context, args []string, cluster string) err
 		name = args[1]
 		parts = append(parts, name)
 	}
-	onCluster, form := kind == "works" || kind == "objects", c.output.String()
+	onCluster, form := kind == "works" || kind == "objects", c.Output.String()
 	switch {
 	case err != nil:
 		return err

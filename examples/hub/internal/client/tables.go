@@ -42,7 +42,8 @@ func applications(all []status.Application) table.Table {
 }
 
 func clusters(all []status.Cluster) table.Table {
-	return newTable("NAME AGENT SYNC HEALTH APPLICATIONS LAST-HEARD +LABELS AGE REASON", all, func(c status.Cluster) []any {
+	const columns = "NAME AGENT SYNC HEALTH APPLICATIONS LAST-HEARD +LABELS AGE REASON"
+	return newTable(columns, all, func(c status.Cluster) []any {
 		return []any{c.Name, c.Agent, c.Sync, c.Health, of(c.On), c.LastHeard, labels.FormatLabels(c.Labels), c.Since,
 			c.Reason}
 	})

@@ -53,24 +53,7 @@ type handler func(*http.Request) (int, any, error)
 func New(options Options) http.Handler {
 	a := &api{options, make(chan struct{}, maxWaits)}
 	mux := http.NewServeMux()
-	handle := func(pattern string, f handler) {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			r.Body = http.MaxBytesReader(w, r.Body, document.MaxBytes)
-			answerOf := f
-			if r.Method == http.MethodGet && r.URL.Query().Has("watch") {
-				answerOf = func(r *http.Request) (int, any, error) { return a.watch(w, r, f) }
-			}
-			code, body, err := answerOf(r)
-			if err != nil {
-				f := explain(err)
-				if f.allow != "" {
-					w.Header().Set("Allow", f.allow)
-				}
-				code, body = f.code, f
-			}
-			answer(w, code, body)
-		})
-	}
+	handle := func(pattern string, f handler) { mux.HandleFunc(pattern, a.serve(f)) }
 	handle("GET /api/v1/{kind}", ofKind(a.list))
 	handle("GET /api/v1/{kind}/{name}", ofKind(a.get))
 	if !a.ReadOnly {
@@ -120,6 +103,26 @@ func New(options Options) http.Handler {
 		Refuse(w, http.StatusForbidden, "a page of another origin must not change anything")
 	}))
 	return protection.Handler(mux)
+}
+
+// serve returns a handler that writes the answers of f.
+func (a *api) serve(f handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, document.MaxBytes)
+		answerOf := f
+		if r.Method == http.MethodGet && r.URL.Query().Has("watch") {
+			answerOf = func(r *http.Request) (int, any, error) { return a.watch(w, r, f) }
+		}
+		code, body, err := answerOf(r)
+		if err != nil {
+			f := explain(err)
+			if f.allow != "" {
+				w.Header().Set("Allow", f.allow)
+			}
+			code, body = f.code, f
+		}
+		answer(w, code, body)
+	}
 }
 
 // none returns the error for a request without a handler: the path or the method is unknown.

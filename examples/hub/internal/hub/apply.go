@@ -30,9 +30,15 @@ const (
 
 // Apply creates or replaces documents, all or none of them. The errors are those of Replace.
 func (h *Hub) Apply(ctx context.Context, documents ...*document.Document) ([]status.DocumentChange, error) {
+	var forget []func()
 	for _, d := range documents {
-		defer h.prepare(ctx, d)()
+		forget = append(forget, h.prepare(ctx, d))
 	}
+	defer func() {
+		for _, f := range forget {
+			f()
+		}
+	}()
 	ctx, done, err := h.begin(ctx)
 	if err != nil {
 		return nil, err

@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package client has the commands that call the API of a running hub. README.md of examples/hub
-// describes them.
-package client
+// Package apiclient calls the HTTP API of a running program for its commands, and prints the answers
+// as tables, JSON or YAML. It adds the flags for the URL, TLS, the bearer token and the output.
+//
+// An error of the API is {"error": "..."}. A GET with ?watch=DURATION returns an ETag, and with this
+// ETag in If-None-Match it returns when the answer differs, or with the status 304 after that time.
+package apiclient
 
 import (
 	"bytes"
@@ -19,6 +22,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
@@ -34,36 +38,55 @@ const (
 	// watchTime is the time that a request waits for a change.
 	watchTime = 50 * time.Second
 	// maxAnswer is the maximum size of an answer.
-	maxAnswer = 256 << 20
-	// ownToken has the token that a hub on this machine has written.
-	ownToken = "hub-data/admin.token"
+	maxAnswer = 1 << 30
 )
 
 // options are flag names by the options of package tlsfiles.
 var options = tlsfiles.OptionNames{"CAFile": "--api-ca", "CertFile": "--api-cert", "KeyFile": "--api-key"}
 
-// client has the flags of all commands, and calls the API.
-type client struct {
-	api, tokenFile string
-	tls            tlsfiles.Client
-	output         *commands.Enum
-	watch          bool
-	out            io.Writer
-	http           *http.Client // nil before the first call
-	token          string
+// Client has the values of the flags, and calls the API.
+type Client struct {
+	// Output is the form of the output, and Watch whether Show continues with all changes.
+	Output *commands.Enum
+	Watch  bool
+	Out    io.Writer
+
+	program, ownToken string
+	api, tokenFile    string
+	tls               tlsfiles.Client
+	http              *http.Client // nil before the first call
+	token             string
 }
 
-func (c *client) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&c.api, "api", "http://localhost:8080", "the `URL` of the hub's page and API")
-	flags.StringVar(&c.tokenFile, "token-file", "", "the bearer token in `FILE` (default "+ownToken+
-		", if it exists and the hub is on this machine)")
-	flags.StringVar(&c.tls.CAFile, "api-ca", "", "the CAs of the hub's certificate in `FILE` (default: the system's)")
+// New returns a client for a program, which writes the results to out. On its own machine the program
+// writes a token to the file ownToken.
+func New(program, ownToken string, out io.Writer) *Client {
+	return &Client{
+		Output: commands.NewEnum("table", "wide", "json", "yaml"), Out: out, program: program, ownToken: ownToken,
+	}
+}
+
+// AddFlags adds the flags of the connection.
+func (c *Client) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.api, "api", "http://localhost:8080", "the `URL` of the "+c.program+"'s page and API")
+	flags.StringVar(&c.tokenFile, "token-file", "", "the bearer token in `FILE` (default "+c.ownToken+
+		", if it exists and the "+c.program+" is on this machine)")
+	flags.StringVar(&c.tls.CAFile, "api-ca", "", "the CAs of the API's certificate in `FILE` (default: the system's)")
 	flags.StringVar(&c.tls.CertFile, "api-cert", "", "a client certificate in `FILE`, with --api-key")
 	flags.StringVar(&c.tls.KeyFile, "api-key", "", "the key of the certificate in `FILE`")
 }
 
+// Reads adds --output to a command, and --watch.
+func (c *Client) Reads(cmd *cobra.Command, watch bool) *cobra.Command {
+	cmd.Flags().VarP(c.Output, "output", "o", "the form of the output")
+	if watch {
+		cmd.Flags().BoolVarP(&c.Watch, "watch", "w", false, "continue with all changes, until Ctrl-C")
+	}
+	return cmd
+}
+
 // connect checks the flags, once.
-func (c *client) connect() error {
+func (c *Client) connect() error {
 	if c.http != nil {
 		return nil
 	}
@@ -82,7 +105,7 @@ func (c *client) connect() error {
 	}
 	file := c.tokenFile
 	if file == "" && local {
-		file = ownToken
+		file = c.ownToken
 	}
 	if content, err := os.ReadFile(file); err == nil {
 		c.token = strings.TrimSpace(string(content))
@@ -101,17 +124,9 @@ func (c *client) connect() error {
 	return nil
 }
 
-// path returns the path of a request, with escaped parts.
-func path(parts ...string) string {
-	for i, part := range parts {
-		parts[i] = url.PathEscape(part)
-	}
-	return "/api/v1/" + strings.Join(parts, "/")
-}
-
 // send sends a request with a body, which is JSON or text, or nil. It returns nil if the answer is
 // the one with the tag.
-func (c *client) send(ctx context.Context, method, path string, body any, tag *string) ([]byte, error) {
+func (c *Client) send(ctx context.Context, method, path string, body any, tag *string) ([]byte, error) {
 	if err := c.connect(); err != nil {
 		return nil, err
 	}
@@ -156,25 +171,25 @@ func (c *client) send(ctx context.Context, method, path string, body any, tag *s
 	return content, nil
 }
 
-// unreachable returns the error for a hub that does not answer.
-func (c *client) unreachable(err error) error {
+// unreachable returns the error for a program that does not answer.
+func (c *Client) unreachable(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
 		err = failed.Err // without method and URL
 	}
-	return fmt.Errorf("--api %s: %w: is a hub running with this --listen?", c.api, options.Error(err))
+	return fmt.Errorf("--api %s: %w: is a %s running with this --listen?", c.api, options.Error(err), c.program)
 }
 
 // refused returns the error for an answer without success.
-func (c *client) refused(response *http.Response, content []byte) error {
+func (c *Client) refused(response *http.Response, content []byte) error {
 	var problem struct{ Error string }
 	_ = json.Unmarshal(content, &problem)
 	err := errors.New(table.Plain(cmp.Or(problem.Error, response.Status)))
 	if problem.Error == "" {
-		err = fmt.Errorf("--api %s: %w: is this a hub?", c.api, err)
+		err = fmt.Errorf("--api %s: %w: is this a %s?", c.api, err, c.program)
 	}
 	if code := response.StatusCode; code == http.StatusUnauthorized || code == http.StatusForbidden {
-		used := "set --token-file to a file with a token of this hub"
+		used := "set --token-file to a file with a token of this " + c.program
 		if c.tokenFile != "" {
 			used = "--token-file " + c.tokenFile + " has no token with this right"
 		}
@@ -183,42 +198,44 @@ func (c *client) refused(response *http.Response, content []byte) error {
 	return err
 }
 
-// load decodes the answer of a request.
-func (c *client) load(ctx context.Context, method, path string, body, into any) error {
+// Load decodes the answer of a request. Into a *[]byte it is not decoded.
+func (c *Client) Load(ctx context.Context, method, path string, body, into any) error {
 	content, err := c.send(ctx, method, path, body, nil)
-	if err == nil {
+	if raw, isRaw := into.(*[]byte); isRaw && err == nil {
+		*raw = content
+	} else if err == nil {
 		err = c.decode(content, into)
 	}
 	return err
 }
 
-func (c *client) decode(content []byte, into any) error {
+func (c *Client) decode(content []byte, into any) error {
 	if err := json.Unmarshal(content, into); err != nil {
-		return fmt.Errorf("--api %s: the answer is not the one of a hub: %w", c.api, err)
+		return fmt.Errorf("--api %s: the answer is not the one of a %s: %w", c.api, c.program, err)
 	}
 	return nil
 }
 
-// do sends a request that changes something, and prints the result.
-func (c *client) do(ctx context.Context, method, path string, body any, done string) error {
+// Do sends a request that changes something, and prints the result.
+func (c *Client) Do(ctx context.Context, method, path string, body any, done string) error {
 	_, err := c.send(ctx, method, path, body, nil)
 	if err == nil {
-		_, err = fmt.Fprintln(c.out, done)
+		_, err = fmt.Fprintln(c.Out, done)
 	}
 	return err
 }
 
-// show prints the answer of a path: what view returns for it. With --watch it prints each later answer
+// Show prints the answer of a path: what view returns for it. With --watch it prints each later answer
 // too, until ctx ends: of tables only the rows that have changed.
-func show[T any](ctx context.Context, c *client, path string, view func(T) (value any, tables []table.Table)) error {
+func Show[T any](ctx context.Context, c *Client, path string, view func(T) (value any, tables []table.Table)) error {
 	tag, shown := "", []table.Table(nil)
 	for {
 		at := path
-		if c.watch {
+		if c.Watch {
 			at += "?watch=" + watchTime.String()
 		}
 		content, err := c.send(ctx, http.MethodGet, at, nil, &tag)
-		if c.watch && ctx.Err() != nil {
+		if c.Watch && ctx.Err() != nil {
 			return nil // Ctrl-C
 		}
 		var answer T
@@ -227,39 +244,39 @@ func show[T any](ctx context.Context, c *client, path string, view func(T) (valu
 		}
 		if err == nil && content != nil {
 			value, tables := view(answer)
-			err = c.print(value, func() error { return c.printTables(tables, shown) })
+			err = c.Print(value, func() error { return c.printTables(tables, shown) })
 			shown = tables
 		}
-		if err != nil || !c.watch {
+		if err != nil || !c.Watch {
 			return err
 		}
 	}
 }
 
-// print prints a value in the form of --output.
-func (c *client) print(value any, text func() error) error {
+// Print prints a value in the form of --output.
+func (c *Client) Print(value any, text func() error) error {
 	var content []byte
 	var err error
-	switch c.output.String() {
+	switch c.Output.String() {
 	case "json":
 		content, err = json.MarshalIndent(value, "", "  ")
 		content = append(content, '\n')
 	case "yaml":
-		if content, err = yaml.Marshal(value); c.watch {
+		if content, err = yaml.Marshal(value); c.Watch {
 			content = append([]byte("---\n"), content...)
 		}
 	default:
 		return text()
 	}
 	if err == nil {
-		_, err = c.out.Write(content)
+		_, err = c.Out.Write(content)
 	}
 	return err
 }
 
 // printTables prints tables, or the changes since earlier ones. It prints no empty table but a single
 // one.
-func (c *client) printTables(tables, earlier []table.Table) error {
+func (c *Client) printTables(tables, earlier []table.Table) error {
 	before := ""
 	for i, t := range tables {
 		if earlier != nil {
@@ -268,8 +285,8 @@ func (c *client) printTables(tables, earlier []table.Table) error {
 		if len(t.Rows) == 0 && (len(tables) > 1 || earlier != nil) {
 			continue
 		}
-		fmt.Fprint(c.out, before)
-		if err := t.Write(c.out, c.output.String() == "wide", time.Now()); err != nil {
+		fmt.Fprint(c.Out, before)
+		if err := t.Write(c.Out, c.Output.String() == "wide", time.Now()); err != nil {
 			return err
 		}
 		before = "\n"
