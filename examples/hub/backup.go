@@ -14,6 +14,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/internal/atomicfile"
@@ -107,7 +108,7 @@ func (o restoreOptions) restore(ctx context.Context) (h backup.Header, err error
 		err = p.openStores(ctx, o.options)
 	}
 	if err == nil {
-		if err = backup.Restore(ctx, file, backup.Stores{State: p.state, Works: p.works}); err != nil {
+		if err = backup.Restore(ctx, file, backup.Stores{State: p.state, Works: p.works}, hub.Restored); err != nil {
 			err = fmt.Errorf("--store %s: %w", o.Store, err)
 		}
 	}
