@@ -33,7 +33,8 @@ const memoryLimit = 96
 
 // commands are the first arguments that are not flags.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) int{
-	"backup": backupStore, "certs": certs, "install": installation.Run, "token": token, "restore": restoreStore, "revoke": revoke,
+	"backup": backupStore, "certs": certs, "install": installation.Run, "restore": restoreStore,
+	"revoke": revoke, "token": token,
 }
 
 // run is the program without the process. It returns the exit status.

@@ -22,8 +22,8 @@ const batchBytes = 4 << 20
 
 var (
 	// ErrNotEmpty is returned by [Restore] for a store with records.
-	ErrNotEmpty = errors.New("the store is not empty, or a program uses it: stop the programs that use it, and remove it " +
-		"or name another one")
+	ErrNotEmpty = errors.New("the store is not empty, or a program uses it: stop the programs that use it, and " +
+		"remove it or name another one")
 	// ErrUnfinished is returned by [Check] for a store with an interrupted restore.
 	ErrUnfinished = errors.New("a restore of this store has not finished: repeat it, with the same or another backup")
 	errReplaced   = errors.New("another restore of this store has begun: let only one run")

@@ -127,16 +127,18 @@ func killed(t *testing.T, after time.Duration, args ...string) (ended bool) {
 
 // mainCluster is a real cluster with an agent.
 type mainCluster struct {
-	t    *testing.T
-	core kubernetes.Interface
+	t     *testing.T
+	agent *process
+	core  kubernetes.Interface
 }
 
 func newMainCluster(t *testing.T, flags ...string) *mainCluster {
 	t.Helper()
 	cluster := kube.Start(t, kube.Options{})
-	newProcess(t, false, "agent", append(flags, "-v", "4", "--cluster", "main", "--source", "hub", "--kubeconfig", cluster.Kubeconfig(),
-		"--store", filepath.Join(t.TempDir(), "agent.db"))...).start()
-	return &mainCluster{t, kubernetes.NewForConfigOrDie(cluster.Config())}
+	agent := newProcess(t, false, "agent", append(flags, "--cluster", "main", "--source", "hub", "--kubeconfig",
+		cluster.Kubeconfig(), "--store", filepath.Join(t.TempDir(), "agent.db"))...)
+	agent.start()
+	return &mainCluster{t, agent, kubernetes.NewForConfigOrDie(cluster.Config())}
 }
 
 // have waits until the cluster has exactly these ConfigMaps with these versions. It returns their
