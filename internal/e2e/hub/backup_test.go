@@ -135,6 +135,7 @@ type mainCluster struct {
 func newMainCluster(t *testing.T, flags ...string) *mainCluster {
 	t.Helper()
 	cluster := kube.Start(t, kube.Options{})
+	cluster.StartControllerManager() // completes deletions
 	agent := newProcess(t, false, "agent", append(flags, "--cluster", "main", "--source", "hub", "--kubeconfig",
 		cluster.Kubeconfig(), "--store", filepath.Join(t.TempDir(), "agent.db"))...)
 	agent.start()
