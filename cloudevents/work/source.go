@@ -110,6 +110,12 @@ func (s *Source) NeedLeaderElection() bool { return s.source.NeedLeaderElection(
 // connected. Otherwise it returns ctx's error, or an InternalError if the Store fails.
 func (s *Source) InventoryComplete(ctx context.Context) error { return s.source.InventoryComplete(ctx) }
 
+// InventoryDeclared reports whether InventoryComplete was called, in this process or, with a Store, in
+// an earlier one. A program that calls InventoryComplete when all works are created checks it after
+// NewSource: if it is true, only an operator who has compared the works may call InventoryComplete
+// again, because the Store may be a restored backup.
+func (s *Source) InventoryDeclared() bool { return s.source.InventoryDeclared() }
+
 // Lead makes this replica the leader of the replicas that share a Store; see
 // [SourceOptions].SharedGroup. It returns when the replica has read all changes of the previous
 // leader. A write of the clientset does the same, so only a replica that may have nothing to write

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/commands"
 )
@@ -58,7 +59,7 @@ func (o options) restore(ctx context.Context, from string) (h backup.Header, err
 		err = p.openStores(ctx, o)
 	}
 	if err == nil {
-		if err = backup.Restore(ctx, file, backup.Stores{State: p.state, Works: p.works}); err != nil {
+		if err = backup.Restore(ctx, file, backup.Stores{State: p.state, Works: p.works}, hub.Restored); err != nil {
 			err = fmt.Errorf("--store %s: %w", o.Store, err)
 		}
 	}

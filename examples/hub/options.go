@@ -56,8 +56,8 @@ own --help.
                        is an address for all interfaces)
   --cert-lifetime D    the lifetime of agents' certificates, which agents renew (default 720h)
   --source ID          the source ID of the hub (default hub). It must stay the same, and differ
-                       between hubs of one broker: two hubs with the same ID delete each other's
-                       works, and report this
+                       between hubs of one broker: of two hubs with the same ID and different
+                       stores only the newer one writes, and both report this
   --dir DIR            read documents from the .yaml, .yml and .json files in DIR, again after each
                        change, at most 30 s later if the file system sends no events. If a file
                        becomes invalid or empty, or DIR has no documents, the previous documents

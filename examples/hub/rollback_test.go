@@ -211,7 +211,7 @@ func TestLostStore(t *testing.T) {
 	for range 2 { // the next processes do not have the lost state either
 		s.stop()
 		s.start()
-		s.logs("unknown works on clusters stay because the store may have been lost")
+		s.logs("Unknown works on clusters stay because the store may have been lost")
 		if got := s.status("shop"); got != "Synced Healthy 1" {
 			t.Errorf("status %q", got)
 		}

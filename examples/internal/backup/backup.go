@@ -174,7 +174,7 @@ func Read(from io.Reader, f func(ofWork bool, key string, value []byte) error) (
 			switch _, err := r.in.ReadByte(); {
 			case err == nil:
 				return h, ErrDamaged
-			case err != io.EOF: //nolint:errorlint // a wrapped EOF is not the end after the checksum
+			case !errors.Is(err, io.EOF):
 				return h, explain(err)
 			}
 			return h, nil

@@ -35,6 +35,8 @@ func newStores() *stores {
 
 func (s *stores) both() backup.Stores { return backup.Stores{State: s, Works: s} }
 
+func unchanged(_ string, value []byte) ([]byte, error) { return value, nil }
+
 var errKilled = errors.New("killed")
 
 func (s *stores) Txn(ctx context.Context, compares []store.Compare, ops []store.Op) (store.TxnResult, error) {
@@ -118,7 +120,7 @@ func TestRestoreHasTheContentOfTheBackup(t *testing.T) {
 		if err != nil || h.Source != "hub" || h.Created.IsZero() {
 			t.Errorf("%d: %+v, %v", n, h, err)
 		}
-		if err := backup.Restore(t.Context(), bytes.NewReader(file), to.both()); err != nil {
+		if err := backup.Restore(t.Context(), bytes.NewReader(file), to.both(), unchanged); err != nil {
 			t.Fatal(err)
 		}
 		if got, want := to.content(t), from.content(t); !maps.Equal(got, want) || len(got) != 2*n {
@@ -147,7 +149,7 @@ func TestBackupHasOneMomentOfBothStores(t *testing.T) {
 	file := written(t, s)
 	s.during = nil
 	to := newStores()
-	if err := backup.Restore(t.Context(), bytes.NewReader(file), to.both()); err != nil {
+	if err := backup.Restore(t.Context(), bytes.NewReader(file), to.both(), unchanged); err != nil {
 		t.Fatal(err)
 	}
 	if got := to.content(t); got["s /k/"] != "5" || got["w w/"] != "5" || n != 6 {
@@ -194,7 +196,7 @@ func TestRestoreIntoUsedStoreIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := to.content(t)
-		err := backup.Restore(t.Context(), bytes.NewReader(file), to.both())
+		err := backup.Restore(t.Context(), bytes.NewReader(file), to.both(), unchanged)
 		if got := to.content(t); !errors.Is(err, backup.ErrNotEmpty) || !maps.Equal(got, before) {
 			t.Errorf("%s: %v, %v", name, err, got)
 		}
@@ -211,13 +213,13 @@ func TestInterruptedRestoreIsRepeated(t *testing.T) {
 	for writes := range 6 {
 		to := newStores()
 		to.left = writes
-		err := backup.Restore(t.Context(), bytes.NewReader(files[0]), to.both())
+		err := backup.Restore(t.Context(), bytes.NewReader(files[0]), to.both(), unchanged)
 		to.left = -1
 		check := backup.Check(t.Context(), to)
 		if !errors.Is(err, errKilled) || errors.Is(check, backup.ErrUnfinished) != (writes > 0) {
 			t.Fatalf("after %d writes: %v, %v", writes, err, check)
 		}
-		if err := backup.Restore(t.Context(), bytes.NewReader(files[1]), to.both()); err != nil {
+		if err := backup.Restore(t.Context(), bytes.NewReader(files[1]), to.both(), unchanged); err != nil {
 			t.Fatal(err)
 		}
 		if got := to.content(t); !maps.Equal(got, second.content(t)) || backup.Check(t.Context(), to) != nil {

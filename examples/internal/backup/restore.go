@@ -22,8 +22,8 @@ const batchBytes = 4 << 20
 
 var (
 	// ErrNotEmpty is returned by [Restore] for a store with records.
-	ErrNotEmpty = errors.New("the store is not empty, or a program uses it: stop the programs that use it, and remove it " +
-		"or name another one")
+	ErrNotEmpty = errors.New("the store is not empty, or a program uses it: stop the programs that use it, and " +
+		"remove it or name another one")
 	// ErrUnfinished is returned by [Check] for a store with an interrupted restore.
 	ErrUnfinished = errors.New("a restore of this store has not finished: repeat it, with the same or another backup")
 	errReplaced   = errors.New("another restore of this store has begun: let only one run")
@@ -40,9 +40,12 @@ func Check(ctx context.Context, state store.Data) error {
 }
 
 // Restore writes the records of a backup, which [Read] has checked, to stores that are empty, or that
-// have an interrupted restore. It returns [ErrNotEmpty] for others. After an error the stores cannot
+// have an interrupted restore. change returns the value of a key of package rsync for the restored
+// store. Restore returns [ErrNotEmpty] for others. After an error the stores cannot
 // be used, see [Check], and Restore may be called again.
-func Restore(ctx context.Context, from io.Reader, s Stores) error {
+func Restore(
+	ctx context.Context, from io.Reader, s Stores, change func(key string, value []byte) ([]byte, error),
+) error {
 	r := &restore{Stores: s, ctx: ctx}
 	r.maxBytes, r.maxOps = store.LimitsOf(s.State)
 	if err := r.begin(); err != nil {
@@ -51,6 +54,10 @@ func Restore(ctx context.Context, from io.Reader, s Stores) error {
 	_, err := Read(from, func(ofWork bool, key string, value []byte) error {
 		if ofWork {
 			return r.addWork(work.Change{Key: key, Value: append([]byte{}, value...)})
+		}
+		value, err := change(key, value)
+		if err != nil {
+			return err
 		}
 		return r.addState(store.Put(key, value))
 	})

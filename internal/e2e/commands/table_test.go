@@ -58,6 +58,9 @@ var table = map[string]row{
 	"go run ./examples/agent --hub hub.example.com:8443 --join cluster1-certs --source hub " +
 		"--store cluster1.db": in("a join"),
 	"go run ./examples/hub revoke cluster1": in("a join"),
+	"go run ./examples/hub backup --out hub.backup": typedBy("internal/e2e/hub", "TestBackup", `"backup", "--out"`),
+	"go run ./examples/hub restore --store restored hub.backup": typedBy("internal/e2e/hub", "TestBackup",
+		`"restore", "--store"`),
 	"go run ./examples/hub certs --name hub.example.com --broker-name broker.example.com --dir hub-certs": typedBy(
 		"internal/e2e/join", "TestOverMosquitto", `"--broker-name"`),
 	"go run ./examples/hub --broker mqtts://broker.example.com --certs hub-certs --join-listen :8444 " +

@@ -270,6 +270,13 @@ func (s *Source) InventoryComplete(ctx context.Context) error {
 	return err
 }
 
+// InventoryDeclared reports whether InventoryComplete was called.
+func (s *Source) InventoryDeclared() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.complete
+}
+
 // write acquires leadership, calls change with the source's mutex, and waits until the changes are
 // durable.
 func (s *Source) write(ctx context.Context, change func() error) error {

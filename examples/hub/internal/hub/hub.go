@@ -56,9 +56,12 @@ type Options struct {
 	// Check returns a [*render.InvalidError] for resources that the agent of a cluster cannot
 	// receive. It must not wait for agents.
 	Check func(ctx context.Context, cluster string, resources []appcontext.Resource) error
-	// Settled is called once, when all applications are deployed for the first time, and the agents
-	// of their clusters have applied them.
-	Settled func(context.Context) error
+	// Settled is called when all applications are deployed for the first time, and the agents of
+	// their clusters have applied them, and again after each [Hub.Complete]. With Declared, the store
+	// has an earlier call. It may be a restored backup then, which lacks newer works on clusters: the
+	// first call also waits for Complete, unless the documents are in Dir.
+	Settled  func(context.Context) error
+	Declared bool
 	// Forget abandons the works of a cluster that are being deleted.
 	Forget func(ctx context.Context, cluster string) error
 	// LastReports returns when the last message of the agent of each cluster arrived. Agents with
@@ -79,7 +82,9 @@ type Hub struct {
 	options Options
 	began   time.Time
 	loaded  chan struct{}
-	turns   chan struct{} // has an element for each running template
+	// completed has an element after Complete.
+	completed chan struct{}
+	turns     chan struct{} // has an element for each running template
 
 	rollouts sync.Map // has the settled of each deployed application
 
@@ -112,7 +117,7 @@ type application struct {
 func New(options Options) *Hub {
 	set, _ := document.NewSet()
 	return &Hub{
-		options: options, began: time.Now(), loaded: make(chan struct{}),
+		options: options, began: time.Now(), loaded: make(chan struct{}), completed: make(chan struct{}, 1),
 		turns: make(chan struct{}, runtime.GOMAXPROCS(0)),
 		set:   set, applications: map[string]*application{}, prepared: map[*document.Document]*render.Rendering{},
 		owners: map[appcontext.Identity]string{},

@@ -137,6 +137,20 @@ func (o *origin) note() (store.Op, error) {
 	return store.Put(originKey, data), err
 }
 
+// Restored returns the value of a key for a store that is restored from a backup. Works on clusters may
+// be newer than the backup, so [Hub.Complete] must be called, unless documents come from a folder.
+func Restored(key string, value []byte) ([]byte, error) {
+	if key != originKey {
+		return value, nil
+	}
+	var o origin
+	if err := json.Unmarshal(value, &o); err != nil || o.Folder {
+		return value, err
+	}
+	o.Incomplete = true
+	return json.Marshal(o)
+}
+
 // without returns an origin in which applications with a document and a placement are not left. The
 // document is put before the placement.
 func (o *origin) without(set *document.Set) origin {
@@ -173,7 +187,14 @@ func (h *Hub) Complete(ctx context.Context) error {
 	documents := slices.DeleteFunc(set.Documents(document.ApplicationKind),
 		func(d *document.Document) bool { return !slices.Contains(left, d.Name) })
 	h.rerender(ctx, set, "no placement selects it", documents...)
-	return h.removeOthers(ctx, set)
+	err = h.removeOthers(ctx, set)
+	if err == nil {
+		select {
+		case h.completed <- struct{}{}:
+		default:
+		}
+	}
+	return err
 }
 
 // setOrigin sets an origin that is stored, and returns the previous one.
@@ -197,8 +218,8 @@ func (h *Hub) awaitComplete(ctx context.Context) (waited bool) {
 		}
 		if !waited {
 			waited = true
-			h.options.Log.Info("Started without documents, unknown works on clusters stay because the store may have been " +
-				"lost: declare that the documents of all applications exist with hub complete")
+			h.options.Log.Info("Unknown works on clusters stay because the store may have been lost or restored: " +
+				"declare that the documents of all applications exist with hub complete")
 			if len(now.Left) > 0 {
 				h.options.Log.Info("Kept applications unchanged until they have documents and placements", "applications",
 					list(now.Left))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/clock"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
@@ -201,7 +202,7 @@ func (h *Hub) renderStored(ctx context.Context) (revision int64, err error) {
 }
 
 // settle calls Settled when no application is held up: until then, the set of works is unknown. A
-// hub that starts without documents never calls it. If the store started without documents, it
+// hub that starts without documents calls it only after Complete. If the store started without documents, it
 // waits for Complete, also after restarts: the store may have been lost, and applications on
 // clusters must not be removed. It waits for the agents, because lost works are created again under
 // other names: an object must be in the new work before the old one is deleted.
@@ -211,9 +212,26 @@ func (h *Hub) settle(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	if waited := h.awaitComplete(ctx); ctx.Err() != nil || !waited && h.Documents().Len() == 0 {
-		return nil
+	waited := h.awaitComplete(ctx)
+	declare := waited || h.Documents().Len() > 0 && (!h.options.Declared || h.options.Dir != "")
+	for ctx.Err() == nil {
+		if declare {
+			if err := h.declare(ctx); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-h.completed:
+			declare = true
+		case <-ctx.Done():
+		}
 	}
+	return nil
+}
+
+// declare calls Settled when no application is held up and all are settled. It retries while another
+// process with the same source ID writes.
+func (h *Hub) declare(ctx context.Context) error {
 	for {
 		changed := h.next()
 		if !h.heldUp() {
@@ -223,10 +241,13 @@ func (h *Hub) settle(ctx context.Context) error {
 				}
 			}
 			if !h.heldUp() {
-				return h.options.Settled(ctx)
+				if err := h.options.Settled(ctx); !apierrors.IsServiceUnavailable(err) {
+					return err
+				}
 			}
 		}
 		select {
+		case <-time.After(h.options.Beat):
 		case <-changed:
 		case <-ctx.Done():
 			return nil

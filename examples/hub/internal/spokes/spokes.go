@@ -37,6 +37,8 @@ type Spokes struct {
 	*work.Source
 	// Health tracks the health of all objects on them.
 	Health *workhealth.Tracker
+	// Declared is whether the store has a complete inventory from an earlier process.
+	Declared bool
 }
 
 // Options configures [Open].
@@ -69,7 +71,7 @@ func Open(o Options) (*Spokes, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Spokes{Source: source, Health: tracker}, nil
+	return &Spokes{Source: source, Health: tracker, Declared: source.InventoryDeclared()}, nil
 }
 
 // LastReports returns when the last message of the agent of each cluster arrived since the hub
