@@ -6,10 +6,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +26,7 @@ import (
 
 const (
 	leaderKey = "/hub/leader/"
+	secretKey = "/hub/replicas/"
 	// reopenAfter is the time between two attempts to open the stores again.
 	reopenAfter = time.Second
 )
@@ -36,14 +37,14 @@ func replicate(
 	ctx context.Context, o options, listener net.Listener, broker connector,
 ) error {
 	if o.Advertise == "" {
-		o.Advertise = advertised(listener.Addr())
+		o.Advertise = o.scheme() + "://" + advertised(listener.Addr())
 	}
 	log := klog.FromContext(ctx)
 	var current atomic.Pointer[http.Handler]
 	var ready atomic.Bool
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		return serve(ctx, o, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if handler := current.Load(); handler != nil {
 				(*handler).ServeHTTP(w, r)
 			} else {
@@ -68,13 +69,13 @@ func replicate(
 				_ = wait.Sleep(ctx, clock.RealClock{}, reopenAfter)
 				continue
 			case first:
-				log.Info("Started serving", "url", reachable(listener.Addr()))
+				log.Info("Started serving", "url", o.reachable(listener.Addr()))
 			case logged != "":
 				logged = ""
 				log.Info("Started again")
 			}
 			p.ready = &ready
-			handler := p.handler(o, listener.Addr())
+			handler := p.handler(ctx, o, listener.Addr())
 			current.Store(&handler)
 			last, err = p, p.run(ctx)
 			if err != nil && !errors.Is(err, election.ErrDeposed) {
@@ -89,14 +90,14 @@ func replicate(
 	return group.Wait()
 }
 
-// advertised returns the URL at which other replicas usually reach a listener.
+// advertised returns the host at which other replicas usually reach a listener.
 func advertised(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	host, err := os.Hostname()
 	if !ok || !tcp.IP.IsUnspecified() || err != nil {
-		return "http://" + addr.String()
+		return addr.String()
 	}
-	return fmt.Sprintf("http://%s:%d", host, tcp.Port)
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 // openDatabase opens the stores that the replicas share, and joins the election.
@@ -112,8 +113,12 @@ func (p *parts) openDatabase(ctx context.Context, o options) error {
 	}
 	p.works, p.close = works, append(p.close, works.Close)
 	p.healthy = state.Healthy
+	secret, err := election.Secret(ctx, state, secretKey)
+	if err != nil {
+		return err
+	}
 	p.election = election.New(election.Options{
-		Store: state, Key: leaderKey, Address: o.Advertise, Log: klog.FromContext(ctx),
+		Store: state, Key: leaderKey, Address: o.Advertise, Secret: secret, TLS: o.Login.Peer(), Log: klog.FromContext(ctx),
 	})
 	p.state, p.group = p.election.Store(), o.Source
 	return nil
@@ -132,7 +137,7 @@ func (p *parts) follow(ctx context.Context) error {
 // orForward returns a handler that forwards requests to the leader while this replica does not lead.
 // Without a leader, it shows what this replica knows.
 func (p *parts) orForward(own http.Handler) http.Handler {
-	forward := p.election.Forward(func(w http.ResponseWriter, r *http.Request, reason string) {
+	forward := p.election.Forward(p.login.Forward, func(w http.ResponseWriter, r *http.Request, reason string) {
 		if isView(r) {
 			own.ServeHTTP(w, r)
 		} else {

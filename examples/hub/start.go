@@ -39,6 +39,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/examples/internal/filestore"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
@@ -71,6 +72,7 @@ type parts struct {
 	rollouts  *rollout.Manager
 	hub       *hub.Hub
 	page      *page.Page
+	login     *login.Login
 	// join issues certificates to agents, and recheck checks connected agents again. They may be nil.
 	join     *join.Server
 	recheck  func()
@@ -93,6 +95,10 @@ func start(ctx context.Context, o options, broker connector) error {
 	if err := os.MkdirAll(o.Store, 0o700); err != nil {
 		return fmt.Errorf("--store: %w", err)
 	}
+	o.Login.AdminFile = filepath.Join(o.Store, "admin.token")
+	if err := o.Login.CreateAdmin(); err != nil {
+		return fmt.Errorf("--store: %w", err)
+	}
 	p, err := open(ctx, o, broker)
 	if err != nil {
 		return err
@@ -103,8 +109,8 @@ func start(ctx context.Context, o options, broker connector) error {
 		if !p.loaded(ctx) {
 			return nil
 		}
-		klog.FromContext(ctx).Info("Started serving", "url", reachable(listener.Addr()))
-		return serve(ctx, listener, p.handler(o, listener.Addr()))
+		klog.FromContext(ctx).Info("Started serving", "url", o.reachable(listener.Addr()))
+		return serve(ctx, o, listener, p.handler(ctx, o, listener.Addr()))
 	})
 	return group.Wait()
 }
@@ -292,20 +298,30 @@ func (p *parts) loaded(ctx context.Context) bool {
 	return p.clusters.Health.Synced(ctx)
 }
 
-// reachable returns a URL that a browser on this machine can open.
-func reachable(addr net.Addr) string {
-	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return fmt.Sprintf("http://localhost:%d", tcp.Port)
+func (o options) scheme() string {
+	if o.Login.CertFile != "" {
+		return "https"
 	}
-	return "http://" + addr.String()
+	return "http"
 }
 
-func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	return httpserve.Serve(ctx, listener, httpserve.Options{Handler: handler, MaxBody: document.MaxBytes})
+// reachable returns a URL that a browser on this machine can open.
+func (o options) reachable(addr net.Addr) string {
+	host := addr.String()
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		host = fmt.Sprintf("localhost:%d", tcp.Port)
+	}
+	return o.scheme() + "://" + host
+}
+
+func serve(ctx context.Context, o options, listener net.Listener, handler http.Handler) error {
+	return httpserve.Serve(ctx, listener, httpserve.Options{
+		Handler: handler, TLSConfig: o.Login.TLS(), MaxBody: document.MaxBytes,
+	})
 }
 
 // handler returns the handler of the page, the API, metrics and probes at an address.
-func (p *parts) handler(o options, addr net.Addr) http.Handler {
+func (p *parts) handler(ctx context.Context, o options, addr net.Addr) http.Handler {
 	var own http.Handler = http.NewServeMux()
 	own.(*http.ServeMux).Handle("/", p.page)
 	own.(*http.ServeMux).Handle("/api/",
@@ -313,13 +329,20 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 			Hub: p.hub, Rollouts: p.rollouts, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "",
 		}))
 	mux := http.NewServeMux()
+	a, ok := addr.(*net.TCPAddr)
+	local := ok && a.IP.IsLoopback()
+	logins := login.Server{
+		Options: o.Login, AnonymousReads: local, Refuse: refuseWith, Record: p.hub.Audit, Log: klog.FromContext(ctx),
+	}
 	if p.election != nil {
+		logins.FromReplica = p.election.FromReplica
 		own = p.orForward(own)
 		mux.Handle("GET "+election.Path, p.election)
 	}
-	mux.Handle("/", httpserve.Hosts(o.AllowedHosts, own, http.HandlerFunc(refuse)))
+	p.login = login.New(logins)
+	mux.Handle("/", httpserve.Hosts(o.AllowedHosts, p.login.Handler(own), http.HandlerFunc(refuse)))
 	var handler http.Handler = mux
-	if a, ok := addr.(*net.TCPAddr); ok && a.IP.IsLoopback() {
+	if local {
 		handler = httpserve.Hosts(o.AllowedHosts, mux, http.HandlerFunc(refuse))
 	}
 	// Kubelets and Prometheus use the address of the pod.

@@ -13,6 +13,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -34,12 +36,15 @@ connections end, and it needs a new token. The commands call the API of a hub th
   --lifetime D    how long the token is valid (default 1h, at most 720h)
   --uses N        how many agents may join with the token (default 1)
   --api URL       the address of the hub's --listen (default http://127.0.0.1:8080)
+  --token-file FILE
+                  a file with a token of an editor (default hub-data/admin.token)
   --help          show this help
 `
 
 // tokenOptions are a call of the API.
 type tokenOptions struct {
 	api    string
+	secret string // the file of the token
 	method string
 	path   string
 	body   any
@@ -115,6 +120,7 @@ type apiFlags struct{ command.Flags }
 func (o *tokenOptions) flags(name string) apiFlags {
 	flags := apiFlags{command.NewFlags(name)}
 	flags.StringVar(&o.api, "api", "http://127.0.0.1:8080", "")
+	flags.StringVar(&o.secret, "token-file", filepath.Join("hub-data", "admin.token"), "")
 	return flags
 }
 
@@ -141,6 +147,9 @@ func (o tokenOptions) call() ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, o.method, strings.TrimSuffix(o.api, "/")+o.path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("--api: %w", err)
+	}
+	if secret, err := os.ReadFile(o.secret); err == nil {
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(secret)))
 	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {

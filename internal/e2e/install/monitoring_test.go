@@ -126,7 +126,8 @@ func TestKindsOfOperator(t *testing.T) {
 				t.Errorf("%s: %v\n%s", kind, err, text)
 			}
 		}
-		if len(monitor.Spec.Endpoints) != 1 || monitor.Spec.Endpoints[0].Port != "http" {
+		port := map[string]string{"hub": "https", "agent": "http"}[program]
+		if len(monitor.Spec.Endpoints) != 1 || monitor.Spec.Endpoints[0].Port != port {
 			t.Errorf("the endpoints are %+v", monitor.Spec.Endpoints)
 		}
 		n := 0
@@ -192,8 +193,10 @@ func newPrometheus(t *testing.T, jobs map[string]string) *prometheus {
 	}
 	var scrapes []any
 	for job, address := range jobs {
-		scrapes = append(scrapes, map[string]any{"job_name": job, "static_configs": []any{map[string]any{"targets": []string{
-			address}}}})
+		scheme := map[string]string{"hub": "https", "agent": "http"}[job]
+		scrapes = append(scrapes, map[string]any{"job_name": job, "scheme": scheme,
+			"tls_config":     map[string]any{"insecure_skip_verify": true},
+			"static_configs": []any{map[string]any{"targets": []string{address}}}})
 	}
 	config, err := json.Marshal(map[string]any{
 		"global": map[string]string{"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": rules,
@@ -326,14 +329,18 @@ func running(t *testing.T) map[string]string {
 			t.Fatal(err)
 		}
 	}
-	cluster := kube.Start(t, kube.Options{})
+	cluster, certs := kube.Start(t, kube.Options{}), filepath.Join(t.TempDir(), "certs")
+	if out, err := command(t, "hub", "certs", "--name", "127.0.0.1", "--dir", certs); err != nil {
+		t.Fatal(err, out)
+	}
 	grpc := daemon.FreeAddr(t).String()
 	jobs := map[string]string{}
 	for _, program := range []struct {
 		name string
 		args []string
 	}{
-		{"hub", []string{"--grpc", grpc, "--dir", documents, "--store", t.TempDir()}},
+		{"hub", []string{"--grpc", grpc, "--dir", documents, "--store", t.TempDir(),
+			"--tls-cert", filepath.Join(certs, "hub.crt"), "--tls-key", filepath.Join(certs, "hub.key")}},
 		{"agent", []string{"--hub", grpc, "--hub-insecure", "--cluster", "cluster1", "--source", "hub", "--kubeconfig",
 			cluster.Kubeconfig(), "--store", filepath.Join(t.TempDir(), "works.db")}},
 	} {

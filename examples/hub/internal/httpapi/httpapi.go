@@ -23,6 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/internal/election"
+	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/bodies"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/rsync"
@@ -64,6 +65,7 @@ func New(options Options) http.Handler {
 			code, body, err := f(r)
 			if err != nil {
 				f := explain(err)
+				login.Explain(r.Context(), f.Text)
 				if f.allow != "" {
 					w.Header().Set("Allow", f.allow)
 				}
@@ -105,11 +107,7 @@ func New(options Options) http.Handler {
 	handle("POST /api/v1/clusters/{name}/forget", accepted(a.Hub.Forget))
 	a.handleJoin(handle)
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		Refuse(w, http.StatusForbidden, "a page of another origin must not change anything")
-	}))
-	return protection.Handler(mux)
+	return mux
 }
 
 // none returns the error for a request without a handler: the path or the method is unknown.
@@ -308,6 +306,9 @@ func (a *api) rollback(r *http.Request) (int, any, error) {
 		}
 	}
 	out, err := a.Hub.Rollback(r.Context(), r.PathValue("name"), body.Revision)
+	if err == nil {
+		login.Describe(r.Context(), fmt.Sprintf("rollback to %d", out.Revision))
+	}
 	return http.StatusAccepted, out, err
 }
 
@@ -321,6 +322,7 @@ func (a *api) approve(r *http.Request) (int, any, error) {
 		const text = `the body must have a group and a gate, Before or After: {"group": "canary", "gate": "After"}`
 		return 0, nil, &failure{code: http.StatusBadRequest, Text: text, Field: "group"}
 	}
+	login.Describe(r.Context(), fmt.Sprintf("approve %s of %s", body.Gate, body.Group))
 	return a.control(func(e *rsync.Engine, ctx context.Context, ref rsync.EventRef) error {
 		return e.Approve(ctx, ref, body)
 	})(r)

@@ -138,7 +138,7 @@ func (h *Hub) Rollback(ctx context.Context, name string, number int) (out Rolled
 		out.Note = fmt.Sprintf("revision %d differs from the target of the application at most in its clusters, "+
 			"which follow the placements: nothing changes, but the application is held at this revision", found)
 	}
-	h.roll(r, fmt.Sprintf("rollback to %d", found))
+	h.roll(ctx, r, fmt.Sprintf("rollback to %d", found))
 	return out, nil
 }
 
@@ -214,7 +214,7 @@ func (h *Hub) Resume(ctx context.Context, name string) error {
 		h.watchAgain(ctx, set, d)
 		return errors.Join(moved, err)
 	}
-	h.roll(r, "the rollback was ended")
+	h.roll(ctx, r, "the rollback was ended")
 	return nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
@@ -83,7 +84,8 @@ type Hub struct {
 	loaded  chan struct{}
 	turns   chan struct{} // has an element for each running template
 
-	rollouts sync.Map // has the settled of each deployed application
+	rollouts sync.Map   // has the settled of each deployed application
+	actions  sync.Mutex // held during a change of the stored actions
 
 	change     sync.Mutex                    // held during a change, which may take long; guards the following
 	decoded    map[string]*document.Document // the stored documents, by their content
@@ -134,11 +136,11 @@ func (h *Hub) Replace(ctx context.Context, set *document.Set) error {
 	h.change.Lock()
 	defer h.change.Unlock()
 	err := h.take(ctx, set, "the documents have changed")
-	h.refuse(err)
+	h.refuse(ctx, err)
 	return err
 }
 
-func (h *Hub) refuse(err error) {
+func (h *Hub) refuse(ctx context.Context, err error) {
 	problem := ""
 	if err != nil {
 		problem = err.Error()
@@ -149,6 +151,7 @@ func (h *Hub) refuse(err error) {
 	h.mu.Unlock()
 	if problem != "" && problem != was {
 		h.options.Log.Error(err, "Rejected documents, the previous documents stay in effect", "folder", h.options.Dir)
+		h.Record(ctx, status.Revision{Cause: "refused documents: " + problem})
 	}
 	h.options.Changed()
 }
@@ -241,7 +244,7 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	h.setOrigin(now)
 	h.options.Log.Info("Accepted documents", "cause", cause, "documents", set.Len())
 	for _, r := range results {
-		h.roll(r, cause)
+		h.roll(ctx, r, cause)
 	}
 	return h.removeOthers(ctx, set)
 }
@@ -295,18 +298,18 @@ func (h *Hub) Changed(ctx context.Context, name, cause string) error {
 // rerender renders applications again, and sets their targets.
 func (h *Hub) rerender(ctx context.Context, set *document.Set, cause string, applications ...*document.Document) {
 	for _, r := range h.renderAll(ctx, set, applications) {
-		h.roll(h.alone(set, r), cause)
+		h.roll(ctx, h.alone(set, r), cause)
 	}
 }
 
 // watchAgain renders applications again after documents were refused, so that only the objects that
 // they read are watched. Changes of the meantime take effect.
 func (h *Hub) watchAgain(ctx context.Context, set *document.Set, applications ...*document.Document) {
-	h.rerender(ctx, set, "objects that its templates read have changed", applications...)
+	h.rerender(request.WithUser(ctx, nil), set, "objects that its templates read have changed", applications...)
 }
 
 // roll sets the target of an application, after it was rendered.
-func (h *Hub) roll(r result, cause string) {
+func (h *Hub) roll(ctx context.Context, r result, cause string) {
 	h.mu.Lock()
 	if slices.Contains(h.origin.Left, r.name) {
 		h.mu.Unlock()
@@ -339,7 +342,7 @@ func (h *Hub) roll(r result, cause string) {
 	}
 	h.mu.Unlock()
 	if r.Rendering != nil {
-		r.Cause = cause
+		r.Cause, r.By = cause, userOf(ctx)
 		h.options.Rollouts.Set(r.name, r.Target)
 	}
 	h.options.Changed()

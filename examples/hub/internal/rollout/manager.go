@@ -55,8 +55,8 @@ type Target struct {
 	Rendering *render.Rendering
 	// Rollout is the rollout over the clusters. Nil means all clusters at once.
 	Rollout *rsync.Rollout
-	// Cause is the reason in a few words, for the list of revisions.
-	Cause string
+	// Cause is the reason in a few words, and By the user, for the list of revisions.
+	Cause, By string
 	// Revision is the revision of a rollback. If its content is the same, it is used again instead
 	// of a new revision.
 	Revision int

@@ -52,7 +52,7 @@ type Revision struct {
 	Content  string    `json:"content"`
 	Cause    string    `json:"cause"`
 	Created  time.Time `json:"created"`
-	By       string    `json:"by,omitempty"` // who; empty, because the hub has no logins yet
+	By       string    `json:"by,omitempty"`
 	Clusters int       `json:"clusters"`
 }
 

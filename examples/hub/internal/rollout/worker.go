@@ -291,7 +291,7 @@ func (w *worker) choose(ctx context.Context, target Target) (r *record, err erro
 	r.Wanted, r.Reached = r.Next, false
 	r.Next++
 	r.Revisions = append(r.Revisions, Revision{
-		Number: r.Wanted, Digest: digest, Content: source.Digest(), Cause: target.Cause,
+		Number: r.Wanted, Digest: digest, Content: source.Digest(), Cause: target.Cause, By: target.By,
 		Created: time.Now().UTC().Round(time.Second), Clusters: len(target.Rendering.Clusters),
 	})
 	err = w.manager.save(ctx, w.application, r, store.Put(sourceKey(w.application, r.Wanted), data))
