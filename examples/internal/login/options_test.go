@@ -4,11 +4,20 @@
 package login_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/login"
@@ -29,7 +38,8 @@ func parse(t *testing.T, args string) (o login.Options, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return o, o.Validate(flags, listen, host)
+	err = o.Validate(flags, listen, host)
+	return o, err
 }
 
 func TestFlags(t *testing.T) {
@@ -68,9 +78,15 @@ func TestFlags(t *testing.T) {
 func TestUserCAMustNotBeThatOfAgents(t *testing.T) {
 	folder, users, agents := t.TempDir(), certtest.New(t), certtest.New(t)
 	file := filepath.Join(folder, "file.crt")
+	root, below := chain(t)
+	issuedBelow := filepath.Join(folder, "below.crt")
+	if err := os.WriteFile(issuedBelow, below, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, row := range []struct{ reason, content, want string }{
 		{"another CA", users.PEM, ""},
 		{"the CA of agents", agents.PEM, "agents could log in as users"},
+		{"the issuer of the CA of agents", string(root), "agents could log in as users"},
 		{"both", users.PEM + agents.PEM, "agents could log in as users"},
 		{"no CA", "text", "contains no certificate"},
 		{"a part of a CA", users.PEM + agents.PEM[:100], "ends within a certificate"},
@@ -82,6 +98,9 @@ func TestUserCAMustNotBeThatOfAgents(t *testing.T) {
 			"--user-ca": {UserCAFile: file}, "--proxy-ca": {ProxyCAFile: file},
 		} {
 			o.OtherCAFiles = []string{agents.Write(t, folder, "agents")}
+			if row.reason == "the issuer of the CA of agents" {
+				o.OtherCAFiles = append(o.OtherCAFiles, issuedBelow)
+			}
 			err := o.CheckFiles()
 			if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want) ||
 				!strings.HasPrefix(err.Error(), option+" ")) {
@@ -89,6 +108,35 @@ func TestUserCAMustNotBeThatOfAgents(t *testing.T) {
 			}
 		}
 	}
+}
+
+// chain returns a CA, and another one that it has issued.
+func chain(t *testing.T) (root, below []byte) {
+	t.Helper()
+	var parent *x509.Certificate
+	var parentKey *ecdsa.PrivateKey
+	for _, out := range []*[]byte{&root, &below} {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: fmt.Sprint("CA ", parent == nil)}, IsCA: true,
+			BasicConstraintsValid: true, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		}
+		if parent == nil {
+			parent, parentKey = template, key
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), parentKey)
+		if err == nil && parent == template {
+			parent, err = x509.ParseCertificate(der)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		*out = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	}
+	return root, below
 }
 
 func TestAdminFile(t *testing.T) {

@@ -72,7 +72,7 @@
 // After an error nothing has changed. A change that has started is completed also if the client
 // disconnects. If two clients put the same document, the last one is used.
 //
-// Package login authenticates users: editors may change everything, viewers only read. The API rejects requests that browsers send for pages of other origins, and requests for
-// hosts that --allowed-host does not list: a page of another site may have a name that resolves to
-// the hub. Requests of slow clients end: see package internal/httpserve.
+// Package login authenticates users: editors may change everything, viewers only read. The API
+// rejects requests that browsers send for pages of other origins, and requests for hosts that
+// --allowed-host does not list: a page of another site may have a name that resolves to the hub. Requests of slow clients end: see package internal/httpserve.
 package httpapi

@@ -54,10 +54,11 @@ func userOf(ctx context.Context) string {
 	return ""
 }
 
-// Audit records a change that a user has requested. Accepted documents have revisions instead.
+// Audit records a change that a user has requested. Accepted documents have revisions instead, and a
+// diff changes nothing.
 func (h *Hub) Audit(ctx context.Context, c login.Change) {
 	refused := c.Code >= http.StatusBadRequest
-	if c.Method == http.MethodPut && !refused {
+	if c.Method == http.MethodPut && !refused || path.Base(c.Path) == "diff" {
 		return
 	}
 	cause := c.Details
