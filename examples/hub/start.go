@@ -73,6 +73,7 @@ type parts struct {
 	hub       *hub.Hub
 	page      *page.Page
 	login     *login.Login
+	actions   *login.History
 	// join issues certificates to agents, and recheck checks connected agents again. They may be nil.
 	join     *join.Server
 	recheck  func()
@@ -240,11 +241,12 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 	p.rollouts = rollout.New(p.engine, p.state, rollout.Options{
 		Keep: o.Revisions, Patience: o.Patience, Missing: missing, Log: log, Changed: changed,
 	})
+	p.actions = &login.History{Store: p.state, Key: "/hub/actions/", Log: log, Changed: changed}
 	p.hub = hub.New(hub.Options{
 		Engine: p.engine, Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
 		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
-		Forget: p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
+		Forget: p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed, Actions: p.actions,
 		Strangers: p.strangers.all, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
@@ -332,7 +334,7 @@ func (p *parts) handler(ctx context.Context, o options, addr net.Addr) http.Hand
 	a, ok := addr.(*net.TCPAddr)
 	local := ok && a.IP.IsLoopback()
 	logins := login.Server{
-		Options: o.Login, AnonymousReads: local, Refuse: refuseWith, Record: p.hub.Audit, Log: klog.FromContext(ctx),
+		Options: o.Login, AnonymousReads: local, Refuse: refuseWith, Record: p.record, Log: klog.FromContext(ctx),
 	}
 	if p.election != nil {
 		logins.FromReplica = p.election.FromReplica
@@ -364,6 +366,14 @@ func (p *parts) handler(ctx context.Context, o options, addr net.Addr) http.Hand
 		}
 	})
 	return handler
+}
+
+// record adds a change to the history. Accepted documents have revisions, and a diff changes nothing.
+func (p *parts) record(ctx context.Context, c login.Change) {
+	isDocument := c.Method == http.MethodPut && c.Code < http.StatusBadRequest
+	if !isDocument && c.Path != "/api/v1/diff" {
+		p.actions.Add(ctx, c.Action())
+	}
 }
 
 // refuse answers a request for another host.

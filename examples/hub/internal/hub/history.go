@@ -9,20 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"path"
 	"slices"
 	"strings"
-	"time"
-
-	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
-	"github.com/spokewire/sdk-go/examples/internal/login"
-	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/internal/fielddiff"
 	"github.com/spokewire/sdk-go/rsync"
-	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // revisions returns the stored revisions of an application, the newest first.
@@ -38,83 +30,16 @@ func (h *Hub) revisions(ctx context.Context, name string) (out []status.Revision
 	return out, err
 }
 
-// The stored actions are limited to the newest ones.
-const (
-	actionsKey     = "/hub/actions/"
-	maxActions     = 500
-	maxActionBytes = 64 << 10 // of all
-	maxActionText  = 512
-)
-
-// userOf returns the name of the user of a request, or "".
-func userOf(ctx context.Context) string {
-	if u, ok := request.UserFrom(ctx); ok {
-		return u.GetName()
-	}
-	return ""
-}
-
-// Audit records a change that a user has requested. Accepted documents have revisions instead, and a
-// diff changes nothing.
-func (h *Hub) Audit(ctx context.Context, c login.Change) {
-	refused := c.Code >= http.StatusBadRequest
-	if c.Method == http.MethodPut && !refused || path.Base(c.Path) == "diff" {
-		return
-	}
-	cause := c.Details
-	switch {
-	case cause != "":
-	case c.Method == http.MethodPost:
-		cause = path.Base(c.Path)
-	default:
-		cause = strings.ToLower(c.Method) + " " + strings.TrimPrefix(c.Path, "/api/v1/")
-	}
-	if refused {
-		cause = fmt.Sprintf("refused: %s: %s", cause, c.Problem)
-	}
-	h.Record(ctx, status.Revision{Application: c.Named("application"), Cluster: c.Named("cluster"), Cause: cause})
-}
-
-// Record adds an action of the user of a request to the history. Failures are logged.
-func (h *Hub) Record(ctx context.Context, a status.Revision) {
-	a.By, a.Created, a.Cause = userOf(ctx), time.Now().UTC().Round(time.Second), cut.Within(a.Cause, maxActionText)
-	h.actions.Lock()
-	defer h.actions.Unlock()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	all, err := h.stored(ctx)
-	all = append(all, a)
-	all = all[max(0, len(all)-maxActions):]
-	data, failed := json.Marshal(all)
-	for ; err == nil && len(data) > maxActionBytes; data, failed = json.Marshal(all) {
-		all = all[1:]
-	}
-	if err = errors.Join(err, failed); err == nil {
-		err = h.write(ctx, store.Put(actionsKey, data))
-	}
-	if err != nil {
-		h.options.Log.Error(err, "Failed to record an action", "action", a.Cause, "user", a.By)
-	}
-	h.options.Changed()
-}
-
-// stored returns the stored actions, the oldest first.
-func (h *Hub) stored(ctx context.Context) (all []status.Revision, err error) {
-	kv, err := h.options.Store.Get(ctx, actionsKey)
-	if err == nil && kv.Exists() {
-		if err = json.Unmarshal(kv.Value, &all); err != nil {
-			err = fmt.Errorf("the value of %s is damaged: %w", actionsKey, err)
-		}
-	}
-	return all, err
-}
-
 // History returns the stored revisions of all applications, and the actions of users, the newest first.
 func (h *Hub) History(ctx context.Context) ([]status.Revision, error) {
 	stored, err := h.options.Rollouts.Applications(ctx)
-	actions, failed := h.stored(ctx)
-	slices.Reverse(actions)
-	out, err := append([]status.Revision{}, actions...), errors.Join(err, failed)
+	actions, failed := h.options.Actions.All(ctx)
+	out, err := []status.Revision{}, errors.Join(err, failed)
+	for _, a := range slices.Backward(actions) {
+		out = append(out, status.Revision{
+			Application: a.Application, Cluster: a.Cluster, Cause: a.Text, By: a.By, Created: a.Created,
+		})
+	}
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		revisions, failed := h.revisions(ctx, name)
 		out, err = append(out, revisions...), errors.Join(err, failed)

@@ -23,6 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/rollout"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
@@ -72,6 +73,8 @@ type Options struct {
 	// as the hub can see them. Links returns the connections of the hub. Nil returns none.
 	Strangers func() map[string]string
 	Links     func(context.Context) []status.Link
+	// Actions are the actions of users, for the history.
+	Actions *login.History
 	// Log receives failures, recoveries and changes. Changed is called when [Hub.State] has changed.
 	Log     klog.Logger
 	Changed func()
@@ -84,8 +87,7 @@ type Hub struct {
 	loaded  chan struct{}
 	turns   chan struct{} // has an element for each running template
 
-	rollouts sync.Map   // has the settled of each deployed application
-	actions  sync.Mutex // held during a change of the stored actions
+	rollouts sync.Map // has the settled of each deployed application
 
 	change     sync.Mutex                    // held during a change, which may take long; guards the following
 	decoded    map[string]*document.Document // the stored documents, by their content
@@ -151,7 +153,7 @@ func (h *Hub) refuse(ctx context.Context, err error) {
 	h.mu.Unlock()
 	if problem != "" && problem != was {
 		h.options.Log.Error(err, "Rejected documents, the previous documents stay in effect", "folder", h.options.Dir)
-		h.Record(ctx, status.Revision{Cause: "refused documents: " + problem})
+		h.options.Actions.Add(ctx, login.Action{Text: "refused documents: " + problem})
 	}
 	h.options.Changed()
 }
@@ -342,7 +344,7 @@ func (h *Hub) roll(ctx context.Context, r result, cause string) {
 	}
 	h.mu.Unlock()
 	if r.Rendering != nil {
-		r.Cause, r.By = cause, userOf(ctx)
+		r.Cause, r.By = cause, login.User(ctx)
 		h.options.Rollouts.Set(r.name, r.Target)
 	}
 	h.options.Changed()
