@@ -246,7 +246,8 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 		Engine: p.engine, Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
 		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
-		Forget: p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed, Actions: p.actions,
+		Forget: p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
+		Actions: p.actions,
 		Strangers: p.strangers.all, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())

@@ -74,5 +74,6 @@
 //
 // Package login authenticates users: editors may change everything, viewers only read. The API
 // rejects requests that browsers send for pages of other origins, and requests for hosts that
-// --allowed-host does not list: a page of another site may have a name that resolves to the hub. Requests of slow clients end: see package internal/httpserve.
+// --allowed-host does not list: a page of another site may have a name that resolves to the hub.
+// Requests of slow clients end: see package internal/httpserve.
 package httpapi
