@@ -25,8 +25,8 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("%d, %s", status, stdout.String())
 	}
 	commandtest.Usage(t, usage, "broker", "broker-ca", "broker-cert", "broker-key", "username", "password-file", "source",
-		"dir", "listen",
-		"allowed-host", "leave-dir", "kubeconfig", "store", "revisions", "patience", "log-format")
+		"dir", "listen", "tls-cert", "tls-key", "token-auth-file", "user-ca", "proxy-ca", "proxy-name", "editor-group",
+		"viewer-group", "allowed-host", "leave-dir", "kubeconfig", "store", "revisions", "patience", "log-format")
 	commandtest.Refuses(t, parse, map[string]string{
 		"--source hub":                          "--broker or --grpc is required",
 		"--broker mqtt://x --dir=":              "--dir must not be empty",
@@ -35,10 +35,10 @@ func TestCommandLine(t *testing.T) {
 		"--broker mqtt://x --source a/b":        "--source: must not contain '/'",
 		"--broker mqtt://x --dir d --leave-dir": "--leave-dir needs a hub without --dir",
 		"--broker mqtt://x --listen 8080":       `--listen: "8080": must be host:port or :port`,
-		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines, and there is no login",
-		"--broker mqtt://x --listen 10.0.0.1:0": "add --allowed-host HOST",
-		"--broker mqtt://x --allowed-host a:80": "must be a name such as hub.example.com",
-		"--broker mqtt://x more":                `unknown argument "more"`,
+		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines: add --tls-cert and --tls-key, and a login",
+		"--broker mqtt://x --listen 10.0.0.1:0 --tls-cert c --tls-key k --user-ca u": "add --allowed-host HOST",
+		"--broker mqtt://x --allowed-host a:80":                                      "must be a name such as hub.example.com",
+		"--broker mqtt://x more":                                                     `unknown argument "more"`,
 	})
 	stderr.Reset()
 	if status := run(t.Context(), []string{"--broker", "ftp://x", "--store", t.TempDir()}, &stdout,
@@ -269,6 +269,7 @@ func TestMethods(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				s.login(r)
 				answer, err := http.DefaultClient.Do(r)
 				if err != nil {
 					t.Fatal(err)
@@ -365,6 +366,7 @@ func TestAllowedHost(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.Host = host
+			s.login(r)
 			answer, err := http.DefaultClient.Do(r)
 			if err != nil {
 				t.Fatal(err)

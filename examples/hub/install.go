@@ -20,7 +20,8 @@ var installation = install.Program{Name: "hub", Manifests: manifests, Workload: 
 
 // workload returns the Pods of a hub with flags.
 func workload(i install.Options, args []string) (install.Workload, error) {
-	args = install.Defaults(args, "--listen=:8080", "--allowed-host=hub."+i.Namespace+".svc", "--store=/data")
+	args = install.Defaults(args, "--listen=:8080", "--allowed-host=hub."+i.Namespace+".svc", "--store=/data",
+		"--tls-cert=/credentials/tls.crt", "--tls-key=/credentials/tls.key", "--token-auth-file=/credentials/tokens.csv")
 	o, err := parse(args)
 	switch {
 	case err != nil:
@@ -28,11 +29,11 @@ func workload(i install.Options, args []string) (install.Workload, error) {
 	case o.Kubeconfig != "" && o.Kubeconfig != objects.Auto:
 		return install.Workload{}, errors.New("--kubeconfig must be auto: the hub's own cluster is that of its Pod")
 	case o.shared():
-		args = install.Defaults(args, "--advertise=http://$(POD_IP)"+o.Listen) // Kubernetes expands it
+		args = install.Defaults(args, "--advertise=https://$(POD_IP)"+o.Listen) // Kubernetes expands it
 	}
 	w := install.Workload{
-		Args: args, Ports: []install.Port{{Name: "http", Flag: "listen", Address: o.Listen}},
-		Live: "/healthz", Grace: 30, Database: o.shared(), Volume: !o.shared(), API: o.Kubeconfig != "",
+		Args: args, Ports: []install.Port{{Name: "https", Flag: "listen", Address: o.Listen}},
+		HTTPS: true, Live: "/healthz", Grace: 30, Database: o.shared(), Volume: !o.shared(), API: o.Kubeconfig != "",
 		Memory: fmt.Sprint(2*(memoryLimit+2*o.MaxMemory), "Mi"), // twice the soft limit
 	}
 	if o.GRPC != "" {

@@ -21,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt/dynsec"
 	"github.com/spokewire/sdk-go/examples/internal/certexpiry"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -98,10 +99,18 @@ func (p *parts) authorizer() grpc.Authorizer {
 	})
 }
 
-// useCerts sets the files that --certs has and no other flag.
+// useCerts sets the files that --certs has and no other flag. The CA of agents must not be one of users.
 func (o *options) useCerts(flags command.Flags) {
+	if o.Server.ClientCAFile != "" {
+		o.Login.OtherCAFiles = []string{o.Server.ClientCAFile}
+	}
 	if o.Certs == "" {
 		return
+	}
+	o.Login.OtherCAFiles = append(o.Login.OtherCAFiles, o.Certs.cert("ca"))
+	if host, _, err := net.SplitHostPort(o.Listen); err == nil && !httpserve.Loopback(host) && o.Login.CertFile == "" &&
+		o.Login.KeyFile == "" {
+		o.Login.CertFile, o.Login.KeyFile = o.Certs.cert("hub"), o.Certs.key("hub")
 	}
 	files := map[string][3]*string{
 		"grpc":   {&o.Server.CertFile, &o.Server.KeyFile, &o.Server.ClientCAFile},

@@ -27,6 +27,12 @@ func hubCommand(t *testing.T, args ...string) (status int, stdout, stderr string
 	return status, out.String(), problem.String()
 }
 
+// command runs a command that calls the API of the hub, as an editor.
+func (s *site) command(args ...string) (status int, stdout, stderr string) {
+	s.t.Helper()
+	return hubCommand(s.t, append(args, "--api", s.url, "--token-file", s.tokenFile())...)
+}
+
 // newCerts makes the certificates of a first installation.
 func newCerts(t *testing.T) string {
 	t.Helper()
@@ -50,11 +56,10 @@ func TestJoinAndRevoke(t *testing.T) {
 	}
 	s.options = o
 	s.start()
-	api := s.url
 	url := s.said.find(t, `"Started serving joins" url=`)
 	createToken := func(cluster string) join.Token {
 		t.Helper()
-		status, out, problem := hubCommand(t, "token", "create", "--cluster", cluster, "--lifetime", "5m", "--api", api)
+		status, out, problem := s.command("token", "create", "--cluster", cluster, "--lifetime", "5m")
 		text, rest, _ := strings.Cut(out, "\n")
 		token, err := join.ParseToken(text)
 		if status != 0 || err != nil || !strings.Contains(rest, "agent join --hub https://127.0.0.1:0 --token "+text) {
@@ -63,7 +68,7 @@ func TestJoinAndRevoke(t *testing.T) {
 		return token
 	}
 	token := createToken("c1")
-	if _, out, _ := hubCommand(t, "token", "list", "--api", api); !strings.Contains(out, token.ID()+"   c1        1 ") {
+	if _, out, _ := s.command("token", "list"); !strings.Contains(out, token.ID()+"   c1        1 ") {
 		t.Errorf("list: %s", out)
 	}
 	dir := t.TempDir()
@@ -90,14 +95,14 @@ func TestJoinAndRevoke(t *testing.T) {
 	}
 
 	unused := createToken("c2")
-	if status, out, problem := hubCommand(t, "token", "delete", unused.ID(), "--api", api); status != 0 {
+	if status, out, problem := s.command("token", "delete", unused.ID()); status != 0 {
 		t.Errorf("delete: %s%s", out, problem)
 	}
-	if status, _, problem := hubCommand(t, "token", "delete", unused.ID(), "--api", api); status != 1 ||
+	if status, _, problem := s.command("token", "delete", unused.ID()); status != 1 ||
 		!strings.Contains(problem, "there is no such token") {
 		t.Errorf("delete again: %d %s", status, problem)
 	}
-	if status, out, problem := hubCommand(t, "revoke", "--api", api, "c1"); status != 0 || out != "cluster/c1 revoked\n" {
+	if status, out, problem := s.command("revoke", "c1"); status != 0 || out != "cluster/c1 revoked\n" {
 		t.Fatalf("revoke: %s%s", out, problem)
 	}
 	refused := func() {
@@ -126,7 +131,6 @@ func TestJoinAndRevoke(t *testing.T) {
 	refused()
 	s.objects("c1", `x/a={"v":"one"}`)
 
-	api = s.url
 	token = createToken("c1")
 	url = s.said.find(t, `"Started serving joins" url=`)
 	if _, err := join.Join(t.Context(), join.Options{URL: url, Token: token, Dir: dir}); err != nil {
@@ -208,9 +212,8 @@ func TestJoinFlags(t *testing.T) {
 func TestTokensNeedJoinListen(t *testing.T) {
 	s := newSite(t)
 	s.start()
-	api := s.url
 	for _, args := range [][]string{{"token", "create", "--cluster", "c1"}, {"token", "list"}, {"revoke", "c1"}} {
-		status, _, problem := hubCommand(t, append(args, "--api", api)...)
+		status, _, problem := s.command(args...)
 		if status != 1 || !strings.Contains(problem, "start it with --certs and --join-listen") {
 			t.Errorf("%v: %d %s", args, status, problem)
 		}
@@ -278,7 +281,7 @@ func TestReplicasShareJoins(t *testing.T) {
 	})
 	command := func(args ...string) string {
 		t.Helper()
-		status, out, problem := hubCommand(t, append(args, "--api", two.url)...)
+		status, out, problem := two.command(args...)
 		if status != 0 {
 			t.Fatalf("%v: %s", args, problem)
 		}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"io"
 	"maps"
@@ -41,6 +42,7 @@ type site struct {
 	options  options
 	clusters map[string]*agenttest.Cluster
 	url      string
+	trusted  *x509.CertPool // the CA of the hub, with HTTPS
 	stop     func()
 	said     *lines
 	lost     bool // the test loses state; otherwise each work must belong to an application
@@ -54,7 +56,7 @@ type lines struct {
 	first sync.Once
 }
 
-var serving = regexp.MustCompile(`msg="Started serving" url=(http://\S+)`)
+var serving = regexp.MustCompile(`msg="Started serving" url=(https?://\S+)`)
 
 // Write adds a record of the log.
 func (l *lines) Write(record []byte) (int, error) {
@@ -128,6 +130,10 @@ func (s *site) agentOver(transport cloudevents.Transport, name string) (stop fun
 // start runs the hub. After stop, it runs another hub with the same store.
 func (s *site) start() {
 	s.t.Helper()
+	if s.options.shared() && s.options.Login.TokenFile == "" {
+		s.options.Login.TokenFile = filepath.Join(s.t.TempDir(), "tokens.csv")
+		s.file(s.options.Login.TokenFile, editorToken+",ann,1,hub-editors\n")
+	}
 	s.said = &lines{url: make(chan string, 1)}
 	said := s.said
 	s.stop = background.Run(s.t, func(ctx context.Context) error {
@@ -145,13 +151,44 @@ func (s *site) start() {
 	}
 }
 
-// call sends a request. It returns the status code and the body.
+// editorToken is a token of hubs with a database.
+const editorToken = "secret-of-ann"
+
+// tokenFile returns a file with a token of an editor.
+func (s *site) tokenFile() string {
+	if !s.options.shared() {
+		return filepath.Join(s.options.Store, "admin.token")
+	}
+	file := filepath.Join(s.t.TempDir(), "token")
+	s.file(file, editorToken)
+	return file
+}
+
+func (s *site) file(name, content string) {
+	s.t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// login adds the token of an editor to a request.
+func (s *site) login(r *http.Request) {
+	s.t.Helper()
+	token, err := os.ReadFile(s.tokenFile())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+}
+
+// call sends a request of an editor. It returns the status code and the body.
 func (s *site) call(method, path, body string) (int, string) {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, s.url+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.login(r)
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		s.t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 )
 
@@ -47,8 +48,8 @@ own --help.
   --broker-key FILE    the key of the certificate
   --username NAME      the user at the broker
   --password-file FILE a file with the user's password
-  --certs DIR          the certificates of hub certs, for the flags above that are missing, and for
-                       --join-listen
+  --certs DIR          the certificates of hub certs, for the flags above that are missing, for
+                       --join-listen, and for --tls-cert unless --listen is a loopback address
   --join-listen ADDR   let agents join over HTTPS at this address, for example :8444: see hub token
                        --help. Needs --certs. A broker must be Mosquitto with its dynamic security
   --join-url URL       the URL of --join-listen for agents, in the output of hub token create
@@ -67,10 +68,28 @@ own --help.
   --leave-dir          use the HTTP API for documents, with the store of a hub that had a --dir.
                        Applications stay unchanged until they have documents and placements
                        again, or until hub complete
-  --listen ADDR        serve page, API, /metrics, /healthz and /readyz at this address, without
-                       authentication (default 127.0.0.1:8080)
+  --listen ADDR        serve page, API, /metrics, /healthz and /readyz at this address (default
+                       127.0.0.1:8080). Changes need a login as an editor. Without a login, page and
+                       API can be read only if the address is a loopback address; other addresses
+                       need --tls-cert and a login
+  --tls-cert FILE      the certificate for --listen, with --tls-key: serve HTTPS only
+  --tls-key FILE       the key of the certificate
+  --token-auth-file FILE
+                       a login: users with a bearer token, in the format of kube-apiserver, with
+                       TOKEN,USER,ID,"GROUP,GROUP" in each line. In a browser the token is the
+                       password. A hub with a folder as --store also writes a token of an editor to
+                       the file admin.token there
+  --user-ca FILE       a login: the CAs of users' certificates. The common name is the user, the
+                       organizations are its groups. It must not be a CA of agents
+  --proxy-ca FILE      a login: the CAs of the certificates of proxies that authenticate users, and
+                       send the headers X-Remote-User and X-Remote-Group
+  --proxy-name NAME    the common name of such a certificate; repeat the flag for more
+  --editor-group GROUP the users of this group may change everything; repeat the flag for more
+                       (default hub-editors)
+  --viewer-group GROUP the users of this group may only read; repeat the flag for more (default
+                       hub-viewers). All users with a login are in system:authenticated
   --advertise URL      with replicas: the URL at which other replicas reach this one, for example
-                       http://$(POD_IP):8080 (default: the address of --listen, with the name of
+                       https://$(POD_IP):8080 (default: the address of --listen, with the name of
                        this machine if it is an address for all interfaces)
   --allowed-host HOST  serve page and API for requests to HOST, a name or an address without
                        port; repeat the flag for more (default: localhost and the loopback
@@ -131,6 +150,7 @@ type options struct {
 	CertLifetime      time.Duration
 	Source            string
 	Dir, Listen       string
+	Login             login.Options
 	Advertise         string
 	LeaveDir          bool
 	Kubeconfig, Store string
@@ -151,6 +171,7 @@ type options struct {
 // parse reads arguments, without the program's name. It returns [flag.ErrHelp] for --help.
 func parse(args []string) (options, error) {
 	o := options{Services: []string{}} // nil would allow all
+	o.Login.Editors, o.Login.Viewers = []string{"hub-editors"}, []string{"hub-viewers"}
 	flags := command.NewFlags("hub")
 	flags.StringVar(&o.Broker.BrokerURL, "broker", "", "")
 	command.BrokerFlags(flags.StringVar, &o.Broker)
@@ -164,6 +185,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.Dir, "dir", "", "")
 	flags.BoolVar(&o.LeaveDir, "leave-dir", false, "")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:8080", "")
+	o.Login.AddFlags(flags)
 	flags.StringVar(&o.Advertise, "advertise", "", "")
 	flags.Func("allowed-host", "", o.allowHost)
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "")
@@ -187,7 +209,7 @@ func parse(args []string) (options, error) {
 // check checks the files of the options.
 func check(o options) error {
 	_, err := customizations.Open(o.Customizations...)
-	err = cmp.Or(command.CheckFolder("--dir", o.Dir), err)
+	err = cmp.Or(command.CheckFolder("--dir", o.Dir), err, o.Login.CheckFiles())
 	if o.Kubeconfig != objects.Auto {
 		err = cmp.Or(err, command.CheckKubeconfig("--kubeconfig", o.Kubeconfig))
 	}
@@ -240,14 +262,10 @@ func (o options) validate(flags command.Flags) error {
 	if err := command.Within("max-memory", o.MaxMemory, 1, 1<<20); err != nil {
 		return err
 	}
-	host, _, err := net.SplitHostPort(o.Listen)
+	if err := o.validateListen(flags); err != nil {
+		return err
+	}
 	switch {
-	case err != nil:
-		return fmt.Errorf("--listen: %q: must be host:port or :port", o.Listen)
-	case !httpserve.Loopback(host) && len(o.AllowedHosts) == 0:
-		return fmt.Errorf("--listen %s can be reached from other machines, and there is no login: put a "+
-			"proxy that authenticates in front, and add --allowed-host HOST for each host in the URLs of the hub",
-			o.Listen)
 	case o.Advertise != "" && !o.shared():
 		return errors.New("--advertise needs a --store that replicas can share: postgres://…")
 	case o.CertLifetime < time.Second:
@@ -259,6 +277,21 @@ func (o options) validate(flags command.Flags) error {
 	}
 	return errors.Join(o.validateAgents(flags), o.validateJoin(flags), codec.ValidateName("--source", o.Source),
 		o.validateURLs())
+}
+
+func (o options) validateListen(flags command.Flags) error {
+	host, _, err := net.SplitHostPort(o.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %q: must be host:port or :port", o.Listen)
+	}
+	if err := o.Login.Validate(flags, o.Listen, host); err != nil {
+		return err
+	}
+	if !httpserve.Loopback(host) && len(o.AllowedHosts) == 0 {
+		return fmt.Errorf("--listen %s can be reached from other machines: add --allowed-host HOST for each host in the "+
+			"URLs of the hub", o.Listen)
+	}
+	return nil
 }
 
 // validateAgents checks the flags of the connection to the agents.

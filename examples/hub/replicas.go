@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 
 const (
 	leaderKey = "/hub/leader/"
+	secretKey = "/hub/replicas/"
 	// reopenAfter is the time between two attempts to open the stores again.
 	reopenAfter = time.Second
 )
@@ -38,7 +40,7 @@ func replicate(
 	ctx context.Context, o options, listener net.Listener, broker connector,
 ) error {
 	if o.Advertise == "" {
-		o.Advertise = advertised(listener.Addr())
+		o.Advertise = o.scheme() + "://" + advertised(listener.Addr())
 	}
 	log := klog.FromContext(ctx)
 	var current atomic.Pointer[http.Handler]
@@ -46,7 +48,7 @@ func replicate(
 	var outage atomic.Pointer[error] // why the first parts cannot be opened
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		return serve(ctx, o, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if handler := current.Load(); handler != nil {
 				(*handler).ServeHTTP(w, r)
 			} else {
@@ -77,13 +79,13 @@ func replicate(
 				continue
 			case first:
 				logged = ""
-				log.Info("Started serving", "url", reachable(listener.Addr()))
+				log.Info("Started serving", "url", o.reachable(listener.Addr()))
 			case logged != "":
 				logged = ""
 				log.Info("Started again")
 			}
 			p.ready = &ready
-			handler := p.handler(o, listener.Addr())
+			handler := p.handler(ctx, o, listener.Addr())
 			current.Store(&handler)
 			last, err = p, p.run(ctx)
 			if err != nil && !errors.Is(err, election.ErrDeposed) {
@@ -98,14 +100,14 @@ func replicate(
 	return group.Wait()
 }
 
-// advertised returns the URL at which other replicas usually reach a listener.
+// advertised returns the host at which other replicas usually reach a listener.
 func advertised(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	host, err := os.Hostname()
 	if !ok || !tcp.IP.IsUnspecified() || err != nil {
-		return "http://" + addr.String()
+		return addr.String()
 	}
-	return fmt.Sprintf("http://%s:%d", host, tcp.Port)
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
 
 // openDatabase opens the stores that the replicas share.
@@ -125,9 +127,17 @@ func (p *parts) openDatabase(ctx context.Context, o options) error {
 }
 
 // elect joins the election of the replicas that share the store.
-func (p *parts) elect(o options, log klog.Logger) {
-	p.election = election.New(election.Options{Store: p.state, Key: leaderKey, Address: o.Advertise, Log: log})
+func (p *parts) elect(ctx context.Context, o options) error {
+	secret, err := election.Secret(ctx, p.state, secretKey)
+	if err != nil {
+		return fmt.Errorf("--store: %w", err)
+	}
+	p.election = election.New(election.Options{
+		Store: p.state, Key: leaderKey, Address: o.Advertise, Secret: secret, TLS: o.Login.Peer(),
+		Log: klog.FromContext(ctx),
+	})
 	p.state, p.group = p.election.Store(), o.Source
+	return nil
 }
 
 // follow takes part in the election until ctx ends or this replica has lost the leadership.
@@ -148,7 +158,7 @@ func (p *parts) follow(ctx context.Context) error {
 // orForward returns a handler that forwards requests to the leader while this replica does not lead.
 // Without a leader, it shows what this replica knows.
 func (p *parts) orForward(own http.Handler) http.Handler {
-	forward := p.election.Forward(func(w http.ResponseWriter, r *http.Request, reason string) {
+	forward := p.election.Forward(p.login.Forward, func(w http.ResponseWriter, r *http.Request, reason string) {
 		if isView(r) {
 			own.ServeHTTP(w, r)
 		} else {

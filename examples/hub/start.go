@@ -39,6 +39,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/examples/internal/filestore"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
@@ -72,6 +73,8 @@ type parts struct {
 	rollouts  *revisions.Manager
 	hub       *hub.Hub
 	page      *page.Page
+	login     *login.Login
+	actions   *login.History
 	// join issues certificates to agents, and recheck checks connected agents again. They may be nil.
 	join     *join.Server
 	recheck  func()
@@ -95,9 +98,13 @@ func start(ctx context.Context, o options, broker connector) error {
 	if o.shared() {
 		return replicate(ctx, o, listener, broker)
 	}
+	o.Login.AdminFile = filepath.Join(o.Store, "admin.token")
 	p, err := open(ctx, o, broker)
 	if err != nil {
 		return err
+	}
+	if err := o.Login.CreateAdmin(); err != nil {
+		return fmt.Errorf("--store: %w", errors.Join(err, p.closeAll()))
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.run(ctx) })
@@ -105,8 +112,8 @@ func start(ctx context.Context, o options, broker connector) error {
 		if !p.loaded(ctx) {
 			return nil
 		}
-		klog.FromContext(ctx).Info("Started serving", "url", reachable(listener.Addr()))
-		return serve(ctx, listener, p.handler(o, listener.Addr()))
+		klog.FromContext(ctx).Info("Started serving", "url", o.reachable(listener.Addr()))
+		return serve(ctx, o, listener, p.handler(ctx, o, listener.Addr()))
 	})
 	return group.Wait()
 }
@@ -121,7 +128,7 @@ func open(ctx context.Context, o options, broker connector) (*parts, error) {
 		err = p.checkStores(ctx)
 	}
 	if err == nil && o.shared() {
-		p.elect(o, log)
+		err = p.elect(ctx, o)
 	}
 	if err == nil {
 		err = p.openJoin(o)
@@ -239,21 +246,20 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
+	p.actions = &login.History{Store: p.state, Key: "/hub/actions/", Log: log, Changed: changed}
 	p.hub = hub.New(hub.Options{
 		Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
 		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
 		Declared: p.clusters.Declared,
 		Forget:   p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
+		Actions:   p.actions,
 		Strangers: p.strangers.all, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
-	p.page, err = page.New(p.hub, page.Options{MayEdit: mayEdit})
+	p.page, err = page.New(p.hub, page.Options{MayEdit: func(r *http.Request) bool { return p.login.MayEdit(r) }})
 	return err
 }
-
-// mayEdit reports whether the user of a request may make changes.
-func mayEdit(*http.Request) bool { return false }
 
 // run runs the parts until ctx ends or one of them fails, and closes the stores. With replicas, it
 // also ends with an [election.ErrDeposed].
@@ -301,20 +307,30 @@ func (p *parts) loaded(ctx context.Context) bool {
 	return p.clusters.Health.Synced(ctx)
 }
 
-// reachable returns a URL that a browser on this machine can open.
-func reachable(addr net.Addr) string {
-	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
-		return fmt.Sprintf("http://localhost:%d", tcp.Port)
+func (o options) scheme() string {
+	if o.Login.CertFile != "" {
+		return "https"
 	}
-	return "http://" + addr.String()
+	return "http"
 }
 
-func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
-	return httpserve.Serve(ctx, listener, httpserve.Options{Handler: handler, MaxBody: document.MaxBytes})
+// reachable returns a URL that a browser on this machine can open.
+func (o options) reachable(addr net.Addr) string {
+	host := addr.String()
+	if tcp, ok := addr.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+		host = fmt.Sprintf("localhost:%d", tcp.Port)
+	}
+	return o.scheme() + "://" + host
+}
+
+func serve(ctx context.Context, o options, listener net.Listener, handler http.Handler) error {
+	return httpserve.Serve(ctx, listener, httpserve.Options{
+		Handler: handler, TLSConfig: o.Login.TLS(), MaxBody: document.MaxBytes,
+	})
 }
 
 // handler returns the handler of the page, the API, metrics and probes at an address.
-func (p *parts) handler(o options, addr net.Addr) http.Handler {
+func (p *parts) handler(ctx context.Context, o options, addr net.Addr) http.Handler {
 	var own http.Handler = http.NewServeMux()
 	own.(*http.ServeMux).Handle("/", p.page)
 	own.(*http.ServeMux).Handle("/api/",
@@ -323,13 +339,20 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 			Backup: func(ctx context.Context) ([]byte, error) { return p.backup(ctx, o.Source) },
 		}))
 	mux := http.NewServeMux()
+	a, ok := addr.(*net.TCPAddr)
+	local := ok && a.IP.IsLoopback()
+	logins := login.Server{
+		Options: o.Login, AnonymousReads: local, Refuse: refuseWith, Record: p.record, Log: klog.FromContext(ctx),
+	}
 	if p.election != nil {
+		logins.FromReplica = p.election.FromReplica
 		own = p.orForward(own)
 		mux.Handle("GET "+election.Path, p.election)
 	}
-	mux.Handle("/", httpserve.Hosts(o.AllowedHosts, own, http.HandlerFunc(refuse)))
+	p.login = login.New(logins)
+	mux.Handle("/", httpserve.Hosts(o.AllowedHosts, p.login.Handler(own), http.HandlerFunc(refuse)))
 	var handler http.Handler = mux
-	if a, ok := addr.(*net.TCPAddr); ok && a.IP.IsLoopback() {
+	if local {
 		handler = httpserve.Hosts(o.AllowedHosts, mux, http.HandlerFunc(refuse))
 	}
 	// Kubelets and Prometheus use the address of the pod.
@@ -351,6 +374,14 @@ func (p *parts) handler(o options, addr net.Addr) http.Handler {
 		}
 	})
 	return handler
+}
+
+// record adds a change to the history. Accepted documents have revisions, and a diff changes nothing.
+func (p *parts) record(ctx context.Context, c login.Change) {
+	isDocument := c.Method == http.MethodPut && c.Code < http.StatusBadRequest
+	if !isDocument && c.Path != "/api/v1/diff" {
+		p.actions.Add(ctx, c.Action())
+	}
 }
 
 // refuse answers a request for another host.

@@ -32,7 +32,7 @@ var installation = install.Program{
 			Ports: []install.Port{
 				{Name: "https", Flag: "secure-port", Address: address, Service: 443, Open: true},
 			},
-			HTTPS: true, Live: "/livez", Grace: 90, // more than --request-timeout, 60 s
+			HTTPS: true, MetricsLogin: true, Live: "/livez", Grace: 90, // more than --request-timeout, 60 s
 			Memory: "1Gi",
 		}, nil
 	},

@@ -13,6 +13,7 @@ package election
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -54,6 +55,10 @@ type Options struct {
 	Key string
 	// Address is the URL at which the other replicas reach this one.
 	Address string
+	// Secret is common to all replicas, see [Secret]. Requests between replicas have it.
+	Secret string
+	// TLS is the configuration for the leader's certificate. Nil is the default of crypto/tls.
+	TLS *tls.Config
 	// TTL is the time after which a leader is replaced that does not renew its lease, because it is
 	// frozen or disconnected. Defaults to 5 s, and is at least 1 s.
 	TTL time.Duration
@@ -90,6 +95,7 @@ func New(o Options) *Election {
 	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	return &Election{options: o, transport: &http.Transport{
 		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, IdleConnTimeout: time.Minute,
+		TLSClientConfig: o.TLS, TLSHandshakeTimeout: dialTimeout,
 	}}
 }
 
@@ -250,6 +256,7 @@ func (e *Election) attach(l *leader, kv store.KeyValue) error {
 	if err != nil {
 		return err
 	}
+	r.Header.Set(secretHeader, e.options.Secret)
 	answer, err := e.transport.RoundTrip(r)
 	if err != nil {
 		return err
@@ -265,6 +272,10 @@ func (e *Election) attach(l *leader, kv store.KeyValue) error {
 
 // ServeHTTP sends a response to a follower that does not end while this replica leads.
 func (e *Election) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !e.FromReplica(r) {
+		http.Error(w, "the request has not the secret of the replicas", http.StatusForbidden)
+		return
+	}
 	t, _ := e.state()
 	if t == nil || r.FormValue("term") != strconv.FormatInt(t.kv.ModRevision, 10) {
 		http.Error(w, "this replica does not lead", http.StatusServiceUnavailable)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"strings"
 	"sync"
 	"testing"
@@ -56,10 +57,10 @@ func start(t *testing.T, name string, s store.Store, address string) *replica {
 	if address == "" {
 		address = r.server.URL
 	}
-	r.Election = election.New(election.Options{Store: s, Key: "/leader/", Address: address, TTL: ttl,
+	r.Election = election.New(election.Options{Store: s, Key: "/leader/", Address: address, TTL: ttl, Secret: "secret",
 		Log: logging.New(t.Output(), logging.Options{}).WithValues("replica", name)})
 	mux.Handle(election.Path, r)
-	forward := r.Forward(func(w http.ResponseWriter, _ *http.Request, reason string) {
+	forward := r.Forward(func(*httputil.ProxyRequest) {}, func(w http.ResponseWriter, _ *http.Request, reason string) {
 		http.Error(w, reason, http.StatusServiceUnavailable)
 	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, request *http.Request) {

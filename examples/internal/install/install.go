@@ -64,8 +64,8 @@ type Workload struct {
 	API bool
 	// Broker is true if files of the Secret NAME-broker are in the folder /broker.
 	Broker bool
-	// HTTPS is true if the probes use TLS.
-	HTTPS bool
+	// HTTPS is true if the first port uses TLS, and MetricsLogin if its metrics need a login.
+	HTTPS, MetricsLogin bool
 	// Live and Grace are the path of the liveness probe, and the time for an end in seconds.
 	Live  string
 	Grace int
@@ -173,7 +173,7 @@ func (p Program) parse(args []string) (Options, Workload, error) {
 			return o, Workload{}, fmt.Errorf("after --: %w", err)
 		}
 	}
-	if o.Monitoring && w.HTTPS {
+	if o.Monitoring && w.MetricsLogin {
 		return o, Workload{}, fmt.Errorf("--monitoring: the metrics of %s need a login: remove the flag", p.Name)
 	}
 	return o, w, nil

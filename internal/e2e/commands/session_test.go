@@ -160,7 +160,7 @@ func hubWithoutBroker(x *terminal) {
 	x.clear()
 	x.take("examples/hub/samples")
 	page, agents := fmt.Sprint(daemon.FreeAddr(x.t).Port()), fmt.Sprint(daemon.FreeAddr(x.t).Port())
-	x.swap = append(x.swap, "hub.example.com", "localhost", ":8080", ":"+page, ":8443", ":"+agents)
+	x.swap = append(x.swap, "hub.example.com", "localhost", ":8080", ":"+page, ":8443", ":"+agents, "TOKEN", "secret")
 
 	hub := x.start("Started serving", "go run ./examples/hub --grpc localhost:8443 --dir examples/hub/samples",
 		"--listen", "127.0.0.1:"+page, "--patience", "1s")
@@ -177,7 +177,7 @@ func hubWithoutBroker(x *terminal) {
 		"-keyout hub.key -out hub.crt")
 	x.run("", certificate+"365 -subj /CN=cluster1 -addext extendedKeyUsage=clientAuth -addext "+
 		"basicConstraints=critical,CA:FALSE -CA ca.crt -CAkey ca.key -keyout cluster1.key -out cluster1.crt")
-	x.start("Started serving", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key "+
+	hub = x.start("Started serving", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key "+
 		"--grpc-client-ca ca.crt --dir examples/hub/samples", "--listen", "127.0.0.1:"+page, "--patience", "1s")
 	x.start("Started serving works", "go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert "+
 		"cluster1.crt --hub-key cluster1.key --cluster cluster1 --source hub --store cluster1.db")
@@ -188,6 +188,14 @@ func hubWithoutBroker(x *terminal) {
 	}
 	x.file(sample, strings.Replace(string(text), "Welcome", "Hello", 1))
 	x.value("shop", "web", "greeting", "Hello to the shop on cluster1")
+
+	hub.stop()
+	x.file("tokens.csv", `secret,ann,1,"hub-editors"`+"\n")
+	x.start("Started serving", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key "+
+		"--grpc-client-ca ca.crt --listen :8080 --tls-cert hub.crt --tls-key hub.key --token-auth-file tokens.csv "+
+		"--allowed-host hub.example.com --dir examples/hub/samples", "--patience", "1s")
+	x.run(`"name":"shop"`, "curl --cacert ca.crt --oauth2-bearer TOKEN https://hub.example.com:8080/api/v1/status",
+		"--fail-with-body")
 }
 
 // aJoin follows the part of examples/hub/README.md about joins over gRPC.

@@ -41,6 +41,12 @@ var table = map[string]row{
 		"--dir examples/hub/samples": in("a hub without a broker"),
 	"go run ./examples/agent --hub hub.example.com:8443 --hub-ca ca.crt --hub-cert cluster1.crt " +
 		"--hub-key cluster1.key --cluster cluster1 --source hub --store cluster1.db": in("a hub without a broker"),
+	"go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca ca.crt " +
+		"--listen :8080 --tls-cert hub.crt --tls-key hub.key --token-auth-file tokens.csv " +
+		"--allowed-host hub.example.com --dir examples/hub/samples": in("a hub without a broker"),
+	"curl --cacert ca.crt --oauth2-bearer TOKEN https://hub.example.com:8080/api/v1/status": in(
+		"a hub without a broker"),
+	"openssl rand -hex 32": asItIs(""),
 	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 -subj /CN=hub-ca " +
 		"-keyout ca.key -out ca.crt": in("a hub without a broker"),
 	"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 -subj /CN=hub -addext " +
@@ -106,9 +112,10 @@ var table = map[string]row{
 
 	"docker build -f examples/Dockerfile --build-arg PROGRAM=hub -t registry.example.com/hub:v1 .":     never(noRegistry),
 	"docker build -f examples/Dockerfile --build-arg PROGRAM=agent -t registry.example.com/agent:v1 .": never(noRegistry),
+	`(umask 077 && echo "$(openssl rand -hex 32),admin,admin,hub-editors" >tokens.csv)`:                operations,
 	"kubectl create namespace spokewire": operations,
-	"kubectl create secret generic hub -n spokewire --from-file ca.crt --from-file tls.crt=hub.crt " +
-		"--from-file tls.key=hub.key": operations,
+	"kubectl create secret generic hub -n spokewire --from-file tokens.csv --from-file ca.crt " +
+		"--from-file tls.crt=hub.crt --from-file tls.key=hub.key": operations,
 	"go run ./examples/hub install --apply --image registry.example.com/hub:v1 -- --grpc :8443 " +
 		"--grpc-cert /credentials/tls.crt --grpc-key /credentials/tls.key --grpc-client-ca /credentials/ca.crt": operations,
 	"go run ./examples/hub install --image registry.example.com/hub:v1 --monitoring -- " +

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
@@ -72,11 +73,14 @@ func hubDocuments() map[string]string {
 }
 
 // caller calls the hub's API.
-type caller struct{ url string }
+type caller struct{ url, store string }
 
 func (c caller) call(ctx context.Context, method, path, body string) (int, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.url+path, strings.NewReader(body))
 	if err != nil {
+		return 0, err
+	}
+	if err := e2etest.Login(request, c.store); err != nil {
 		return 0, err
 	}
 	response, err := http.DefaultClient.Do(request)
@@ -92,8 +96,9 @@ func (c caller) call(ctx context.Context, method, path, body string) (int, error
 // API.
 func TestHub(t *testing.T) {
 	broker := mosquitto.Start(t, mosquitto.Options{})
-	v := start(t, "hub", "--broker", broker.URL(), "--listen", "127.0.0.1:0", "--store", t.TempDir())
-	api := caller{v.after(`"Started serving" url=`)}
+	store := t.TempDir()
+	v := start(t, "hub", "--broker", broker.URL(), "--listen", "127.0.0.1:0", "--store", store)
+	api := caller{v.after(`"Started serving" url=`), store}
 	must := func(method, path, body string) {
 		t.Helper()
 		if code, err := api.call(t.Context(), method, path, body); err != nil || code >= http.StatusMultipleChoices {

@@ -14,21 +14,22 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/spokewire/sdk-go/internal/e2e/e2etest"
 )
 
 // hub is the hub as a process, with the folder of its documents.
 type hub struct {
 	*process
-	dir string
-	url string
+	dir, store, url string
 }
 
 func newHub(t testing.TB, race bool, flags ...string) *hub {
 	t.Helper()
-	dir := t.TempDir()
-	args := append([]string{"--dir", dir, "--store", filepath.Join(t.TempDir(), "store"), "--listen", "127.0.0.1:0",
+	dir, store := t.TempDir(), filepath.Join(t.TempDir(), "store")
+	args := append([]string{"--dir", dir, "--store", store, "--listen", "127.0.0.1:0",
 		"--patience", "1s", "--allow-webhook", "127.0.0.1"}, flags...)
-	return &hub{process: newProcess(t, race, "hub", args...), dir: dir}
+	return &hub{process: newProcess(t, race, "hub", args...), dir: dir, store: store}
 }
 
 // start starts the hub, and returns when it serves.
@@ -56,6 +57,9 @@ func (h *hub) write(name, content string) {
 func (h *hub) call(method, path string) (int, string, error) {
 	r, err := http.NewRequest(method, h.url+path, http.NoBody)
 	if err != nil {
+		return 0, "", err
+	}
+	if err := e2etest.Login(r, h.store); err != nil {
 		return 0, "", err
 	}
 	r.Close = true

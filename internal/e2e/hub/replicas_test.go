@@ -15,6 +15,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -76,6 +78,10 @@ func newReplicas(t *testing.T, works int) *replicas {
 	t.Cleanup(func() { _ = r.store.Close() })
 	t.Setenv("PGPASSWORD", server.Password())
 	conn.User = url.User(conn.User.Username())
+	tokens := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(tokens, []byte("token-of-ann,ann,1,hub-editors\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for range 3 {
 		addr := daemon.FreeAddr(t).String()
 		h := &replica{
@@ -83,7 +89,7 @@ func newReplicas(t *testing.T, works int) *replicas {
 		}
 		conn.Host = h.database.Addr()
 		h.process = newProcess(t, false, "hub", "--broker", "mqtt://"+h.broker.Addr(), "--store", conn.String(),
-			"--listen", addr, "--patience", "10s")
+			"--listen", addr, "--patience", "10s", "--token-auth-file", tokens)
 		r.hubs = append(r.hubs, h)
 	}
 	r.fleet = newFleet(t, broker.URL(), works/worksOfCluster)
@@ -119,6 +125,7 @@ func (r *replicas) call(h *replica, method, path, body string) (int, string, err
 	if err != nil {
 		return 0, "", err
 	}
+	request.Header.Set("Authorization", "Bearer token-of-ann")
 	request.Close = true
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {

@@ -62,7 +62,7 @@ func TestManual(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
-				if file, ok := strings.CutPrefix(arg, "/credentials/"); ok && secret.Data[file] == nil {
+				if _, file, ok := strings.Cut(arg, "/credentials/"); ok && secret.Data[file] == nil {
 					t.Errorf("the Secret has no file %s", file)
 				}
 			}

@@ -127,7 +127,8 @@ func TestKindsOfOperator(t *testing.T) {
 				t.Errorf("%s: %v\n%s", kind, err, text)
 			}
 		}
-		if len(monitor.Spec.Endpoints) != 1 || monitor.Spec.Endpoints[0].Port != "http" {
+		port := map[string]string{"hub": "https", "agent": "http"}[program]
+		if len(monitor.Spec.Endpoints) != 1 || monitor.Spec.Endpoints[0].Port != port {
 			t.Errorf("the endpoints are %+v", monitor.Spec.Endpoints)
 		}
 		n := 0
@@ -193,8 +194,10 @@ func newPrometheus(t *testing.T, jobs map[string]string) *prometheus {
 	}
 	var scrapes []any
 	for job, address := range jobs {
-		scrapes = append(scrapes, map[string]any{"job_name": job, "static_configs": []any{map[string]any{"targets": []string{
-			address}}}})
+		scheme := map[string]string{"hub": "https", "agent": "http"}[job]
+		scrapes = append(scrapes, map[string]any{"job_name": job, "scheme": scheme,
+			"tls_config":     map[string]any{"insecure_skip_verify": true},
+			"static_configs": []any{map[string]any{"targets": []string{address}}}})
 	}
 	config, err := json.Marshal(map[string]any{
 		"global": map[string]string{"scrape_interval": "1s", "evaluation_interval": "1s"}, "rule_files": rules,
@@ -339,7 +342,7 @@ func running(t *testing.T) map[string]string {
 		args []string
 	}{
 		{"hub", []string{"--grpc", grpc, "--grpc-cert", hubCert, "--grpc-key", hubKey, "--grpc-client-ca", ca,
-			"--dir", documents, "--store", t.TempDir()}},
+			"--dir", documents, "--store", t.TempDir(), "--tls-cert", hubCert, "--tls-key", hubKey}},
 		{"agent", []string{"--hub", grpc, "--hub-ca", ca, "--hub-cert", cert, "--hub-key", key, "--cluster", "cluster1", "--source", "hub", "--kubeconfig",
 			cluster.Kubeconfig(), "--store", filepath.Join(t.TempDir(), "works.db")}},
 	} {

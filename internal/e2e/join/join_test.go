@@ -95,9 +95,12 @@ func (s *site) find(d *daemon.Daemon, text string) (word string) {
 // join joins the cluster with a new token.
 func (s *site) join() {
 	s.t.Helper()
-	token, _, _ := strings.Cut(s.must("hub", "token", "create", "--cluster", "c1", "--api", s.url), "\n")
+	token, _, _ := strings.Cut(s.must("hub", "token", "create", "--cluster", "c1", "--api", s.url, "--token-file", s.tokenFile()), "\n")
 	s.must("agent", "join", "--hub", s.joins, "--token", token, "--dir", "joined")
 }
+
+// tokenFile returns the file with the token of an editor.
+func (s *site) tokenFile() string { return filepath.Join(s.dir, "store", "admin.token") }
 
 // deploy changes the application, and returns its new value.
 func (s *site) deploy(value string) string {
@@ -114,6 +117,9 @@ func (s *site) deploy(value string) string {
 		e2etest.Eventually(s.t, "PUT "+path, func() error {
 			r, err := http.NewRequest(http.MethodPut, s.url+"/api/v1/"+path, strings.NewReader(body))
 			if err != nil {
+				return err
+			}
+			if err := e2etest.Login(r, filepath.Dir(s.tokenFile())); err != nil {
 				return err
 			}
 			answer, err := http.DefaultClient.Do(r)
@@ -231,7 +237,7 @@ func story(t *testing.T, broker func(dir string) *mosquitto.Broker) {
 	s.has(s.deploy("second"))
 
 	began := time.Now()
-	s.must("hub", "revoke", "c1", "--api", s.url)
+	s.must("hub", "revoke", "c1", "--api", s.url, "--token-file", s.tokenFile())
 	t.Logf("hub revoke took %s", time.Since(began))
 	e2etest.Eventually(t, "the end of the connection", func() error {
 		if !strings.Contains(ended(), want) {

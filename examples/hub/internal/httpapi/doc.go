@@ -13,7 +13,7 @@
 //	GET    /api/v1/applications/NAME/status  one with its clusters and revisions; with ?wait=30s, after it is in sync
 //	GET    /api/v1/applications/NAME/diff    the fields in which two revisions differ: ?from=1&to=2
 //	GET    /api/v1/clusters/NAME/status      one with its applications, works and objects
-//	GET    /api/v1/history                   the revisions of all applications, the newest first
+//	GET    /api/v1/history                   the revisions of all applications, and actions, the newest first
 //	POST   /api/v1/applications/NAME/rollback    roll back to the previous revision, or to {"revision": 3}; hold it
 //	DELETE /api/v1/applications/NAME/rollback    end the hold: the document is rolled out again
 //	POST   /api/v1/applications/NAME/approve     open a gate of its rollout: see below
@@ -61,7 +61,8 @@
 // Responses are JSON. An error is {"error": "...", "field": "spec.parts[0].name"}, with the status
 //
 //	400  a document that cannot be decoded, or is invalid in itself
-//	403  a change that a browser requests for a page of another origin
+//	401  a change without a login, or a wrong one; on other than loopback addresses a read, too
+//	403  a user without the right; a change that a browser requests for a page of another origin
 //	404  no such document, kind, revision or path, or a cluster to forget that is not awaited
 //	405  a method that the path does not have, or a change while documents come from a folder; Allow has the methods
 //	408  a body that takes more than 30 s to arrive
@@ -77,8 +78,8 @@
 // After an error nothing has changed. A change that has started is completed also if the client
 // disconnects. If two clients put the same document, the last one is used.
 //
-// The API has no login: everyone who can reach its address may use it. By default only this machine
-// can. The API rejects requests that browsers send for pages of other origins, and requests for
-// hosts that --allowed-host does not list: a page of another site may have a name that resolves to
-// the hub. Requests of slow clients end: see package internal/httpserve.
+// Package login authenticates users: editors may change everything, viewers only read. The API
+// rejects requests that browsers send for pages of other origins, and requests for hosts that
+// --allowed-host does not list: a page of another site may have a name that resolves to the hub.
+// Requests of slow clients end: see package internal/httpserve.
 package httpapi

@@ -22,6 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/examples/internal/election"
+	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/bodies"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/rsync"
@@ -98,11 +99,7 @@ func New(options Options) http.Handler {
 	})
 	a.handleJoin(handle)
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
-	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		Refuse(w, http.StatusForbidden, "a page of another origin must not change anything")
-	}))
-	return protection.Handler(mux)
+	return mux
 }
 
 // serve returns a handler that writes the answers of f.
@@ -116,6 +113,7 @@ func (a *api) serve(f handler) http.HandlerFunc {
 		code, body, err := answerOf(r)
 		if err != nil {
 			f := explain(err)
+			login.Explain(r.Context(), f.Text)
 			if f.allow != "" {
 				w.Header().Set("Allow", f.allow)
 			}

@@ -11,6 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/spokewire/sdk-go/cloudevents/join"
+	"github.com/spokewire/sdk-go/examples/internal/login"
 )
 
 // TokenRequest is the body of a request for a token.
@@ -60,6 +61,7 @@ func (a *api) createToken(r *http.Request) (int, any, error) {
 		const text = `the body must have a cluster, and may have a lifetime and uses: {"cluster": "c1", "lifetime": "1h"}`
 		return 0, nil, failf(http.StatusBadRequest, text)
 	}
+	login.Describe(r.Context(), "create a token for "+body.Cluster)
 	o := join.TokenOptions{Cluster: body.Cluster, Uses: body.Uses}
 	if body.Lifetime != "" {
 		if o.Lifetime, err = time.ParseDuration(body.Lifetime); err != nil || o.Lifetime <= 0 {

@@ -40,10 +40,16 @@ func (h *Hub) source(ctx context.Context, name string, number int) (json.RawMess
 	return out, err
 }
 
-// History returns the stored revisions of all applications, the newest first.
+// History returns the stored revisions of all applications, and the actions of users, the newest first.
 func (h *Hub) History(ctx context.Context) ([]status.Revision, error) {
 	stored, err := h.options.Rollouts.Applications(ctx)
-	out := []status.Revision{}
+	actions, failed := h.options.Actions.All(ctx)
+	out, err := []status.Revision{}, errors.Join(err, failed)
+	for _, a := range slices.Backward(actions) {
+		out = append(out, status.Revision{
+			Application: a.Application, Cluster: a.Cluster, Cause: a.Text, By: a.By, Created: a.Created,
+		})
+	}
 	for _, name := range slices.Sorted(maps.Keys(stored)) {
 		revisions, failed := h.revisions(ctx, name)
 		out, err = append(out, revisions...), errors.Join(err, failed)

@@ -117,7 +117,7 @@ func (h *Hub) rollback(ctx context.Context, name string, number int) (out status
 		out.Note = fmt.Sprintf("revision %d differs from the target of the application at most in its clusters, "+
 			"which follow the placements: nothing changes, but the application is held at this revision", number)
 	}
-	h.roll(r, fmt.Sprintf("rollback to %d", number))
+	h.roll(ctx, r, fmt.Sprintf("rollback to %d", number))
 	return out, nil
 }
 
@@ -187,7 +187,7 @@ func (h *Hub) endHold(ctx context.Context, name string) error {
 	if err := h.options.Rollouts.Release(ctx, name); err != nil {
 		return err
 	}
-	h.roll(r, "the rollback was ended")
+	h.roll(ctx, r, "the rollback was ended")
 	return nil
 }
 

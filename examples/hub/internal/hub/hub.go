@@ -15,11 +15,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/workhealth"
@@ -72,6 +74,8 @@ type Options struct {
 	// as the hub can see them. Links returns the connections of the hub. Nil returns none.
 	Strangers func() map[string]string
 	Links     func(context.Context) []status.Link
+	// Actions are the actions of users, for the history.
+	Actions *login.History
 	// Log receives failures, recoveries and changes. Changed is called when [Hub.State] has changed.
 	Log     klog.Logger
 	Changed func()
@@ -137,11 +141,11 @@ func (h *Hub) Replace(ctx context.Context, set *document.Set) error {
 	h.change.Lock()
 	defer h.change.Unlock()
 	err := h.take(ctx, set, "the documents have changed")
-	h.refuse(err)
+	h.refuse(ctx, err)
 	return err
 }
 
-func (h *Hub) refuse(err error) {
+func (h *Hub) refuse(ctx context.Context, err error) {
 	problem := ""
 	if err != nil {
 		problem = err.Error()
@@ -152,6 +156,7 @@ func (h *Hub) refuse(err error) {
 	h.mu.Unlock()
 	if problem != "" && problem != was {
 		h.options.Log.Error(err, "Rejected documents, the previous documents stay in effect", "folder", h.options.Dir)
+		h.options.Actions.Add(ctx, login.Action{Text: "refused documents: " + problem})
 	}
 	h.options.Changed()
 }
@@ -224,7 +229,7 @@ func (h *Hub) take(ctx context.Context, set *document.Set, cause string) error {
 	h.setOrigin(now)
 	h.options.Log.Info("Accepted documents", "cause", cause, "documents", set.Len())
 	for _, r := range results {
-		h.roll(r, cause)
+		h.roll(ctx, r, cause)
 	}
 	return h.removeOthers(ctx, set)
 }
@@ -278,14 +283,14 @@ func (h *Hub) Changed(ctx context.Context, name, cause string) error {
 // rerender renders applications again, and sets their targets.
 func (h *Hub) rerender(ctx context.Context, set *document.Set, cause string, applications ...*document.Document) {
 	for _, r := range h.renderAll(ctx, set, applications) {
-		h.roll(h.alone(set, r), cause)
+		h.roll(ctx, h.alone(set, r), cause)
 	}
 }
 
 // watchAgain renders applications again after documents were refused, so that only the objects that
 // they read are watched. Changes of the meantime take effect.
 func (h *Hub) watchAgain(ctx context.Context, set *document.Set, applications ...*document.Document) {
-	h.rerender(ctx, set, "objects that its templates read have changed", applications...)
+	h.rerender(request.WithUser(ctx, nil), set, "objects that its templates read have changed", applications...)
 }
 
 // undo restores the watched objects after documents were checked and not accepted.
@@ -300,7 +305,7 @@ func (h *Hub) undo(ctx context.Context, before, set *document.Set) (err error) {
 }
 
 // roll sets the target of an application, after it was rendered.
-func (h *Hub) roll(r result, cause string) {
+func (h *Hub) roll(ctx context.Context, r result, cause string) {
 	h.mu.Lock()
 	if slices.Contains(h.origin.Left, r.name) {
 		h.mu.Unlock()
@@ -333,7 +338,7 @@ func (h *Hub) roll(r result, cause string) {
 	}
 	h.mu.Unlock()
 	if r.rendering != nil {
-		r.Cause, r.Content = cause, &r.rendering.Content
+		r.Cause, r.By, r.Content = cause, login.User(ctx), &r.rendering.Content
 		h.options.Rollouts.Set(r.name, r.Target)
 	}
 	h.options.Changed()

@@ -27,6 +27,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
@@ -203,7 +204,8 @@ func (f *fixture) start() {
 	settled := make(chan struct{})
 	f.settled = settled
 	f.Hub = hub.New(hub.Options{
-		Store: f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects,
+		Actions: &login.History{Store: f.store, Key: "/hub/actions/", Changed: func() {}},
+		Store:   f.store, Rollouts: f.rollouts, Health: clusters.Health, Webhooks: webhooks, Objects: f.objects,
 		Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check),
 		LastReports: clusters.LastReports, Beat: f.beat, Source: "hub",
 		Strangers: func() map[string]string { return f.strangers },

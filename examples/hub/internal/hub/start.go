@@ -68,7 +68,7 @@ func (h *Hub) follow(ctx context.Context) error {
 		if err == nil {
 			return h.Replace(ctx, set)
 		}
-		h.refuse(err)
+		h.refuse(ctx, err)
 		return err
 	}
 	if err := take(); err != nil {

@@ -160,7 +160,7 @@ func (v *view) history() error {
 	v.Kind, v.Heading = "history", "History"
 	revisions, err := v.hub.History(v.request.Context())
 	v.Apps = listOf(v, "revisions", revisions, rows, func(r *status.Revision) item {
-		return item{text: strings.Join([]string{r.Application, strconv.Itoa(r.Number), r.Cause, r.By}, "\n")}
+		return item{text: strings.Join([]string{r.Application, r.Cluster, strconv.Itoa(r.Number), r.Cause, r.By}, "\n")}
 	})
 	return err
 }

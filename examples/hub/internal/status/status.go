@@ -172,15 +172,18 @@ type Placement struct {
 	Status
 }
 
-// Revision is an entry of the history. It has no hash of its source: the source may contain weak
-// secrets, which the hash would allow to guess.
+// Revision is an entry of the history: a revision of an application, or an action of a user, which has
+// no number. It has no hash of its source: the source may contain weak secrets, which the hash would
+// allow to guess.
 type Revision struct {
-	Application string    `json:"application"`
-	Number      int       `json:"number"`
+	Application string    `json:"application,omitempty"`
+	Cluster     string    `json:"cluster,omitempty"` // of an action
+	Number      int       `json:"number,omitempty"`
 	Before      int       `json:"before,omitempty"` // the previous revision that is stored
 	Cause       string    `json:"cause"`
 	Created     time.Time `json:"created"`
-	// By is who made the change; empty, because the hub has no logins yet.
+	// By is the user who made the change. It is empty for documents of a folder, and for objects that
+	// templates have read.
 	By       string `json:"by,omitempty"`
 	Clusters int    `json:"clusters"`
 }
