@@ -70,6 +70,9 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 	for _, c := range v.set.On(name) {
 		r.at(c.Metadata.Name).placed = true
 	}
+	for _, on := range r {
+		on.suspended = s.State == rollout.Rolling && out.Rollout.Suspended()
+	}
 	var worst *status.Placement
 	for _, cluster := range slices.Sorted(maps.Keys(r)) {
 		on := r[cluster]
@@ -160,6 +163,7 @@ type phase struct {
 	ended        int // parts that are done
 	done, failed bool
 	begun        bool   // its turn in the rollout has started
+	turn         bool   // it waits for its turn
 	message      string // of the parts that are not done
 }
 
@@ -233,8 +237,9 @@ func (v *view) underway(ctx context.Context, application string, known ...phases
 func (v *view) placement(cluster string, on *reached, to phases, s rollout.Status) status.Status {
 	p := to.on[cluster]
 	p.done = p.done || s.State == rollout.Deployed && s.Settled
+	p.turn = to.rollout && !p.begun && !p.done && !p.failed
 	out := on.status(p, v.now)
-	if to.rollout && !p.begun && !p.done && !p.failed {
+	if p.turn {
 		out.Sync = status.OutOfSync
 		out.Reason = strings.TrimSuffix("waits for its turn in the rollout; "+out.Reason, "; ")
 	}
@@ -264,6 +269,10 @@ func (r *reached) status(p phase, now time.Time) status.Status {
 	if worst.Reason != "" {
 		worst.Reason = name + ": " + worst.Reason
 	}
+	waits := progressing("")
+	if r.suspended {
+		waits.Health = status.Suspended
+	}
 	bad := worst.Health == status.Degraded || worst.Health == status.Missing
 	if worst.Sync = status.Synced; !r.all() || r.busy || r.left != "" {
 		worst.Sync = status.OutOfSync
@@ -277,12 +286,15 @@ func (r *reached) status(p phase, now time.Time) status.Status {
 		return failed(r.refused)
 	case r.applied() && r.leaving > 0:
 		return progressing(cmp.Or(p.message, "its agent has not cleaned up yet"))
+	case p.turn && name == "":
+		return waits
 	case !r.all() || name == "" && !p.done:
 		return progressing(cmp.Or(p.message, "its agent has not applied it yet"))
 	case r.busy:
 		return progressing(cmp.Or(r.message, "the rollout continues there"))
 	case r.left != "":
-		return progressing(r.left)
+		waits.Reason = r.left
+		return waits
 	case r.degraded != "":
 		return status.Status{Sync: status.Synced, Health: status.Degraded, Reason: r.degraded}
 	}
