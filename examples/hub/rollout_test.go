@@ -87,6 +87,40 @@ func TestRollout(t *testing.T) {
 	s.versions("1", "1", "1")
 }
 
+// TestRolloutSuspended checks that an application is Suspended while its rollout waits for an approval,
+// although the objects that the update removes still exist on all clusters.
+func TestRolloutSuspended(t *testing.T) {
+	s := newSite(t, "c1", "c2", "c3")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1", "b=1"))
+	s.place("shop", "c1", "c2")
+	s.must("PUT", "/api/v1/applications/shop", rolled(canary, "a=2"))
+	s.shows(`"health":"Suspended","reason":"the rollout waits for an approval after group \"canary\""`)
+	s.shows(`"needs":{"group":"canary","gate":"After"}`)
+	s.shows(`"name":"c1","revision":"2","sync":"OutOfSync","health":"Suspended",` +
+		`"reason":"ConfigMap x/b of revision 1 still exists"`)
+	s.objects("c1", `x/a={"v":"2"}`, `x/b={"v":"1"}`)
+	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
+	s.becomes("shop", "Synced Healthy 2")
+	s.objects("c1", `x/a={"v":"2"}`)
+	s.place("shop", "c1", "c2", "c3")
+	s.shows(`"health":"Suspended","reason":"the rollout waits for an approval after group \"canary\""`)
+	s.shows(`"name":"c3","sync":"OutOfSync","health":"Suspended","reason":"waits for its turn in the rollout"`)
+}
+
+// TestRemovalWithoutDependencies checks that the removal of objects does not wait for the agents of
+// other clusters, if no part depends on another one.
+func TestRemovalWithoutDependencies(t *testing.T) {
+	s := newSite(t, "c1", "c2")
+	s.start()
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=1", "b=1"))
+	s.place("shop", "c1", "c2")
+	s.becomes("shop", "Synced Healthy 1")
+	s.clusters["c2"].Refuse(func(string) string { return "no" })
+	s.must("PUT", "/api/v1/applications/shop", application("shop", "a=2"))
+	s.objects("c1", `x/a={"v":"2"}`)
+}
+
 // TestRolloutSuperseded checks that a new document does not wait for the approval of the previous
 // one, also after a restart.
 func TestRolloutSuperseded(t *testing.T) {

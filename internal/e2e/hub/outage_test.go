@@ -62,3 +62,84 @@ func TestOutages(t *testing.T) {
 		t.Error("the page was loaded again")
 	}
 }
+
+// watch makes the tab record each moment at which the page looks good although the application app00
+// is broken: its row is missing or not Degraded, and neither an alert nor the connection reports why.
+const watch = `
+	window.before = "not reloaded";
+	window.wrong = [];
+	window.looks = 0;
+	new MutationObserver(() => {
+		looks++;
+		const text = document.getElementById("main").innerText;
+		const shown = [...document.querySelectorAll("#a-app00")].some((row) => /Degraded|Unknown/.test(row.innerText));
+		const down = document.querySelector("#alerts .alert") !== null ||
+			document.getElementById("connection").dataset.state === "lost";
+		if ((!shown || text.includes("No application is broken.")) && !down) wrong.push(text);
+	}).observe(document.body, {subtree: true, childList: true, attributes: true, characterData: true});
+	undefined`
+
+// TestWatchTakeover kills the leader of two replicas while persons watch the pages of both. The page
+// of the other one goes on, and shows the state from the new leader. The page of the killed one
+// reports that the hub does not answer, until it is started again. No page ever hides the broken
+// application.
+func TestWatchTakeover(t *testing.T) {
+	r := deployReplicas(t, worksOfCluster, "")
+	third := r.others(r.leader())[0]
+	third.end()
+	r.hubs = r.others(third)
+	r.fleet.clusters["c000"].Refuse(func(object string) string {
+		if strings.HasSuffix(object, "/app00") {
+			return "no space left"
+		}
+		return ""
+	})
+	change := func(hubs []*replica) {
+		t.Helper()
+		if err := r.next(t.Context(), hubs, "app00"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(r.hubs)
+	leader := r.leader()
+	follower := r.others(leader)[0]
+	browser := chromium.Start(t)
+	open := func(h *replica) *chromium.Tab {
+		tab := browser.Open(t, h.url)
+		tab.Until(`document.getElementById("connection").dataset.state === "live"`)
+		tab.Until(`document.getElementById("a-app00")?.innerText.includes("Degraded")`)
+		tab.Eval(watch, nil)
+		return tab
+	}
+	tabs := []*chromium.Tab{open(leader), open(follower)}
+	for range 2 {
+		leader.kill()
+		change([]*replica{follower})
+		r.mu.Lock()
+		revision := fmt.Sprint(r.accepted["app00"])
+		r.mu.Unlock()
+		const live = `document.getElementById("connection").dataset.state === "live" && ` +
+			`document.querySelector("#alerts .alert") === null && `
+		current := live + fmt.Sprintf(`[...document.querySelectorAll("#a-app00")].some((row) => `+
+			`/Degraded/.test(row.innerText) && row.querySelector("[data-label=Revision]").innerText.includes(%q))`, revision)
+		tabs[0].Until(`document.getElementById("connection").innerText.includes("The hub does not answer")`)
+		tabs[1].Until(current)
+		leader.start()
+		tabs[0].Until(current)
+		leader, follower = follower, leader
+		tabs[0], tabs[1] = tabs[1], tabs[0]
+	}
+	for i, tab := range tabs {
+		var before string
+		var wrong []string
+		var looks int
+		tab.Eval(`window.before`, &before)
+		tab.Eval(`window.wrong`, &wrong)
+		tab.Eval(`window.looks`, &looks)
+		if before != "not reloaded" || len(wrong) > 0 || looks == 0 {
+			t.Errorf("page %d: %q, and it looked good in %d of %d changes:\n%.2000s", i, before, len(wrong), looks,
+				strings.Join(wrong, "\n--\n"))
+		}
+		t.Logf("screenshot: %s", tab.Screenshot(fmt.Sprint("takeover", i)))
+	}
+}

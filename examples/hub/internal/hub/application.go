@@ -70,6 +70,9 @@ func (v *view) application(ctx context.Context, name string) status.Application 
 	for _, c := range v.set.On(name) {
 		r.at(c.Metadata.Name).placed = true
 	}
+	for _, on := range r {
+		on.suspended = s.State == revisions.Rolling && out.Rollout.Suspended()
+	}
 	var worst *status.Placement
 	for _, cluster := range slices.Sorted(maps.Keys(r)) {
 		on := r[cluster]
@@ -175,8 +178,9 @@ func (v *view) placement(
 ) status.Status {
 	p := to.Clusters[document.ClusterID(cluster)]
 	done := a.done(p) || s.State == revisions.Deployed && s.Settled
+	on.turn = to.Rollout && !p.Begun && !done && !p.Failed
 	out := on.status(p, done, v.now)
-	if to.Rollout && !p.Begun && !done && !p.Failed {
+	if on.turn {
 		out.Sync = status.OutOfSync
 		out.Reason = strings.TrimSuffix("waits for its turn in the rollout; "+out.Reason, "; ")
 	}
@@ -206,6 +210,10 @@ func (r *reached) status(p revisions.ClusterProgress, done bool, now time.Time) 
 	if worst.Reason != "" {
 		worst.Reason = name + ": " + worst.Reason
 	}
+	waits := progressing("")
+	if r.suspended {
+		waits.Health = status.Suspended
+	}
 	bad := worst.Health == status.Degraded || worst.Health == status.Missing
 	if worst.Sync = status.Synced; !r.all() || r.busy || r.left != "" {
 		worst.Sync = status.OutOfSync
@@ -219,12 +227,15 @@ func (r *reached) status(p revisions.ClusterProgress, done bool, now time.Time) 
 		return failed(r.refused)
 	case r.applied() && r.leaving > 0:
 		return progressing(cmp.Or(p.Message, "its agent has not cleaned up yet"))
+	case r.turn && name == "":
+		return waits
 	case !r.all() || name == "" && !done:
 		return progressing(cmp.Or(p.Message, "its agent has not applied it yet"))
 	case r.busy:
 		return progressing(cmp.Or(r.message, "the rollout continues there"))
 	case r.left != "":
-		return progressing(r.left)
+		waits.Reason = r.left
+		return waits
 	case r.degraded != "":
 		return status.Status{Sync: status.Synced, Health: status.Degraded, Reason: r.degraded}
 	}

@@ -38,6 +38,8 @@ type reached struct {
 	// refused, degraded and unreachable are the messages of the first such work.
 	refused, degraded, unreachable string
 	left                           string // objects of another revision that are still there
+	suspended                      bool   // the rollout waits for a person
+	turn                           bool   // it waits for its turn in the rollout
 }
 
 // all reports whether the agent has applied all works, and has cleaned up the deleted ones.

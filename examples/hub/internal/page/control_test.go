@@ -106,7 +106,8 @@ func TestControl(t *testing.T) {
 		"an old page": {path + "approve", url.Values{"seen": {"1"}, "group": {"canary"}}, nil, nil, "", 409,
 			"the application has changed", nil},
 		"no application": {"/applications/none?do=pause", seen(), nil, nil, "", 404, "no such application", nil},
-		"a large form":   {path + "pause", url.Values{"x": {strings.Repeat("x", 8<<10)}}, nil, nil, "", 400, "8192 bytes", nil},
+		"a large form": {path + "pause", url.Values{"x": {strings.Repeat("x", 8<<10)}}, nil, nil, "", 400, "8192 bytes",
+			nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := held()

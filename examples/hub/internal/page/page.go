@@ -30,14 +30,19 @@ var files embed.FS
 // Hub provides the state that the page shows. Its results must not change.
 type Hub interface {
 	State(ctx context.Context) status.Hub
-	// Application, Cluster and Diff return details, and whether they exist.
+	// Application and Cluster return details, and whether they exist.
 	Application(ctx context.Context, name string) (status.Application, bool)
 	Cluster(ctx context.Context, name string) (status.Cluster, bool)
-	Diff(ctx context.Context, application string, from, to int) ([]status.Change, error)
-	// History returns the newest revisions first.
-	History(ctx context.Context) ([]status.Revision, error)
+	Revisions
 	// Control makes a change that a person requests for an application.
 	Control(ctx context.Context, application string, c status.Control) (status.RolledBack, error)
+}
+
+// Revisions provides the revisions of applications.
+type Revisions interface {
+	// History returns the newest revisions first, and Diff the differences between two.
+	History(ctx context.Context) ([]status.Revision, error)
+	Diff(ctx context.Context, application string, from, to int) ([]status.Change, error)
 }
 
 // Options configures a [Page]. The zero value is ready to use.
