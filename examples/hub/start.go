@@ -183,7 +183,7 @@ func (p *parts) openClusters(o options, broker connector, log klog.Logger) (err 
 		return err
 	}
 	p.clusters, err = spokes.Open(spokes.Options{
-		Transport: transport, SourceID: o.Source, Store: p.works, SharedGroup: p.group,
+		Transport: transport, SourceID: o.Source, Store: p.works, SharedGroup: p.group, Tracer: o.Tracer,
 		Interpreter: caller.Chain(customized, p.webhooks),
 		Changed:     func() { p.hub.WorksChanged(); p.page.Changed() }, MetricsRegisterer: p.registry,
 	})

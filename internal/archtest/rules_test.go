@@ -88,6 +88,10 @@ var rules = []rule{
 		"github.com/spf13/pflag", clientGo + "kubernetes", clientGo + "rest", clientGo + "tools/clientcmd",
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},
+	{packages: "cloudevents/work/oteltrace", leaf: true, may: []string{
+		"cloudevents/work", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes",
+		"go.opentelemetry.io/otel/propagation", "go.opentelemetry.io/otel/trace",
+	}},
 	{packages: "cloudevents/work/pgstore", leaf: true, may: []string{
 		"cloudevents/work", "github.com/jackc/pgx/v5/...", uuid,
 	}},

@@ -47,6 +47,7 @@ type Options struct {
 	// when works have changed.
 	Interpreter health.Interpreter
 	Changed     func()
+	Tracer      work.Tracer // nil means no spans
 
 	MetricsRegisterer prometheus.Registerer
 }
@@ -55,7 +56,7 @@ type Options struct {
 func Open(o Options) (*Spokes, error) {
 	source, err := work.NewSource(o.Transport, work.SourceOptions{
 		SourceID: o.SourceID, SharedGroup: o.SharedGroup, Store: o.Store, ResyncInterval: Beat,
-		MetricsRegisterer: o.MetricsRegisterer,
+		MetricsRegisterer: o.MetricsRegisterer, Tracer: o.Tracer,
 	})
 	if err != nil {
 		return nil, err
