@@ -220,6 +220,7 @@ var rules = []rule{
 	}},
 	{packages: "internal/testing/conformance", may: []string{apimachinery, ocmClient, ocmWork}},
 	{packages: "internal/testing/fakeapi", may: []string{apimachinery, clientGo + "rest"}},
+	{packages: "internal/testing/schematest", may: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{packages: "internal/testing/worktest", may: []string{apimachinery, ocmWork}},
 	{packages: "internal/archtest/sourcebinary", leaf: true, may: []string{anything}},
 }

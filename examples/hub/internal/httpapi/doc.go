@@ -1,31 +1,10 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package httpapi is the hub's HTTP API.
+// Package httpapi is the hub's HTTP API. [Routes] lists the requests. The OpenAPI document, at /api/openapi.json and in
+// examples/hub/schema, is generated from it.
 //
-//	GET    /api/v1/KIND                      list the documents of a kind
-//	GET    /api/v1/KIND/NAME                 return a document
-//	PUT    /api/v1/KIND/NAME                 create or replace a document, in YAML or JSON
-//	DELETE /api/v1/KIND/NAME                 delete a document
-//	GET    /api/v1/status                    the links of the hub, and all applications and clusters
-//	GET    /api/v1/applications/NAME/status  one with its clusters and revisions; with ?wait=30s, after it is in sync
-//	GET    /api/v1/applications/NAME/diff    the fields in which two revisions differ: ?from=1&to=2
-//	GET    /api/v1/clusters/NAME/status      one with its applications, works and objects
-//	GET    /api/v1/history                   the revisions of all applications, the newest first
-//	POST   /api/v1/applications/NAME/rollback    roll back to the previous revision, or to {"revision": 3}; hold it
-//	DELETE /api/v1/applications/NAME/rollback    end the hold: the document is rolled out again
-//	POST   /api/v1/applications/NAME/approve     open a gate of its rollout: see below
-//	POST   /api/v1/applications/NAME/pause       start no further cluster of its rollout
-//	POST   /api/v1/applications/NAME/resume      end a pause, or start a failed or aborted rollout again
-//	POST   /api/v1/applications/NAME/abort       end its rollout; with rollbackOnFailure it is rolled back
-//	POST   /api/v1/clusters/NAME/forget      stop waiting for a removed cluster that will not return
-//	POST   /api/v1/clusters/NAME/revoke      refuse the certificates of a cluster, and end its connections
-//	POST   /api/v1/tokens                    create a token that lets an agent join
-//	GET    /api/v1/tokens                    list the tokens, without their secrets
-//	DELETE /api/v1/tokens/ID                 delete a token
-//	POST   /api/v1/complete                  declare that the documents of all applications exist
-//
-// KIND is clusters, applications, placements, resourceinterpreterwebhookconfigurations or
+// A kind is clusters, applications, placements, resourceinterpreterwebhookconfigurations or
 // resourceexploringwebhookconfigurations. The body of approve is {"group": "canary", "gate": "After"};
 // the other gate is "Before". The body of a new token is {"cluster": "c1", "lifetime": "1h", "uses": 1}.
 //
