@@ -25,7 +25,8 @@ import (
 //	        └ receive status  at the source; see [Source.TraceContext]
 //
 // "create work" may also be "update work" or "delete work". After the latter, "remove work" follows
-// in place of "apply work": the agent's user has removed the last finalizer. An event that is
+// in place of "apply work": until the agent's user removes the last finalizer, or writes the
+// condition Deleted. An event that is
 // published again, and a later status of the same version, create no spans. Traces are stored with
 // the works.
 type Tracer interface {

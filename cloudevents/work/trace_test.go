@@ -169,6 +169,8 @@ func spansOfWrites(s *scene, profile codec.Profile) {
 		t.Fatal(err)
 	}
 	s.settle()
+	patch(t.Context(), []byte(`{"status":{"conditions":[{"type":"Deleted","status":"True","reason":"R","message":"",`+
+		`"lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)) // as OCM's agent does it first
 	a.setFinalizers("web")
 	expect("deleted", tree("delete work", "publish spec", "receive spec", "remove work", "publish status",
 		"receive status")...)

@@ -7,6 +7,8 @@ import (
 	"context"
 	"time"
 
+	workv1 "open-cluster-management.io/api/work/v1"
+
 	"github.com/spokewire/sdk-go/cloudevents/work/internal/peer"
 	"github.com/spokewire/sdk-go/codec"
 )
@@ -36,12 +38,21 @@ func (w *agentWork) followLocked(spec *codec.Spec) {
 	end(nil)
 }
 
-// traceStatusLocked records that the work was applied or removed, or failed to be applied.
-func (w *agentWork) traceStatusLocked(ctx context.Context, name string, failed error) {
+// traceStatusLocked records that a write shows that the work was removed, was applied, or failed to
+// be applied.
+func (w *agentWork) traceStatusLocked(ctx context.Context, current, next *workv1.ManifestWork) {
 	if w.source.records.options.Tracer == nil {
 		return
 	}
-	step := peer.Step{Name: name}
+	step, failed := peer.Step{}, error(nil)
+	switch was, is := gone(current), gone(next); {
+	case !was && is:
+		step.Name = peer.StepRemove
+	case !was && peer.AppliedChanged(&current.Status, &next.Status):
+		step.Name, failed = peer.StepApply, peer.ErrNotApplied(&next.Status)
+	default:
+		return
+	}
 	if w.received != 0 {
 		step.Began = time.Unix(0, w.received)
 	}
@@ -49,6 +60,11 @@ func (w *agentWork) traceStatusLocked(ctx context.Context, name string, failed e
 	w.Trace, end = w.traceLocked(ctx, w.Trace, w.ref(), step)
 	w.Traced = true
 	end(failed)
+}
+
+// gone reports whether a work was removed: its status reports it, or no finalizer holds its deletion.
+func gone(obj *workv1.ManifestWork) bool {
+	return (&codec.Status{Status: &obj.Status}).Gone() || obj.DeletionTimestamp != nil && len(obj.Finalizers) == 0
 }
 
 // publishTraceLocked sets the trace of an event of the work. The first event after a step has a

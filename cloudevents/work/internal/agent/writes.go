@@ -147,7 +147,7 @@ func (b *backend) commitOne(
 	}
 	w.Relearned = false // a controller handles the work, with or without finalizers
 	if w.State == protocol.Deleting && len(next.Finalizers) == 0 {
-		w.traceStatusLocked(ctx, peer.StepRemove, nil)
+		w.traceStatusLocked(ctx, current, next)
 		w.removeLocked(next)
 		return next, true, nil
 	}
@@ -155,9 +155,7 @@ func (b *backend) commitOne(
 	b.cache.Put(w, next)
 	if published {
 		w.Unsent = nil
-		if peer.AppliedChanged(&current.Status, &next.Status) {
-			w.traceStatusLocked(ctx, peer.StepApply, peer.ErrNotApplied(&next.Status))
-		}
+		w.traceStatusLocked(ctx, current, next)
 		w.publishLocked()
 	}
 	return next, true, nil

@@ -208,7 +208,7 @@ func (w *sourceWork) acceptLocked(m *codec.Status) error {
 		return err
 	}
 	w.hash = m.Hash
-	if peer.AppliedChanged(&w.Object.Status, m.Status) {
+	if w.phase == protocol.SourceActive && peer.AppliedChanged(&w.Object.Status, m.Status) {
 		w.traceStatusLocked(m, peer.ErrNotApplied(m.Status))
 	}
 	status := *m.Status
