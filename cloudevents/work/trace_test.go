@@ -110,6 +110,14 @@ func TestSpansOfWriteFormOneTree(t *testing.T) {
 	}
 }
 
+// tree returns the lines of spans, each of which is the parent of the next.
+func tree(names ...string) (lines []string) {
+	for i := range names {
+		lines = append(lines, strings.Join(names[:i+1], " > "))
+	}
+	return lines
+}
+
 func spansOfWrites(s *scene, profile codec.Profile) {
 	t, tracer := s.t, &spans{state: "vendor=x", uids: profile == codec.ManifestWork}
 	h := s.source(work.SourceOptions{Profile: profile, Tracer: tracer})
@@ -128,12 +136,6 @@ func spansOfWrites(s *scene, profile codec.Profile) {
 		if _, err := a.works().Patch(ctx, "web", types.MergePatchType, content, metav1.PatchOptions{}, "status"); err != nil {
 			t.Fatal(err)
 		}
-	}
-	tree := func(names ...string) (lines []string) {
-		for i := range names {
-			lines = append(lines, strings.Join(names[:i+1], " > "))
-		}
-		return lines
 	}
 
 	if _, err := h.works("cluster1").Create(

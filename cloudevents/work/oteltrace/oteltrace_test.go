@@ -26,7 +26,9 @@ var parent = work.TraceContext{
 }
 
 // started returns the span of a step, and its trace context.
-func started(t *testing.T, ctx context.Context, s work.TraceStep, failed error) (tracetest.SpanStub, work.TraceContext) {
+func started(
+	t *testing.T, ctx context.Context, s work.TraceStep, failed error,
+) (tracetest.SpanStub, work.TraceContext) {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
 	out, end := oteltrace.New(sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))).Start(ctx, s)
@@ -48,7 +50,8 @@ func TestSpanHasStep(t *testing.T) {
 	want := map[string]any{
 		"messaging.system": "cloudevents", "messaging.operation.type": "process", "messaging.operation.name": "receive",
 		"cloudevents.event_id": "e1", "cloudevents.event_source": "hub", "k8s.cluster.name": "c1",
-		"spokewire.source": "hub", "spokewire.work.name": "web", "spokewire.work.uid": "u", "spokewire.work.version": int64(7),
+		"spokewire.source": "hub", "spokewire.work.name": "web", "spokewire.work.uid": "u",
+		"spokewire.work.version": int64(7),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("attributes: -want +got\n%s", diff)
@@ -72,7 +75,8 @@ func TestSpanOfWriteIsChildOfContext(t *testing.T) {
 		span.Links[0].SpanContext.TraceID().String() != parent.Parent[3:35] {
 		t.Errorf("span %+v", span)
 	}
-	if span.Status.Code != codes.Error || span.Status.Description != "Forbidden" || span.SpanKind != trace.SpanKindInternal {
+	if span.Status.Code != codes.Error || span.Status.Description != "Forbidden" ||
+		span.SpanKind != trace.SpanKindInternal {
 		t.Errorf("span %+v", span)
 	}
 	if span, _ := started(t, t.Context(), work.TraceStep{Name: work.TraceCreate}, nil); span.Parent.IsValid() {
@@ -89,7 +93,8 @@ func TestTraceThatIsNotSampledContinues(t *testing.T) {
 	if !strings.HasSuffix(out.Parent, "-00") {
 		t.Errorf("the context of a trace that is not sampled is %+v", out)
 	}
-	if out, _ := oteltrace.New(noop.NewTracerProvider()).Start(t.Context(), work.TraceStep{Parent: parent}); out != parent {
+	none := oteltrace.New(noop.NewTracerProvider())
+	if out, _ := none.Start(t.Context(), work.TraceStep{Parent: parent}); out != parent {
 		t.Errorf("without an SDK the context is %+v", out)
 	}
 }

@@ -99,7 +99,8 @@ func nameOf(t reflect.Type) string {
 		slices.Contains([]string{"Hub", "Application", "Cluster", "Placement", "Rollout"}, name) {
 		name += "Status"
 	}
-	if before, ok := named.LoadOrStore(name, t); ok && before != t && strings.HasPrefix(t.PkgPath(), "github.com/spokewire/") {
+	if before, ok := named.LoadOrStore(name, t); ok && before != t &&
+		strings.HasPrefix(t.PkgPath(), "github.com/spokewire/") {
 		panic(fmt.Sprintf("%s and %s have the same name in the files", before, t))
 	}
 	return name

@@ -33,11 +33,12 @@ const stopTimeout = 5 * time.Second
 // tracer is nil if no endpoint is set. OTEL_SERVICE_NAME defaults to the name of the program.
 // Failures of the export are logged.
 func Start(ctx context.Context, program string) (_ work.Tracer, stop func(), _ error) {
-	if of("ENDPOINT") == "" || os.Getenv("OTEL_SDK_DISABLED") == "true" || os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
+	if of("ENDPOINT") == "" || os.Getenv("OTEL_SDK_DISABLED") == "true" ||
+		os.Getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, func() {}, nil
 	}
 	if protocol := cmp.Or(of("PROTOCOL"), "grpc"); protocol != "grpc" {
-		return nil, nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: %q: must be grpc, on port 4317 of most collectors", protocol)
+		return nil, nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL: %q: must be grpc, port 4317 of most collectors", protocol)
 	}
 	log, failures := klog.FromContext(ctx), quietlog.New("Failed to export traces", "", clock.RealClock{})
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { failures.Error(log, err, "", "") }))

@@ -36,20 +36,18 @@ spec:
         apiVersion: v1
         kind: ConfigMap
         metadata: {name: shop, namespace: default}
-        data: {v: VALUE}
+        data: {v: hidden-1}
 ---
 apiVersion: hub.spokewire.io/v1alpha1
 kind: Placement
 metadata: {name: shop}
-spec: {applications: [APPLICATIONS], clusters: {names: [c1]}}
+spec: {applications: [shop], clusters: {names: [c1]}}
 `
 
 // TestSpansOfChangeFormOneTree deploys an application, updates it and removes it. The spans of each
 // change are one tree over both programs, also if the hub is killed before it has published the
 // change.
 func TestSpansOfChangeFormOneTree(t *testing.T) {
-	e2etest.Prepare("hub", true)
-	e2etest.Prepare("agent", true)
 	spans, address := collect(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://"+address)
 	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_always_on")
@@ -59,24 +57,17 @@ func TestSpansOfChangeFormOneTree(t *testing.T) {
 	cluster.StartControllerManager()
 	core := kubernetes.NewForConfigOrDie(cluster.Config())
 	broker, dir := mosquitto.Start(t, mosquitto.Options{}), t.TempDir()
-	write := func(value, applications string) {
+	source := t.TempDir()
+	write := func(text string) {
 		t.Helper()
-		text := strings.NewReplacer("VALUE", value, "APPLICATIONS", applications).Replace(documents)
-		if applications == "" {
-			text, _, _ = strings.Cut(text, "---")
-		}
-		path := filepath.Join(dir, "documents")
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(path, "all.yaml"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(source, "all.yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("hidden-1", "shop")
+	write(documents)
 	startHub := func() *daemon.Daemon {
 		t.Helper()
-		return start(t, "hub", "--broker", broker.URL(), "--dir", filepath.Join(dir, "documents"),
+		return start(t, "hub", "--broker", broker.URL(), "--dir", source,
 			"--listen", "127.0.0.1:0", "--store", filepath.Join(dir, "store"))
 	}
 	hub := startHub()
@@ -94,7 +85,7 @@ func TestSpansOfChangeFormOneTree(t *testing.T) {
 	tree("create work", "apply work")
 
 	broker.Kill()
-	write("hidden-2", "shop")
+	write(strings.ReplaceAll(documents, "hidden-1", "hidden-2"))
 	await("update work (hub)")
 	hub.Kill()
 	broker.Restart()
@@ -108,7 +99,8 @@ func TestSpansOfChangeFormOneTree(t *testing.T) {
 		return err
 	})
 
-	write("", "")
+	cluster1, _, _ := strings.Cut(documents, "---")
+	write(cluster1)
 	tree("delete work", "remove work")
 	if text := spans.text(); strings.Contains(text, "hidden") {
 		t.Errorf("a span has content of a work:\n%s", text)

@@ -14,7 +14,9 @@ import (
 )
 
 // traceLocked begins the span of a step.
-func (w *agentWork) traceLocked(ctx context.Context, parent peer.Trace, of codec.WorkRef, s peer.Step) (peer.Trace, func(error)) {
+func (w *agentWork) traceLocked(
+	ctx context.Context, parent peer.Trace, of codec.WorkRef, s peer.Step,
+) (peer.Trace, func(error)) {
 	o := &w.source.records.options
 	s.Source, s.Cluster, s.Work, s.UID, s.Version = w.source.name, o.ClusterName, of.Name, of.UID, of.Version
 	return o.Tracer.Start(ctx, parent, s)
@@ -62,7 +64,7 @@ func (w *agentWork) traceStatusLocked(ctx context.Context, current, next *workv1
 	end(failed)
 }
 
-// gone reports whether a work was removed: its status reports it, or no finalizer holds its deletion.
+// gone reports whether a work was removed: it has the condition Deleted, or no finalizer is left.
 func gone(obj *workv1.ManifestWork) bool {
 	return (&codec.Status{Status: &obj.Status}).Gone() || obj.DeletionTimestamp != nil && len(obj.Finalizers) == 0
 }
