@@ -27,7 +27,7 @@ var parent = work.TraceContext{
 
 // started returns the span of a step, and its trace context.
 func started(
-	t *testing.T, ctx context.Context, s work.TraceStep, failed error,
+	ctx context.Context, t *testing.T, s work.TraceStep, failed error,
 ) (tracetest.SpanStub, work.TraceContext) {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
@@ -39,7 +39,7 @@ func started(
 // TestSpanHasStep: the span of an event has the kind and the attributes of the conventions.
 func TestSpanHasStep(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	span, out := started(t, t.Context(), work.TraceStep{
+	span, out := started(t.Context(), t, work.TraceStep{
 		Name: work.TraceReceiveSpec, Source: "hub", Cluster: "c1", Work: "web", UID: "u", Version: 7,
 		EventID: "e1", EventSource: "hub", Parent: parent, Began: began,
 	}, nil)
@@ -70,7 +70,7 @@ func TestSpanHasStep(t *testing.T) {
 // step is a link.
 func TestSpanOfWriteIsChildOfContext(t *testing.T) {
 	ctx, request := sdktrace.NewTracerProvider().Tracer("").Start(t.Context(), "request")
-	span, _ := started(t, ctx, work.TraceStep{Name: work.TraceApply, Parent: parent}, errors.New("Forbidden"))
+	span, _ := started(ctx, t, work.TraceStep{Name: work.TraceApply, Parent: parent}, errors.New("Forbidden"))
 	if span.Parent.SpanID() != request.SpanContext().SpanID() || len(span.Links) != 1 ||
 		span.Links[0].SpanContext.TraceID().String() != parent.Parent[3:35] {
 		t.Errorf("span %+v", span)
@@ -79,7 +79,7 @@ func TestSpanOfWriteIsChildOfContext(t *testing.T) {
 		span.SpanKind != trace.SpanKindInternal {
 		t.Errorf("span %+v", span)
 	}
-	if span, _ := started(t, t.Context(), work.TraceStep{Name: work.TraceCreate}, nil); span.Parent.IsValid() {
+	if span, _ := started(t.Context(), t, work.TraceStep{Name: work.TraceCreate}, nil); span.Parent.IsValid() {
 		t.Errorf("the first span has a parent: %+v", span)
 	}
 }
