@@ -36,6 +36,7 @@ const (
 	attrBuckets      = "buckets"
 	attrDigest       = "digest"
 	attrTraceParent  = "traceparent"
+	attrTraceState   = "tracestate"
 )
 
 // The attributes that only a [Presence] has.
@@ -57,7 +58,7 @@ const (
 var ourAttributes = [...]string{
 	attrResourceID, attrResourceVersion, attrSpecResourceID, attrSpecResourceVersion, attrSpecResouceVersion,
 	attrClusterName, attrWorkName, attrWorkUID, attrAgentSession, attrSequenceID, attrStatusSeq, attrStatusHash,
-	attrResyncID, attrDeletionTimestamp, attrTraceParent, attrChunkIndex, attrChunkCount, attrResyncScope,
+	attrResyncID, attrDeletionTimestamp, attrTraceParent, attrTraceState, attrChunkIndex, attrChunkCount, attrResyncScope,
 	attrTargetSource, attrBuckets, attrDigest, attrSession, attrStarted, attrLeaving,
 }
 

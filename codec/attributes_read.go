@@ -173,6 +173,6 @@ func (r *reader) header(a address, ctx *ce.EventContextV1) Header {
 		r.fail(CodeMismatch, attrClusterName, "is not the cluster that the topic names")
 	}
 	h.ResyncID = r.id(attrResyncID)
-	h.TraceParent = r.text(attrTraceParent)
+	r.trace(&h)
 	return h
 }

@@ -34,7 +34,7 @@ func (d *draft) header(h *Header) {
 	d.identity(h)
 	d.text(attrClusterName, h.Cluster)
 	d.id(attrResyncID, h.ResyncID)
-	d.text(attrTraceParent, h.TraceParent)
+	d.trace(h)
 }
 
 // identity checks the attributes that every CloudEvent has; event writes them.

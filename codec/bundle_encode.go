@@ -32,7 +32,7 @@ func (d *bundleDraft) begin(h *Header, originalSource string) {
 		d.ext[name] = ""
 		d.text(name, value)
 	}
-	d.text(attrTraceParent, h.TraceParent)
+	d.trace(h)
 }
 
 // ref writes the identity of a work. Its version is a CloudEvents Integer of 32 bits.

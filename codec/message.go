@@ -39,8 +39,9 @@ type Header struct {
 	Cluster string
 	// Agent is the ID of the agent that made the event; empty in events of sources.
 	Agent string
-	// TraceParent is the W3C trace context, empty for none.
-	TraceParent string
+	// TraceParent and TraceState are the W3C trace context, empty for none. Decode drops invalid
+	// values: see [ValidTrace].
+	TraceParent, TraceState string
 	// ResyncID links the chunks of a resync and the answers to it; empty for none.
 	ResyncID string
 }

@@ -179,7 +179,11 @@ func drawMessage(t *rapid.T) codec.Message {
 	number := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 1<<63-1), rapid.Int64Range(-1, 1<<63-1))
 	h := codec.Header{
 		ID: text.Draw(t, "id"), Source: text.Draw(t, "source"), Cluster: text.Draw(t, "cluster"),
-		TraceParent: text.Draw(t, "traceparent"), ResyncID: text.Draw(t, "resyncid"),
+		ResyncID: text.Draw(t, "resyncid"),
+	}
+	if rapid.Bool().Draw(t, "traced") {
+		h.TraceParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+		h.TraceState = rapid.SampledFrom([]string{"", "a=1", "a=1,t@b=x y"}).Draw(t, "tracestate")
 	}
 	if rapid.Bool().Draw(t, "timed") {
 		h.Time = time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "time"), rapid.Int64Range(0, 999999999).Draw(t, "nanos")).UTC()
@@ -235,7 +239,7 @@ func drawMessage(t *rapid.T) codec.Message {
 		}
 		return m
 	case 3:
-		h.Agent, h.Time, h.ResyncID, h.TraceParent = text.Draw(t, "agent"), time.Time{}, "", ""
+		h.Agent, h.Time, h.ResyncID, h.TraceParent, h.TraceState = text.Draw(t, "agent"), time.Time{}, "", "", ""
 		return &codec.Digest{Header: h, AgentSession: text.Draw(t, "session"),
 			Works: rapid.IntRange(-1, 1<<31-1).Draw(t, "works"),
 			Sums:  rapid.SliceOfN(rapid.Uint64(), 0, 5).Draw(t, "sums")}

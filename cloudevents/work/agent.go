@@ -66,8 +66,7 @@ func (a *Agent) Livez(r *http.Request) error { return a.agent.Livez(r) }
 // [Source.Readyz].
 func (a *Agent) Readyz(r *http.Request) error { return a.agent.Readyz(r) }
 
-// TraceParent returns the W3C traceparent of the source's write that made the agent's current
-// version of the work; see [SourceOptions].TraceParent. A controller that reconciles the work can
-// continue that trace. The result is empty without a traceparent. Traceparents are not kept over a
-// restart.
-func (a *Agent) TraceParent(name string) string { return a.agent.TraceParent(name) }
+// TraceContext returns the trace context of the last step of the current version of a work: its
+// receipt, until the condition Applied was written. A controller that reconciles the work can continue
+// that trace; see [Tracer]. The result is empty if the source sent no trace context.
+func (a *Agent) TraceContext(name string) TraceContext { return a.agent.TraceContext(name) }

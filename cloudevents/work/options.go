@@ -5,7 +5,6 @@ package work
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -129,11 +128,9 @@ type SourceOptions struct {
 	// until Start has returned. Several sources and agents can share a registerer: each metric has
 	// the ID as a label. Nil means no metrics.
 	MetricsRegisterer prometheus.Registerer
-	// TraceParent, if set, returns the W3C traceparent of the context of a clientset write, or an
-	// empty string. The events of the written work carry it until the next write; see
-	// [Agent.TraceParent]. With OpenTelemetry, return the value that propagation.TraceContext
-	// injects. TraceParent is called for each write and must not block.
-	TraceParent func(context.Context) string
+	// Tracer creates the spans of the source. The Store keeps the trace context of each work. Nil
+	// means no spans and no trace contexts.
+	Tracer Tracer
 	// Clock defaults to the real one.
 	Clock clock.WithTicker
 }
@@ -208,10 +205,10 @@ type AgentOptions struct {
 	WatchCacheBytes   int
 	WatchCacheTTL     time.Duration
 	MetricsRegisterer prometheus.Registerer
-	// TraceParent is as in [SourceOptions], for writes of statuses; see [Source.TraceParent]. If it
-	// is nil or returns an empty string, a status carries the traceparent of its spec.
-	TraceParent func(context.Context) string
-	Clock       clock.WithTicker
+	// Tracer creates the spans of the agent. Without it, a status carries the trace context of its
+	// spec.
+	Tracer Tracer
+	Clock  clock.WithTicker
 }
 
 // room returns the options with their defaults.
@@ -221,7 +218,7 @@ func (o SourceOptions) room() source.Options {
 			Profile: o.Profile, Store: o.Store, QPS: o.QPS, Burst: o.Burst, Outbox: int(o.Outbox),
 			ResyncInterval: o.ResyncInterval, TombstoneTTL: o.TombstoneTTL, DrainTimeout: o.DrainTimeout,
 			Cache:             cache.Limits{Bytes: o.WatchCacheBytes, Age: o.WatchCacheTTL},
-			MetricsRegisterer: o.MetricsRegisterer, TraceParent: o.TraceParent, Clock: o.Clock,
+			MetricsRegisterer: o.MetricsRegisterer, Tracer: tracer(o.Tracer), Clock: o.Clock,
 		}),
 		SourceID:        o.SourceID,
 		SharedGroup:     o.SharedGroup,
@@ -284,7 +281,7 @@ func (o AgentOptions) room() agent.Options {
 			Profile: o.Profile, Store: o.Store, QPS: o.QPS, Burst: o.Burst, Outbox: int(o.Outbox),
 			ResyncInterval: o.ResyncInterval, TombstoneTTL: o.TombstoneTTL, DrainTimeout: o.DrainTimeout,
 			Cache:             cache.Limits{Bytes: o.WatchCacheBytes, Age: o.WatchCacheTTL},
-			MetricsRegisterer: o.MetricsRegisterer, TraceParent: o.TraceParent, Clock: o.Clock,
+			MetricsRegisterer: o.MetricsRegisterer, Tracer: tracer(o.Tracer), Clock: o.Clock,
 		}),
 		ClusterName:        o.ClusterName,
 		AgentID:            cmp.Or(o.AgentID, o.ClusterName+"-work-agent"),

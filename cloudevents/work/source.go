@@ -171,11 +171,12 @@ func (s *Source) Abandon(ctx context.Context, cluster, name string) error {
 	return s.source.Abandon(ctx, cluster, name)
 }
 
-// TraceParent returns the W3C traceparent of the last accepted status of a work. The traceparent is
-// from the agent's write (see [AgentOptions].TraceParent), or otherwise from the spec that the
-// status is about. It is empty if neither has a traceparent. The source does not keep it over a
+// TraceContext returns the trace context in which the source received the last status of a work; see
+// [Tracer]. It is empty if the agent sent no trace context. The source does not keep it over a
 // restart.
-func (s *Source) TraceParent(cluster, name string) string { return s.source.TraceParent(cluster, name) }
+func (s *Source) TraceContext(cluster, name string) TraceContext {
+	return s.source.TraceContext(cluster, name)
+}
 
 // SourceID makes the source ID that OCM's enhancement describes for a consumer on a hub cluster: a
 // hash of the hub's URL (the first 8 bytes of its SHA-256, in hex), a dash and the consumer's name.

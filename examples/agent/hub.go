@@ -42,7 +42,9 @@ func connect(o options, metrics prometheus.Registerer) (*hub, error) {
 	if err != nil {
 		return nil, err
 	}
-	agentOptions := work.AgentOptions{ClusterName: o.Cluster, Sources: o.Sources, MetricsRegisterer: metrics}
+	agentOptions := work.AgentOptions{
+		ClusterName: o.Cluster, Sources: o.Sources, MetricsRegisterer: metrics, Tracer: o.Tracer,
+	}
 	if o.Bundles {
 		agentOptions.Profile = codec.ManifestBundle
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/certexpiry"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/examples/internal/tracing"
 )
 
 func main() { command.Main(run) }
@@ -51,6 +52,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return p.Run(args, stdout, stderr, func(o options) error {
 		ctx, restore := logging.Start(ctx, stderr, o.Log)
 		defer restore()
+		tracer, stop, err := tracing.Start(ctx, "agent")
+		if err != nil {
+			return err
+		}
+		defer stop()
+		o.Tracer = tracer
 		return agent(ctx, o)
 	})
 }

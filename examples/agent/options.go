@@ -16,6 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/agent/internal/controller"
 	"github.com/spokewire/sdk-go/examples/agent/internal/spoke"
@@ -110,6 +111,7 @@ type options struct {
 
 	Listen string
 	Log    logging.Options
+	Tracer work.Tracer // nil without an endpoint in the environment
 }
 
 var adoptions = map[string]appliedwork.Adoption{

@@ -26,6 +26,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/commands"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
+	"github.com/spokewire/sdk-go/examples/internal/tracing"
 )
 
 func main() { command.Main(run) }
@@ -51,6 +52,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		if os.Getenv("GOMEMLIMIT") == "" {
 			debug.SetMemoryLimit(int64(memoryLimit+2*o.MaxMemory) << 20)
 		}
+		tracer, stop, err := tracing.Start(ctx, "hub")
+		if err != nil {
+			return err
+		}
+		defer stop()
+		o.Tracer = tracer
 		broker := func() (cloudevents.Transport, error) { return mqtt.New(o.Broker) }
 		return start(ctx, o, broker)
 	})

@@ -26,9 +26,11 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/examples/hub/schema"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/internal/testing/agenttest"
 	"github.com/spokewire/sdk-go/internal/testing/background"
+	"github.com/spokewire/sdk-go/internal/testing/schematest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -199,8 +201,20 @@ func (s *site) call(method, path, body string) (int, string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	if answer.Header.Get("Content-Type") == "application/json" && strings.HasPrefix(path, "/api/v1/") {
+		api, err := published()
+		if err == nil {
+			err = api.Response(method, r.URL.Path, answer.StatusCode, data)
+		}
+		if err != nil {
+			s.t.Errorf("%v: %s", err, data)
+		}
+	}
 	return answer.StatusCode, string(data)
 }
+
+// published has the OpenAPI document.
+var published = sync.OnceValues(func() (*schematest.Document, error) { return schematest.New(schema.OpenAPI) })
 
 // must sends a request that must succeed.
 func (s *site) must(method, path, body string) string {

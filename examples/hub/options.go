@@ -16,6 +16,7 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
+	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/internal/command"
@@ -158,6 +159,7 @@ type options struct {
 	MaxMemory         int // MiB
 	Patience          time.Duration
 	Log               logging.Options
+	Tracer            work.Tracer // nil without an endpoint in the environment
 	// Customizations are the values of --customizations: files and folders.
 	Customizations []string
 	// AllowedHosts are the values of --allowed-host.

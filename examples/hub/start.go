@@ -198,7 +198,7 @@ func (p *parts) openClusters(o options, broker connector, log klog.Logger) (err 
 		return err
 	}
 	p.clusters, err = spokes.Open(spokes.Options{
-		Transport: transport, SourceID: o.Source, Store: p.works, SharedGroup: p.group,
+		Transport: transport, SourceID: o.Source, Store: p.works, SharedGroup: p.group, Tracer: o.Tracer,
 		Interpreter: caller.Chain(customized, p.webhooks),
 		Changed:     func() { p.hub.WorksChanged(); p.changed() }, MetricsRegisterer: p.registry,
 	})
@@ -378,8 +378,8 @@ func (p *parts) handler(ctx context.Context, o options, addr net.Addr) http.Hand
 
 // record adds a change to the history. Accepted documents have revisions, and a diff changes nothing.
 func (p *parts) record(ctx context.Context, c login.Change) {
-	isDocument := c.Method == http.MethodPut && c.Code < http.StatusBadRequest
-	if !isDocument && c.Path != "/api/v1/diff" {
+	documents := c.Method == http.MethodPut || c.Path == "/api/v1/apply"
+	if (!documents || c.Code >= http.StatusBadRequest) && c.Path != "/api/v1/diff" {
 		p.actions.Add(ctx, c.Action())
 	}
 }

@@ -88,6 +88,10 @@ var rules = []rule{
 		"github.com/spf13/pflag", clientGo + "kubernetes", clientGo + "rest", clientGo + "tools/clientcmd",
 	}},
 	{packages: "cloudevents/work/boltstore", leaf: true, may: []string{"cloudevents/work", "go.etcd.io/bbolt/..."}},
+	{packages: "cloudevents/work/oteltrace", leaf: true, may: []string{
+		"cloudevents/work", "go.opentelemetry.io/otel/attribute", "go.opentelemetry.io/otel/codes",
+		"go.opentelemetry.io/otel/propagation", "go.opentelemetry.io/otel/trace",
+	}},
 	{packages: "cloudevents/work/pgstore", leaf: true, may: []string{
 		"cloudevents/work", "github.com/jackc/pgx/v5/...", uuid,
 	}},
@@ -222,6 +226,7 @@ var rules = []rule{
 	}},
 	{packages: "internal/testing/conformance", may: []string{apimachinery, ocmClient, ocmWork}},
 	{packages: "internal/testing/fakeapi", may: []string{apimachinery, clientGo + "rest"}},
+	{packages: "internal/testing/schematest", may: []string{"github.com/santhosh-tekuri/jsonschema/v6"}},
 	{packages: "internal/testing/worktest", may: []string{apimachinery, ocmWork}},
 	{packages: "internal/archtest/sourcebinary", leaf: true, may: []string{anything}},
 }

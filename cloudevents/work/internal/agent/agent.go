@@ -120,6 +120,7 @@ func (a *Agent) connect() {
 	a.records = records{
 		shared: s, schedule: &a.schedule, budget: budget, names: peer.Account{Budget: budget},
 		synced: make(chan struct{}), sources: map[string]*agentSource{}, waiting: map[string][]*agentWork{},
+		spans: map[*agentWork]func(error){},
 	}
 	if options.PartialLists {
 		close(a.records.synced)
@@ -225,12 +226,12 @@ func (a *Agent) Readyz(*http.Request) error {
 	}
 }
 
-// TraceParent implements the method of work.Agent.
-func (a *Agent) TraceParent(name string) string {
+// TraceContext implements the method of work.Agent.
+func (a *Agent) TraceContext(name string) peer.TraceContext {
 	a.cache.Lock()
 	defer a.cache.Unlock()
 	if w := a.cache.Get(a.options.ClusterName, name); w != nil {
-		return w.trace.spec
+		return w.Trace.Context()
 	}
-	return ""
+	return peer.TraceContext{}
 }

@@ -97,7 +97,7 @@ func (r *records) findRoomLocked() {
 // sizeLocked estimates the memory that the source makes the agent keep for a work. Statuses do not
 // count: the agent's user writes them.
 func (w *agentWork) sizeLocked() int64 {
-	size := peer.RecordSize(w.id, w.Name) + peer.SpecSize(w.Next)
+	size := peer.RecordSize(w.id, w.Name) + peer.SpecSize(w.Next) + int64(len(w.Trace))
 	if w.Object != nil {
 		meta := metav1.ObjectMeta{Labels: w.Labels, Annotations: w.Annotations, OwnerReferences: w.Object.OwnerReferences}
 		size += int64(cache.SpecSize(&meta, &w.Object.Spec))

@@ -199,7 +199,7 @@ func (in *intake) actLocked(act protocol.AgentAction, s *agentSource, w *agentWo
 		w.markDeletingLocked(m)
 	case protocol.Remove:
 		w.UID, w.Version, w.Time = m.UID, m.Version, m.Time
-		w.trace.follow(m.TraceParent)
+		w.followLocked(m)
 		w.removeLocked(nil)
 	case protocol.TakeDelete:
 		w.UID, w.Version, w.Time, w.Next = m.UID, m.Version, m.Time, nil

@@ -4,7 +4,6 @@
 package agent
 
 import (
-	"cmp"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -111,6 +110,7 @@ func (w *agentWork) Message() (cloudevents.Message, error) {
 // Settled reports a short status if the full status cannot be published, so the source does not
 // wait forever.
 func (w *agentWork) Settled(err error) {
+	w.endPublish(err)
 	if err == nil || errors.Is(err, cloudevents.ErrConnectionLost) {
 		return
 	}
@@ -146,12 +146,13 @@ func (w *agentWork) message(resyncID string, action codec.Action) (cloudevents.M
 	}
 	status := codec.Status{
 		Header:     r.header(w.source.name),
-		WorkRef:    codec.WorkRef{ResourceID: w.id, Version: w.Version, UID: w.UID, Name: w.Name},
+		WorkRef:    w.ref(),
 		Action:     action,
 		SequenceID: w.Seq,
 		Status:     w.reportLocked(),
 	}
-	status.ResyncID, status.TraceParent = resyncID, cmp.Or(w.trace.said, w.trace.spec)
+	status.ResyncID = resyncID
+	w.publishTraceLocked(&status)
 	if w.Next == nil || w.State != protocol.Deleting {
 		w.unconfirmed = false
 	}
@@ -228,7 +229,10 @@ func (s *statusAnswer) Message() (cloudevents.Message, error) {
 }
 
 // Settled is called without Message if the connection ended first.
-func (s *statusAnswer) Settled(error) { s.begin() }
+func (s *statusAnswer) Settled(err error) {
+	s.begin()
+	s.work.endPublish(err)
+}
 
 func (s *statusAnswer) begin() {
 	if !s.begun {
@@ -236,12 +240,3 @@ func (s *statusAnswer) begin() {
 		s.work.answering.Store(false)
 	}
 }
-
-// traces are the traceparents of a work at its agent.
-type traces struct {
-	spec string // of the spec
-	said string // of the last write of a status, if it has one
-}
-
-// follow records the traceparent of a new spec.
-func (t *traces) follow(traceParent string) { *t = traces{spec: peer.ValidTrace(traceParent)} }

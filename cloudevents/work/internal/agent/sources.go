@@ -23,11 +23,12 @@ type records struct {
 
 	// The agent's mutex guards the following fields.
 	sources    map[string]*agentSource
-	covered    []string                // sources from which an earlier process received all works
-	waiting    map[string][]*agentWork // by name: works blocked by another source's work
-	tombstones []tombstone             // oldest first
-	names      peer.Account            // of the records of sources
-	refused    int                     // number of works with refused specs
+	covered    []string                   // sources from which an earlier process received all works
+	waiting    map[string][]*agentWork    // by name: works blocked by another source's work
+	tombstones []tombstone                // oldest first
+	spans      map[*agentWork]func(error) // end the spans of publications
+	names      peer.Account               // of the records of sources
+	refused    int                        // number of works with refused specs
 }
 
 // agentSource is an agent's record of one source. Its account is charged for works, tombstones, the

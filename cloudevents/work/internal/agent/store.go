@@ -66,6 +66,10 @@ type agentRecord struct {
 	// incarnation.
 	LastMeta *metav1.ObjectMeta `json:"lastMetadata,omitempty"`
 	Created  metav1.Time        `json:"created,omitzero"`
+	// Trace is the trace of the last step of this version: that of the spec at first. Traced is whether
+	// the next status needs a span.
+	Trace  peer.Trace `json:"trace,omitempty"`
+	Traced bool       `json:"traced,omitempty"`
 }
 
 var agentWorkMembers = workdata.Object[storedAgentWork]{
@@ -88,6 +92,8 @@ var agentWorkMembers = workdata.Object[storedAgentWork]{
 	{Name: "buried", At: func(w *storedAgentWork) any { return &w.Removed }},
 	{Name: "lastMetadata", At: func(w *storedAgentWork) any { return &w.LastMeta }},
 	{Name: "created", At: func(w *storedAgentWork) any { return &w.Created }},
+	{Name: "trace", At: func(w *storedAgentWork) any { return &w.Trace }},
+	{Name: "traced", At: func(w *storedAgentWork) any { return &w.Traced }},
 	{Name: "object", At: func(w *storedAgentWork) any { return &w.Object }},
 	{Name: "shrunk", At: func(w *storedAgentWork) any { return &w.Shrunk }},
 }

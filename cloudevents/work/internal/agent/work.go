@@ -28,12 +28,13 @@ import (
 type agentWork struct {
 	cache.Entry
 	agentRecord
-	source  *agentSource
-	id      string
-	trace   traces
-	hash    string // of the reported status; empty until it is needed
-	saving  peer.Saving
-	charged int64 // the cost of the record for its source
+	source *agentSource
+	id     string
+	// received is when this process received this version, in nanoseconds, or 0 without a tracer.
+	received int64
+	hash     string // of the reported status; empty until it is needed
+	saving   peer.Saving
+	charged  int64 // the cost of the record for its source
 	// unconfirmed is whether neither a status nor a list has confirmed this version to the source.
 	unconfirmed bool
 	// The following are places in queues, which outlive the reason for which the work was queued:
@@ -75,7 +76,7 @@ func stateOf(w *agentWork) protocol.AgentWork {
 func (w *agentWork) createLocked(spec *codec.Spec) {
 	r := w.source.records
 	w.keepLocked()
-	w.trace.follow(spec.TraceParent)
+	w.followLocked(spec)
 	w.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time
 	w.Next, w.LastMeta, w.Problem, w.Unsent, w.Ahead = nil, nil, nil, nil, 0
 	w.Relearned = w.Relearned || spec.ResyncID != "" || spec.Action == codec.ActionAnswer
@@ -169,7 +170,7 @@ func (w *agentWork) rejectInvalidLocked(err error, effect string) {
 func (w *agentWork) takeLocked(spec *codec.Spec) {
 	r := w.source.records
 	w.keepLocked()
-	w.trace.follow(spec.TraceParent)
+	w.followLocked(spec)
 	other := w.UID != spec.UID
 	w.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time
 	if spec.Work == nil {
@@ -224,7 +225,7 @@ func (w *agentWork) takeLocked(spec *codec.Spec) {
 // markDeletingLocked sets the deletionTimestamp. The deletion waits for the object's finalizers.
 func (w *agentWork) markDeletingLocked(spec *codec.Spec) {
 	w.keepLocked()
-	w.trace.follow(spec.TraceParent)
+	w.followLocked(spec)
 	w.UID, w.Version, w.Time = spec.UID, spec.Version, spec.Time
 	if w.Object == nil { // its spec could not be used; an earlier process may have applied another spec
 		w.createLocked(spec)

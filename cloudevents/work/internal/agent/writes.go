@@ -116,7 +116,7 @@ func (b *backend) Admit(
 func (b *backend) Commit(
 	ctx context.Context, current, next *workv1.ManifestWork,
 ) (*workv1.ManifestWork, bool, error) {
-	out, ok, err := b.commitOne(current, next, peer.TraceOf(ctx, b.options.TraceParent))
+	out, ok, err := b.commitOne(ctx, current, next)
 	if ok && err == nil {
 		err = peer.Durable(ctx, b.records.journal)
 	}
@@ -127,7 +127,9 @@ func (b *backend) WaitDurable(ctx context.Context) error { return peer.Durable(c
 
 // commitOne stores a change. A status is published; metadata stays on the cluster. If a work in
 // deletion has no finalizer left, its object is removed and reported to the source as gone.
-func (b *backend) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, bool, error) {
+func (b *backend) commitOne(
+	ctx context.Context, current, next *workv1.ManifestWork,
+) (*workv1.ManifestWork, bool, error) {
 	published := !apiequality.Semantic.DeepEqual(&current.Status, &next.Status)
 	b.cache.Lock()
 	defer b.cache.Unlock()
@@ -145,7 +147,7 @@ func (b *backend) commitOne(current, next *workv1.ManifestWork, trace string) (*
 	}
 	w.Relearned = false // a controller handles the work, with or without finalizers
 	if w.State == protocol.Deleting && len(next.Finalizers) == 0 {
-		w.trace.said = trace
+		w.traceStatusLocked(ctx, current, next)
 		w.removeLocked(next)
 		return next, true, nil
 	}
@@ -153,7 +155,7 @@ func (b *backend) commitOne(current, next *workv1.ManifestWork, trace string) (*
 	b.cache.Put(w, next)
 	if published {
 		w.Unsent = nil
-		w.trace.said = trace
+		w.traceStatusLocked(ctx, current, next)
 		w.publishLocked()
 	}
 	return next, true, nil

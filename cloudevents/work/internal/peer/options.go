@@ -5,7 +5,6 @@
 package peer
 
 import (
-	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,6 +30,6 @@ type Options struct {
 	Cache          cache.Limits
 
 	MetricsRegisterer prometheus.Registerer // nil means no metrics
-	TraceParent       func(context.Context) string
+	Tracer            Tracer                // nil means no spans
 	Clock             clock.WithTicker
 }

@@ -257,6 +257,9 @@ func (c *sourceCluster) actLocked(w *sourceWork, m *codec.Status, act protocol.S
 		if c.traits.Bundle {
 			w.seq = max(w.seq, m.SequenceID) // then a late status does not count for a later work of this name
 		}
+		if w.phase == protocol.SourceDeleting && m.Gone() {
+			w.traceStatusLocked(m, nil)
+		}
 		w.finishLocked()
 	case act.DeleteUnknown:
 		w, err := c.deleteUnknownLocked(m.ResourceID, m.Name)

@@ -132,6 +132,7 @@ var _ engine.Refusable = &sourceWork{}
 // Settled shows a problem on a work that cannot be sent, because no agent will ever report on it.
 // It removes the problem when the work was sent.
 func (w *sourceWork) Settled(err error) {
+	w.endPublish(err)
 	switch {
 	case err == nil:
 		w.published()

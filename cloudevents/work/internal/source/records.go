@@ -37,7 +37,8 @@ type records struct {
 	unknownWorks *quietlog.Log    // works that agents have and this source does not
 	shared       *shared
 
-	works      map[workID]*sourceWork // tombstones included
+	works      map[workID]*sourceWork      // tombstones included
+	spans      map[*sourceWork]func(error) // end the spans of publications
 	clusters   map[string]*sourceCluster
 	unknown    peer.Account // charged for the records of clusters
 	tombstones tombstones
@@ -141,6 +142,7 @@ type storedSourceWork struct {
 	Gone       bool                 `json:"gone,omitempty"`
 	Confirmed  bool                 `json:"confirmed,omitempty"`
 	Problem    *problem             `json:"problem,omitempty"`
+	Trace      peer.Trace           `json:"trace,omitempty"`
 	Bundle     *storedBundleWork    `json:"strict,omitempty"`
 	Object     *workv1.ManifestWork `json:"object,omitempty"`
 }
@@ -160,6 +162,7 @@ var sourceWorkMembers = workdata.Object[storedSourceWork]{
 	{Name: "gone", At: func(w *storedSourceWork) any { return &w.Gone }},
 	{Name: "confirmed", At: func(w *storedSourceWork) any { return &w.Confirmed }},
 	{Name: "problem", At: func(w *storedSourceWork) any { return &w.Problem }},
+	{Name: "trace", At: func(w *storedSourceWork) any { return &w.Trace }},
 	{Name: "strict", At: func(w *storedSourceWork) any { return &w.Bundle }},
 	{Name: "object", At: func(w *storedSourceWork) any { return &w.Object }},
 }

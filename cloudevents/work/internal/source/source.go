@@ -72,6 +72,7 @@ func New(transport cloudevents.Transport, options Options) (*Source, error) {
 		cache:        c,
 		unknownWorks: quietlog.NewInfo("Requested the deletion of an unknown work", "cluster", options.Clock),
 		works:        map[workID]*sourceWork{},
+		spans:        map[*sourceWork]func(error){},
 		clusters:     map[string]*sourceCluster{},
 		unknown:      peer.Account{Budget: budget, Allowed: options.MaxBytes / 4}, // some 30,000 clusters
 		leads:        true,
@@ -298,14 +299,14 @@ func (s *Source) write(ctx context.Context, change func() error) error {
 // Lead implements the method of work.Source.
 func (s *Source) Lead(ctx context.Context) error { return s.replica.confirmLead(ctx) }
 
-// TraceParent implements the method of work.Source.
-func (s *Source) TraceParent(cluster, name string) string {
+// TraceContext implements the method of work.Source.
+func (s *Source) TraceContext(cluster, name string) peer.TraceContext {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.cache.Get(cluster, name); w != nil {
-		return w.statusTrace
+		return w.statusTrace.Context()
 	}
-	return ""
+	return peer.TraceContext{}
 }
 
 // Livez implements the method of work.Source.

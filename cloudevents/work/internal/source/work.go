@@ -28,9 +28,9 @@ type sourceWork struct {
 	cache.Entry
 	cluster     *sourceCluster
 	id          string
-	name        string // empty for a tombstone if no event had the name
-	trace       string // traceparent of the write that made this version
-	statusTrace string // traceparent of the last status
+	name        string     // empty for a tombstone if no event had the name
+	trace       peer.Trace // of the write that made this version, or of its first publication
+	statusTrace peer.Trace // of the last status
 	uid         types.UID
 	identity    protocol.Identity // of id and uid; zero until a digest needs it
 	// session is that of the agent when the work was created. Other processes of the agent request
@@ -61,6 +61,8 @@ type sourceWork struct {
 	offered bool
 	// troubled is whether a problem prevents publishing. It can be read without the mutex.
 	troubled atomic.Bool
+	// traced is whether this process has published the current version.
+	traced bool
 	// place is the position of a tombstone in records.tombstones.
 	place *list.Element
 	// parked has the answers that wait until the record is stored.
@@ -107,7 +109,7 @@ func (w *sourceWork) Content() any {
 		Name: w.name, UID: w.uid, Session: w.session, Version: w.version, CreateV: w.createV, DeleteV: w.deleteV,
 		Seq: w.seq, StatusTime: w.statusTime, Hash: w.hash,
 		Deleting: w.phase.IsDeleting(), Gone: w.phase == protocol.SourceGone, Confirmed: w.confirmed, Problem: w.problem,
-		Object: w.Object,
+		Trace: w.trace, Object: w.Object,
 	}
 	if w.phase.IsDeleting() {
 		deleted := w.deleted
@@ -143,6 +145,7 @@ func (w *sourceWork) loadLocked(stored *storedSourceWork) {
 	w.version, w.createV, w.deleteV = stored.Version, stored.CreateV, stored.DeleteV
 	w.seq, w.statusTime, w.hash = stored.Seq, stored.StatusTime, stored.Hash
 	w.phase, w.confirmed = protocol.SourceActive, stored.Confirmed
+	w.trace, w.traced = stored.Trace, false
 	switch {
 	case stored.Gone:
 		w.phase = protocol.SourceGone
@@ -195,7 +198,7 @@ func (w *sourceWork) sentSinceLocked() bool {
 // acceptLocked shows a reported status. An equal or refused status changes only the record.
 func (w *sourceWork) acceptLocked(m *codec.Status) error {
 	w.seq = max(w.seq, m.SequenceID)
-	w.statusTime, w.bundle.Reported, w.statusTrace = m.Time, true, peer.ValidTrace(m.TraceParent)
+	w.statusTime, w.bundle.Reported, w.statusTrace = m.Time, true, peer.TraceOf(&m.Header)
 	w.keepLocked()
 	if m.Status == nil || w.Object == nil {
 		return nil
@@ -205,6 +208,9 @@ func (w *sourceWork) acceptLocked(m *codec.Status) error {
 		return err
 	}
 	w.hash = m.Hash
+	if w.phase == protocol.SourceActive && peer.AppliedChanged(&w.Object.Status, m.Status) {
+		w.traceStatusLocked(m, peer.ErrNotApplied(m.Status))
+	}
 	status := *m.Status
 	switch {
 	case w.problem.ofStatus():
@@ -313,7 +319,7 @@ func (w *sourceWork) message(a *specAnswer) (cloudevents.Message, error) {
 		StatusSeq:    w.seq,
 		Work:         w.Object,
 	}
-	spec.TraceParent = w.trace
+	w.publishTraceLocked(&spec)
 	if w.phase.IsDeleting() {
 		deleted := w.deleted
 		spec.DeletionTimestamp = &deleted

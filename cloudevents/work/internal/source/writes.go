@@ -61,7 +61,7 @@ func (s *sourceBackend) Create(
 		if generated {
 			obj.Name = generateName(obj.GenerateName)
 		}
-		out, term, err := s.createOne(ctx, obj, c)
+		out, done, err := s.createOne(ctx, obj, c)
 		if generated && attempt < maxNames && apierrors.IsAlreadyExists(err) {
 			continue
 		}
@@ -73,7 +73,7 @@ func (s *sourceBackend) Create(
 			}
 		}
 		if err == nil && !c.DryRun {
-			err = s.stored(ctx, term)
+			err = s.finish(ctx, done)
 		}
 		return out, err
 	}
@@ -95,39 +95,38 @@ func generateName(base string) string {
 // name: the agent then replaces the old incarnation, and does not delete it.
 func (s *Source) createOne(
 	ctx context.Context, obj *workv1.ManifestWork, create clientset.Create,
-) (*workv1.ManifestWork, uint64, error) {
+) (*workv1.ManifestWork, written, error) {
 	if err := completeNew(obj, s.now()); err != nil {
-		return nil, 0, err
+		return nil, written{}, err
 	}
 	id := s.options.Profile.ResourceID(s.options.SourceID, obj.Namespace, obj.Name)
-	key, trace := workID{obj.Namespace, id}, peer.TraceOf(ctx, s.options.TraceParent)
+	key := workID{obj.Namespace, id}
 	if err := s.fits(id, obj); err != nil {
-		return nil, 0, err
+		return nil, written{}, err
 	}
 	if create.Check != nil {
 		if err := create.Check(obj); err != nil {
-			return nil, 0, err
+			return nil, written{}, err
 		}
 	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.writableLocked(create.DryRun); err != nil {
-		return nil, 0, err
+		return nil, written{}, err
 	}
 	if old := s.works[key]; old != nil && old.Object != nil {
-		return nil, 0, exists(old, obj.GenerateName != "")
+		return nil, written{}, exists(old, obj.GenerateName != "")
 	}
 	c := s.clusterLocked(obj.Namespace)
 	w := &sourceWork{
-		cluster: c, id: id, name: obj.Name, phase: protocol.SourceActive, trace: trace, uid: obj.UID,
-		session: c.session,
+		cluster: c, id: id, name: obj.Name, phase: protocol.SourceActive, uid: obj.UID, session: c.session,
 	}
 	if err := s.roomLocked(w); err != nil {
-		return nil, 0, err
+		return nil, written{}, err
 	}
 	if create.DryRun {
-		return obj, s.term, nil
+		return obj, written{}, nil
 	}
 	if old := s.works[key]; old != nil {
 		old.dropLocked(nil)
@@ -135,12 +134,13 @@ func (s *Source) createOne(
 	s.shared.specLocked(&obj.Spec)
 	w.numberLocked(obj)
 	w.createV, w.bundle.Created = w.version, true
+	done := w.traceWriteLocked(ctx, peer.StepCreate)
 	s.works[key] = w
 	w.cluster.delivery.unconfirmLocked(w)
 	w.putLocked(obj)
 	w.accountLocked()
 	w.sendLocked()
-	return obj, s.term, nil
+	return obj, done, nil
 }
 
 // completeNew sets the fields of a new object that its creator does not set, and validates it.
@@ -210,46 +210,49 @@ func (s *sourceBackend) Commit(
 	if err := s.replica.lead(ctx); err != nil {
 		return nil, false, err
 	}
-	out, term, err := s.commitOne(current, next, peer.TraceOf(ctx, s.options.TraceParent))
+	out, done, err := s.commitOne(ctx, current, next)
 	if out == nil || err != nil {
 		return nil, false, err
 	}
-	return out, true, s.stored(ctx, term)
+	return out, true, s.finish(ctx, done)
 }
 
 // commitOne stores a change and publishes it. It does not publish a change of finalizers, which are
 // not sent, or of a work that is being deleted, which no agent applies.
-func (s *Source) commitOne(current, next *workv1.ManifestWork, trace string) (*workv1.ManifestWork, uint64, error) {
+func (s *Source) commitOne(
+	ctx context.Context, current, next *workv1.ManifestWork,
+) (*workv1.ManifestWork, written, error) {
 	published := current.DeletionTimestamp == nil &&
 		(next.Generation != current.Generation || !clientset.SameMetadata(current, next))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.cache.Get(next.Namespace, next.Name)
 	if w == nil || w.Object != current {
-		return nil, 0, nil
+		return nil, written{}, nil
 	}
 	if err := s.writableLocked(false); err != nil {
-		return nil, 0, err
+		return nil, written{}, err
 	}
+	done := written{term: s.term}
 	if published {
 		if err := s.roomLocked(w); err != nil {
-			return nil, 0, err
+			return nil, written{}, err
 		}
-		w.trace = trace
 		w.raiseLocked(next)
 	}
 	if next.DeletionTimestamp != nil && len(next.Finalizers) == 0 {
 		w.dropLocked(next)
-		return next, s.term, nil
+		return next, done, nil
 	}
 	if next.Generation != current.Generation {
 		s.shared.specLocked(&next.Spec)
 	}
 	w.putLocked(next)
 	if published {
+		done = w.traceWriteLocked(ctx, peer.StepUpdate)
 		w.sendLocked()
 	}
-	return next, s.term, nil
+	return next, done, nil
 }
 
 // Remove begins the deletion of an object.
@@ -261,32 +264,32 @@ func (s *sourceBackend) Remove(
 			return nil, false, err
 		}
 	}
-	out, term, err := s.removeOne(current, dryRun, peer.TraceOf(ctx, s.options.TraceParent))
+	out, done, err := s.removeOne(ctx, current, dryRun)
 	if out == nil || err != nil || dryRun {
 		return out, out != nil, err
 	}
-	return out, true, s.stored(ctx, term)
+	return out, true, s.finish(ctx, done)
 }
 
 // removeOne marks the work as deleting and publishes the deletion. The work stays until its agent
 // reports it gone.
 func (s *Source) removeOne(
-	current *workv1.ManifestWork, dryRun bool, trace string,
-) (*workv1.ManifestWork, uint64, error) {
+	ctx context.Context, current *workv1.ManifestWork, dryRun bool,
+) (*workv1.ManifestWork, written, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.cache.Get(current.Namespace, current.Name)
 	if w == nil || w.Object != current {
-		return nil, 0, nil
+		return nil, written{}, nil
 	}
 	if err := s.writableLocked(dryRun); err != nil {
-		return nil, 0, err
+		return nil, written{}, err
 	}
 	if w.phase.IsDeleting() || dryRun {
-		return current, s.term, nil
+		return current, written{term: s.term}, nil
 	}
 	if err := s.roomLocked(w); err != nil {
-		return nil, 0, err
+		return nil, written{}, err
 	}
 	obj := *current
 	obj.DeletionTimestamp = ptr.To(metav1.NewTime(s.now()).Rfc3339Copy())
@@ -296,11 +299,12 @@ func (s *Source) removeOne(
 	if !slices.Contains(obj.Finalizers, workv1.ManifestWorkFinalizer) {
 		obj.Finalizers = append(obj.Finalizers, workv1.ManifestWorkFinalizer)
 	}
-	w.phase, w.deleted, w.trace = protocol.SourceDeleting, *obj.DeletionTimestamp, trace
+	w.phase, w.deleted = protocol.SourceDeleting, *obj.DeletionTimestamp
 	w.raiseLocked(&obj)
+	done := w.traceWriteLocked(ctx, peer.StepDelete)
 	w.putLocked(&obj)
 	w.sendLocked()
-	return &obj, s.term, nil
+	return &obj, done, nil
 }
 
 // forCollector reports whether a finalizer waits for the garbage collector. The objects of a source

@@ -8,11 +8,17 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/yaml"
+
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/hub/schema"
 	"github.com/spokewire/sdk-go/internal/testing/alloctest"
+	"github.com/spokewire/sdk-go/internal/testing/schematest"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 )
 
@@ -79,6 +85,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"too large", head + "# " + strings.Repeat("x", document.MaxBytes), "", "bytes"},
 	} {
 		t.Run(tt.reason, func(t *testing.T) {
+			refusedBySchema(t, tt.reason, tt.text)
 			_, err := document.Decode([]byte("# nothing\n---\n"+head+"kind: Cluster\nmetadata: {name: first}\n---\n"+tt.text),
 				"some.yaml")
 			var wrong *document.Error
@@ -90,11 +97,48 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+// beyondSchema are the reasons to refuse a document that a JSON Schema cannot express.
+var beyondSchema = sets.New(
+	"two parts of a name", "an unknown part", "parts that wait for each other",
+	"minSuccessTime: 1s, until: Deployed", "minSuccessTime: 1m, progressDeadline: 1m",
+	"groups: [{name: canary, clusters: {names: [c1]}}, {name: canary, clusters: {selector: {}}}]",
+	"groups: [{name: canary, clusters: {names: [c1]}}, {name: b, clusters: {names: [c2, c1]}}]",
+)
+
+// schemas has the published JSON Schema.
+var schemas = sync.OnceValues(func() (*schematest.Document, error) { return schematest.New(schema.Documents) })
+
+// valid returns why a document in YAML or JSON does not conform to the schema.
+func valid(t *testing.T, text []byte) error {
+	t.Helper()
+	published, err := schemas()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err = yaml.YAMLToJSON(text); err != nil {
+		return err
+	}
+	return published.Validate("", text)
+}
+
+// refusedBySchema checks that the schema refuses a document too, if it can.
+func refusedBySchema(t *testing.T, reason, text string) {
+	t.Helper()
+	if err := valid(t, []byte(text)); (err == nil) != beyondSchema.Has(reason) {
+		t.Errorf("%s: the schema refuses it with %v", reason, err)
+	}
+}
+
 func decode(t *testing.T, text string) []*document.Document {
 	t.Helper()
 	all, err := document.Decode([]byte(text), "some.yaml")
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, d := range all {
+		if err := valid(t, d.JSON); err != nil {
+			t.Errorf("%s does not conform to the schema: %v", d.Where, err)
+		}
 	}
 	return all
 }

@@ -49,6 +49,7 @@ func TestDecodeRefusesRollouts(t *testing.T) {
 		{canary + ", wait: -1s}]", "groups[0].wait", "must not be negative"},
 		{canary + ", approveBefore: later}]", "groups[0].approveBefore", "must not be a string"},
 	} {
+		refusedBySchema(t, tt.rollout, withRollout(tt.rollout))
 		_, err := document.Decode([]byte(withRollout(tt.rollout)), "some.yaml")
 		var wrong *document.Error
 		if !errors.As(err, &wrong) || wrong.Where != "some.yaml, document 1" ||

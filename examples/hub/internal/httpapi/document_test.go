@@ -5,13 +5,14 @@ package httpapi_test
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
 )
 
 // TestPageListsRequests compares the requests in API.md with the patterns of the API.
@@ -20,22 +21,10 @@ func TestPageListsRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var served, listed []string
-	variable := strings.NewReplacer("{kind}", "KIND", "{name}", "NAME", "{id}", "ID")
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, pattern := range regexp.MustCompile(`"([A-Z]+) /api/v1(/[^"]*)"`).FindAllStringSubmatch(string(text), -1) {
-			if !strings.HasSuffix(file, "_test.go") {
-				served = append(served, variable.Replace(pattern[1]+" "+pattern[2]))
-			}
-		}
+	variable := strings.NewReplacer("{kind}", "KIND", "{name}", "NAME", "{id}", "ID", " /api/v1/", " /")
+	for _, route := range httpapi.Routes() {
+		served = append(served, variable.Replace(route.Pattern))
 	}
 	for _, request := range regexp.MustCompile("`([A-Z]+ /[^`?]*)[^`]*`").FindAllStringSubmatch(string(page), -1) {
 		listed = append(listed, request[1])

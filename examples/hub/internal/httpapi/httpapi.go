@@ -21,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/examples/hub/schema"
 	"github.com/spokewire/sdk-go/examples/internal/election"
 	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/bodies"
@@ -55,51 +56,23 @@ func New(options Options) http.Handler {
 	a := &api{options, make(chan struct{}, maxWaits)}
 	mux := http.NewServeMux()
 	handle := func(pattern string, f handler) { mux.HandleFunc(pattern, a.serve(f)) }
-	handle("GET /api/v1/{kind}", ofKind(a.list))
-	handle("GET /api/v1/{kind}/{name}", ofKind(a.get))
-	if !a.ReadOnly {
-		handle("PUT /api/v1/{kind}/{name}", ofKind(a.put))
-		handle("DELETE /api/v1/{kind}/{name}", ofKind(a.remove))
-		handle("POST /api/v1/apply", a.documents(func(ctx context.Context, d ...*document.Document) (any, error) {
-			return a.Hub.Apply(ctx, d...)
-		}))
-		handle("POST /api/v1/complete",
-			accepted(func(ctx context.Context, _ string) error { return a.Hub.Complete(ctx) }))
-	}
-	handle("POST /api/v1/diff", a.documents(func(ctx context.Context, d ...*document.Document) (any, error) {
-		return a.Hub.Plan(ctx, d...)
-	}))
-	handle("GET /api/v1/status", func(r *http.Request) (int, any, error) {
-		return http.StatusOK, a.Hub.State(r.Context()), nil
-	})
-	handle("GET /api/v1/history", func(r *http.Request) (int, any, error) {
-		revisions, err := a.Hub.History(r.Context())
-		return http.StatusOK, revisions, err
-	})
-	handle("GET /api/v1/clusters/{name}/status", func(r *http.Request) (int, any, error) {
-		c, ok := a.Hub.Cluster(r.Context(), r.PathValue("name"))
-		if !ok {
-			return 0, nil, failf(http.StatusNotFound, "there is no cluster %q", r.PathValue("name"))
+	for _, route := range a.routes() {
+		if !route.changesDocuments || !a.ReadOnly {
+			handle(route.Pattern, route.handler)
 		}
-		return http.StatusOK, c, nil
-	})
-	handle("GET /api/v1/applications/{name}/status", a.applicationStatus)
-	handle("GET /api/v1/applications/{name}/diff", a.diff)
-	handle("POST /api/v1/applications/{name}/rollback", a.rollback)
-	handle("DELETE /api/v1/applications/{name}/rollback", a.control(status.Control{Verb: status.Release}))
-	handle("POST /api/v1/applications/{name}/approve", a.approve)
-	for _, verb := range []status.Verb{status.Pause, status.Resume, status.Abort} {
-		handle("POST /api/v1/applications/{name}/"+string(verb), a.control(status.Control{Verb: verb}))
 	}
-	handle("POST /api/v1/clusters/{name}/forget", accepted(a.Hub.Forget))
-	handle("POST /api/v1/backup", func(r *http.Request) (int, any, error) { // it has secrets, so it is no GET
-		httpserve.EndTurn(r.Context())
-		file, err := a.Backup(r.Context())
-		return http.StatusOK, file, err
+	mux.HandleFunc("GET /api/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, json.RawMessage(schema.OpenAPI))
 	})
-	a.handleJoin(handle)
 	handle("/api/", func(r *http.Request) (int, any, error) { return 0, nil, a.none(mux, r) })
 	return mux
+}
+
+// backup is no GET, because a backup has Secrets.
+func (a *api) backup(r *http.Request) (int, any, error) {
+	httpserve.EndTurn(r.Context())
+	file, err := a.Backup(r.Context())
+	return http.StatusOK, file, err
 }
 
 // serve returns a handler that writes the answers of f.
@@ -117,7 +90,7 @@ func (a *api) serve(f handler) http.HandlerFunc {
 			if f.allow != "" {
 				w.Header().Set("Allow", f.allow)
 			}
-			code, body = f.code, f
+			code, body = f.code, f.Failure
 		}
 		answer(w, code, body)
 	}
@@ -137,8 +110,10 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 		}
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	others := []string{"status", "complete", "history", "tokens", "apply", "diff", "backup"}
-	if _, err := kindNamed(first); err != nil && !slices.Contains(others, first) || len(allow) == 0 {
+	_, unknown := kindNamed(first)
+	if len(allow) == 0 || unknown != nil && !slices.ContainsFunc(a.routes(), func(r Route) bool {
+		return strings.Contains(r.Pattern+"/", " /api/v1/"+first+"/")
+	}) {
 		return failf(http.StatusNotFound, "there is no %s %s", r.Method, r.URL.Path)
 	}
 	out := failf(http.StatusMethodNotAllowed, "%s does not support %s", r.URL.Path, r.Method)
@@ -149,27 +124,33 @@ func (a *api) none(mux *http.ServeMux, r *http.Request) error {
 	return out
 }
 
-// failure is an error with an HTTP status. It is also the body of the response.
-type failure struct {
-	code  int
-	Text  string `json:"error"`
+// Failure is the body of a response with an error.
+type Failure struct {
+	Text string `json:"error"`
+	// Field is the field of the document or the body that is wrong.
 	Field string `json:"field,omitempty"`
+}
+
+// failure is an error with an HTTP status.
+type failure struct {
+	Failure
+	code  int
 	allow string // the allowed methods, for the status 405
 }
 
 func (f *failure) Error() string { return f.Text }
 
 func failf(code int, format string, args ...any) *failure {
-	return &failure{code: code, Text: fmt.Sprintf(format, args...)}
+	return &failure{code: code, Failure: Failure{Text: fmt.Sprintf(format, args...)}}
 }
 
 // failed returns the failure for an error. For an error of a document it has the field.
 func failed(code int, err error) *failure {
 	var wrong *document.Error
 	if errors.As(err, &wrong) {
-		return &failure{code: code, Text: wrong.Error(), Field: wrong.Field}
+		return &failure{code: code, Failure: Failure{wrong.Error(), wrong.Field}}
 	}
-	return &failure{code: code, Text: err.Error()}
+	return &failure{code: code, Failure: Failure{Text: err.Error()}}
 }
 
 // explain returns the failure for any error.
@@ -200,7 +181,7 @@ func explain(err error) *failure {
 }
 
 // Refuse writes an error response of the API.
-func Refuse(w http.ResponseWriter, code int, text string) { answer(w, code, &failure{Text: text}) }
+func Refuse(w http.ResponseWriter, code int, text string) { answer(w, code, Failure{Text: text}) }
 
 func answer(w http.ResponseWriter, code int, body any) {
 	contentType := "application/json"
@@ -334,10 +315,14 @@ func bodyOf(r *http.Request) ([]byte, error) {
 	return nil, failf(http.StatusBadRequest, "the body cannot be read: %v", err)
 }
 
+// RollbackRequest is the optional body of a request for a rollback.
+type RollbackRequest struct {
+	// Revision is the number of the revision.
+	Revision int `json:"revision"`
+}
+
 func (a *api) rollback(r *http.Request) (int, any, error) {
-	var body struct {
-		Revision int `json:"revision"`
-	}
+	var body RollbackRequest
 	data, err := bodyOf(r)
 	if err != nil {
 		return 0, nil, err
@@ -345,7 +330,7 @@ func (a *api) rollback(r *http.Request) (int, any, error) {
 	if len(data) > 0 {
 		if strict, err := kjson.UnmarshalStrict(data, &body); err != nil || len(strict) > 0 || body.Revision < 1 {
 			const text = "the body must be empty, or an object with the number of a revision"
-			return 0, nil, &failure{code: http.StatusBadRequest, Text: text, Field: "revision"}
+			return 0, nil, &failure{code: http.StatusBadRequest, Failure: Failure{text, "revision"}}
 		}
 	}
 	c := status.Control{Verb: status.Rollback, Revision: body.Revision}
@@ -361,7 +346,7 @@ func (a *api) approve(r *http.Request) (int, any, error) {
 	}
 	if strict, err := kjson.UnmarshalStrict(data, &body); err != nil || len(strict) > 0 {
 		const text = `the body must have a group and a gate, Before or After: {"group": "canary", "gate": "After"}`
-		return 0, nil, &failure{code: http.StatusBadRequest, Text: text, Field: "group"}
+		return 0, nil, &failure{code: http.StatusBadRequest, Failure: Failure{text, "group"}}
 	}
 	return a.control(status.Control{Verb: status.Approve, Approval: body})(r)
 }
@@ -390,6 +375,19 @@ func (a *api) diff(r *http.Request) (int, any, error) {
 	}
 	changes, err := a.Hub.Diff(r.Context(), r.PathValue("name"), numbers[0], numbers[1])
 	return http.StatusOK, changes, err
+}
+
+func (a *api) history(r *http.Request) (int, any, error) {
+	revisions, err := a.Hub.History(r.Context())
+	return http.StatusOK, revisions, err
+}
+
+func (a *api) clusterStatus(r *http.Request) (int, any, error) {
+	c, ok := a.Hub.Cluster(r.Context(), r.PathValue("name"))
+	if !ok {
+		return 0, nil, failf(http.StatusNotFound, "there is no cluster %q", r.PathValue("name"))
+	}
+	return http.StatusOK, c, nil
 }
 
 func (a *api) applicationStatus(r *http.Request) (int, any, error) {

@@ -16,10 +16,12 @@ import (
 
 // TokenRequest is the body of a request for a token.
 type TokenRequest struct {
+	// Cluster is the name of the cluster.
 	Cluster string `json:"cluster"`
 	// Lifetime is a duration, for example 1h.
 	Lifetime string `json:"lifetime,omitempty"`
-	Uses     int    `json:"uses,omitempty"`
+	// Uses is the number of agents that may join; by default 1.
+	Uses int `json:"uses,omitempty"`
 }
 
 // Token is a token of an answer.
@@ -30,19 +32,14 @@ type Token struct {
 	URL   string `json:"url,omitempty"`
 }
 
-func (a *api) handleJoin(handle func(pattern string, f handler)) {
-	for pattern, f := range map[string]handler{
-		"GET /api/v1/tokens": a.tokens, "POST /api/v1/tokens": a.createToken,
-		"DELETE /api/v1/tokens/{id}":          a.deleteToken,
-		"POST /api/v1/clusters/{name}/revoke": a.revoke,
-	} {
-		handle(pattern, func(r *http.Request) (int, any, error) {
-			if a.Join == nil {
-				return 0, nil, failf(http.StatusConflict,
-					"this hub issues no certificates: start it with --certs and --join-listen")
-			}
-			return f(r)
-		})
+// joining returns a handler that refuses requests if the hub issues no certificates.
+func (a *api) joining(f handler) handler {
+	return func(r *http.Request) (int, any, error) {
+		if a.Join == nil {
+			return 0, nil, failf(http.StatusConflict,
+				"this hub issues no certificates: start it with --certs and --join-listen")
+		}
+		return f(r)
 	}
 }
 

@@ -52,6 +52,7 @@ type Options struct {
 	// changed.
 	Interpreter workhealth.Interpreter
 	Changed     func()
+	Tracer      work.Tracer // nil means no spans
 
 	MetricsRegisterer prometheus.Registerer
 }
@@ -60,7 +61,7 @@ type Options struct {
 func Open(o Options) (*Spokes, error) {
 	source, err := work.NewSource(o.Transport, work.SourceOptions{
 		SourceID: o.SourceID, SharedGroup: o.SharedGroup, Store: o.Store, ResyncInterval: Beat,
-		MetricsRegisterer: o.MetricsRegisterer,
+		MetricsRegisterer: o.MetricsRegisterer, Tracer: o.Tracer,
 	})
 	if err != nil {
 		return nil, err
