@@ -62,9 +62,7 @@ func (p *parts) openJoin(o options) (err error) {
 
 // withJoins returns a function that serves joining agents, and calls agents when the revoked clusters
 // are known.
-func (p *parts) withJoins(
-	o options, agents func(context.Context) error,
-) func(context.Context) error {
+func (p *parts) withJoins(o options, agents func(context.Context) error) func(context.Context) error {
 	if p.join == nil {
 		return agents
 	}

@@ -251,10 +251,9 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 		Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
 		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
-		Declared: p.clusters.Declared,
-		Forget:   p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
-		Actions:   p.actions,
-		Strangers: p.strangers.all, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
+		Declared: p.clusters.Declared, Forget: p.clusters.Forget, LastReports: p.clusters.LastReports,
+		Beat: spokes.Beat, Log: log, Changed: changed, Actions: p.actions, Strangers: p.strangers.all,
+		Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
 	p.page, err = page.New(p.hub, page.Options{MayEdit: func(r *http.Request) bool { return p.login.MayEdit(r) }})
@@ -331,14 +330,13 @@ func serve(ctx context.Context, o options, listener net.Listener, handler http.H
 
 // handler returns the handler of the page, the API, metrics and probes at an address.
 func (p *parts) handler(ctx context.Context, o options, addr net.Addr) http.Handler {
-	var own http.Handler = http.NewServeMux()
-	own.(*http.ServeMux).Handle("/", p.page)
-	own.(*http.ServeMux).Handle("/api/",
-		httpapi.New(httpapi.Options{
-			Hub: p.hub, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "", Changes: &p.changes,
-			Backup: func(ctx context.Context) ([]byte, error) { return p.backup(ctx, o.Source) },
-		}))
-	mux := http.NewServeMux()
+	pages, mux := http.NewServeMux(), http.NewServeMux()
+	pages.Handle("/", p.page)
+	pages.Handle("/api/", httpapi.New(httpapi.Options{
+		Hub: p.hub, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "", Changes: &p.changes,
+		Backup: func(ctx context.Context) ([]byte, error) { return p.backup(ctx, o.Source) },
+	}))
+	var own http.Handler = pages
 	a, ok := addr.(*net.TCPAddr)
 	local := ok && a.IP.IsLoopback()
 	logins := login.Server{

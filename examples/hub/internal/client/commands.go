@@ -341,24 +341,25 @@ func (c *client) tokens() *cobra.Command {
 
 func (c *client) backup() *cobra.Command {
 	file := ""
-	cmd := command("backup --out FILE", "write a backup of the store to a file", func(ctx context.Context, _ []string) error {
-		var content []byte
-		if err := c.Load(ctx, http.MethodPost, path("backup"), nil, &content); err != nil {
+	cmd := command("backup --out FILE", "write a backup of the store to a file",
+		func(ctx context.Context, _ []string) error {
+			var content []byte
+			if err := c.Load(ctx, http.MethodPost, path("backup"), nil, &content); err != nil {
+				return err
+			}
+			if _, err := backup.Read(bytes.NewReader(content), nil); err != nil {
+				return fmt.Errorf("the backup of the hub: %w", err)
+			}
+			if err := atomicfile.Write(file, content, 0o600); err != nil {
+				return fmt.Errorf("--out: %w", err)
+			}
+			_, err := fmt.Fprintln(c.Out, "created", file)
 			return err
-		}
-		if _, err := backup.Read(bytes.NewReader(content), nil); err != nil {
-			return fmt.Errorf("the backup of the hub: %w", err)
-		}
-		if err := atomicfile.Write(file, content, 0o600); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		_, err := fmt.Fprintln(c.Out, "created", file)
-		return err
-	})
+		})
 	cmd.Long = `Writes a backup of the store of the hub to a file: documents, revisions, works and tokens. Only its
 owner may read the file, because it has Secrets. Replaces an existing file when the backup is
 complete. Back up the folder of --certs too: it is not in the file.`
-	cmd.Flags().StringVar(&file, "out", "", "the `FILE`")
+	cmd.Flags().StringVar(&file, "out", "", "the `FILE` of the backup")
 	return cmd
 }
 
