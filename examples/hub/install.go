@@ -39,5 +39,8 @@ func workload(i install.Options, args []string) (install.Workload, error) {
 	if o.GRPC != "" {
 		w.Ports = append(w.Ports, install.Port{Name: "grpc", Flag: "grpc", Address: o.GRPC, Open: true})
 	}
+	if o.JoinListen != "" {
+		w.Ports = append(w.Ports, install.Port{Name: "join", Flag: "join-listen", Address: o.JoinListen, Open: true})
+	}
 	return w, nil
 }
