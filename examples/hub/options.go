@@ -18,7 +18,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
-	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
@@ -212,7 +211,7 @@ func parse(args []string) (options, error) {
 func check(o options) error {
 	_, err := customizations.Open(o.Customizations...)
 	err = cmp.Or(command.CheckFolder("--dir", o.Dir), err, o.Login.CheckFiles())
-	if o.Kubeconfig != objects.Auto {
+	if o.Kubeconfig != autoKubeconfig {
 		err = cmp.Or(err, command.CheckKubeconfig("--kubeconfig", o.Kubeconfig))
 	}
 	if o.GRPC != "" {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
+	"github.com/spokewire/sdk-go/dynamicwatcher/values"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
@@ -30,9 +31,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Objects reads the objects of the hub's cluster for templates: see package objects.
+// Objects reads the objects of the hub's cluster for templates: see package values.
 type Objects interface {
-	Read(ctx context.Context, application string, read func(render.Objects) error) error
+	Read(ctx context.Context, application string, read func(values.Reader) error) error
 	Forget(application string) error
 }
 
