@@ -202,6 +202,7 @@ func (f *fixture) start() {
 	must(err)
 	log := logging.New(io.MultiWriter(f.t.Output(), &f.records), logging.Options{})
 	settled := make(chan struct{})
+	declared := sync.OnceFunc(func() { close(settled) }) // each Complete declares again
 	f.settled = settled
 	f.Hub = hub.New(hub.Options{
 		Actions: &login.History{Store: f.store, Key: "/hub/actions/", Changed: func() {}},
@@ -209,7 +210,7 @@ func (f *fixture) start() {
 		Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check),
 		LastReports: clusters.LastReports, Beat: f.beat, Source: "hub",
 		Strangers: func() map[string]string { return f.strangers },
-		Settled:   func(context.Context) error { close(settled); return nil },
+		Settled:   func(context.Context) error { declared(); return nil },
 		Forget:    func(context.Context, string) error { return nil }, Log: log, Changed: func() {},
 	})
 	if f.standby != nil {
