@@ -56,7 +56,7 @@ type Options struct {
 	LeaveDir bool
 	// MaxMemory limits the estimated memory of all documents and their objects, in bytes.
 	MaxMemory int
-	// Check returns a [*render.InvalidError] for resources that the agent of a cluster cannot
+	// Check returns a [*manifestwork.InvalidError] for resources that the agent of a cluster cannot
 	// receive. It must not wait for agents.
 	Check func(ctx context.Context, cluster string, resources []appcontext.Resource) error
 	// Settled is called when all applications are deployed for the first time, and the agents of

@@ -22,6 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/label"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
@@ -44,22 +45,8 @@ const (
 // Without is the reader of a hub without a cluster.
 const Without = values.Without("the hub has no --kubeconfig")
 
-// Check returns an [*InvalidError] for objects that the agent of a cluster cannot receive, or nil.
+// Check returns an [*manifestwork.InvalidError] for objects that the agent of a cluster cannot receive, or nil.
 type Check func(cluster string, resources []appcontext.Resource) error
-
-// InvalidError is returned for an object that an agent cannot receive.
-type InvalidError struct {
-	// Resource is the index of the object, or -1 for all.
-	Resource int
-	// Field is the field, "" for the whole object. Reason is one word about it. Neither contains a
-	// value.
-	Field, Reason string
-	// Text describes the problem, and may contain values.
-	Text string
-}
-
-// Error returns field and reason, which contain no value.
-func (e *InvalidError) Error() string { return strings.TrimPrefix(e.Field+": "+e.Reason, ": ") }
 
 // Rendering is the result of rendering an application.
 type Rendering struct {
@@ -198,7 +185,7 @@ func (r *renderer) checked(cluster string, made []appcontext.Resource) error {
 		return nil
 	}
 	err := r.check(cluster, made)
-	var invalid *InvalidError
+	var invalid *manifestwork.InvalidError
 	if !errors.As(err, &invalid) {
 		return err
 	}
