@@ -18,6 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
+	"github.com/spokewire/sdk-go/examples/internal/certs"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
@@ -144,7 +145,7 @@ type options struct {
 	Broker            mqtt.Options
 	GRPC              string // the address of Server
 	Server            grpc.ServerOptions
-	Certs             certificates
+	Certs             certs.Dir
 	JoinListen        string
 	JoinURL           string
 	CertLifetime      time.Duration
