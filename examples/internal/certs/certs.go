@@ -91,7 +91,7 @@ func parse(program string, args []string) (o options, err error) {
 		return o, err
 	}
 	if len(o.names) == 0 {
-		return o, errors.New("--name is required: the name of the "+program+" in the URL that agents use")
+		return o, errors.New("--name is required: the name of the " + program + " in the URL that agents use")
 	}
 	return o, errors.Join(flags.NotEmpty("dir"), codec.ValidateName("--source", o.source))
 }
