@@ -77,7 +77,7 @@ type parts struct {
 	clusters *spokes.Spokes
 	// agents serves the agents, with --grpc.
 	agents    func(context.Context) error
-	strangers strangers
+	strangers grpc.OtherSources
 	rollouts  *revisions.Manager
 	hub       *hub.Hub
 	page      *page.Page
@@ -256,7 +256,7 @@ func (p *parts) openTransport(o options, broker connector) (cloudevents.Transpor
 	if options.Authorizer == nil {
 		options.Authorizer = p.authorizer()
 	}
-	p.strangers.source, p.strangers.next = o.Source, options.Authorizer
+	p.strangers.Source, p.strangers.Next = o.Source, options.Authorizer
 	options.Authorizer = &p.strangers
 	server, err := grpc.NewServer(options)
 	if err != nil {
@@ -294,7 +294,7 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 		Declared: p.clusters.Declared,
 		Forget:   p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
 		Actions:   p.actions,
-		Strangers: p.strangers.all, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
+		Strangers: p.strangers.Clusters, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
 	p.page, err = page.New(p.hub, page.Options{MayEdit: func(r *http.Request) bool { return p.login.MayEdit(r) }})
