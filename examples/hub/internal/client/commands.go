@@ -25,6 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/apiclient"
 	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/commands"
+	"github.com/spokewire/sdk-go/examples/internal/folderwatch"
 	"github.com/spokewire/sdk-go/examples/internal/table"
 	"github.com/spokewire/sdk-go/internal/atomicfile"
 )
@@ -279,8 +280,8 @@ func read(file string) (out []*document.Document, err error) {
 	info, err := os.Stat(file)
 	switch {
 	case file == "-":
-		if data, err = io.ReadAll(io.LimitReader(os.Stdin, document.MaxFile+1)); len(data) > document.MaxFile {
-			err = fmt.Errorf("standard input has more than %d bytes", document.MaxFile)
+		if data, err = io.ReadAll(io.LimitReader(os.Stdin, folderwatch.MaxFile+1)); len(data) > folderwatch.MaxFile {
+			err = fmt.Errorf("standard input has more than %d bytes", folderwatch.MaxFile)
 		}
 	case err == nil && info.IsDir():
 		set, err := document.ReadFolder(file)
