@@ -70,6 +70,38 @@ func TestErrorsNameURLAndRemedy(t *testing.T) {
 	}
 }
 
+// TestAnswersOfAnotherServer checks that no answer ends a command with a panic, or changes the
+// terminal.
+func TestAnswersOfAnotherServer(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const document = "apiVersion: hub.spokewire.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1}\n"
+	if err := os.WriteFile("cluster.yaml", []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{
+		"status", "status shop", "history", "history shop", "get applications", "get clusters", "get placements",
+		"get tokens", "get works --cluster c1", "get objects --cluster c1", "apply -f cluster.yaml",
+		"diff -f cluster.yaml", "diff shop", "rollback shop", "token create --cluster c1",
+	}
+	const escape = `"\u001b[2J\u009b1m"`
+	bodies := []string{
+		"null", "{}", "[]", "[null]", `{"applications":[null],"links":[null],"placements":[null]}`,
+		strings.ReplaceAll(`[{"kind":X,"name":X,"action":X,"path":X,"before":X,"application":X,"by":X,"cause":X}]`, "X", escape),
+		strings.ReplaceAll(`{"token":X,"url":X,"note":X,"revision":1,"name":X,"reason":X,
+			"documents":[{"kind":X,"name":X,"action":X,"changes":[{"path":X,"after":X}]}],
+			"applications":[{"name":X,"problem":X,"objects":[{"action":X,"object":X,"clusters":[X]}]}]}`, "X", escape),
+	}
+	for _, body := range bodies {
+		url := serve(t, answers(200, body))
+		for _, line := range lines {
+			_, out, problem := hub(t.Context(), line+" --api "+url)
+			if strings.ContainsAny(out+problem, "\x1b\u009b") {
+				t.Errorf("%s: %s: %q", body, line, out+problem)
+			}
+		}
+	}
+}
+
 func TestTokenOfThisMachine(t *testing.T) {
 	t.Chdir(t.TempDir())
 	var got string

@@ -98,10 +98,10 @@ func (c *client) post(kind, done string) func(context.Context, []string) error {
 
 func (c *client) status(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return show(ctx, c, path("status"), func(hub *status.Hub) (any, []table.Table) { return hub, overview(hub) })
+		return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) { return hub, overview(&hub) })
 	}
-	return show(ctx, c, path("applications", args[0], "status"), func(a *status.Application) (any, []table.Table) {
-		return a, details(a)
+	return show(ctx, c, path("applications", args[0], "status"), func(a status.Application) (any, []table.Table) {
+		return a, details(&a)
 	})
 }
 
@@ -152,7 +152,7 @@ func (c *client) rollback() *cobra.Command {
 			err := c.Load(ctx, http.MethodPost, at, body, &out)
 			if err == nil {
 				text := fmt.Sprintf("%s rolled back to revision %d; %s", resource("application", args[0]), out.Revision, out.Note)
-				_, err = fmt.Fprintln(c.Out, strings.TrimSuffix(text, "; "))
+				_, err = fmt.Fprintln(c.Out, strings.TrimSuffix(table.Plain(text), "; "))
 			}
 			return err
 		})
@@ -244,7 +244,7 @@ func (c *client) apply() *cobra.Command {
 			var changes []status.DocumentChange
 			err := c.sendDocuments(ctx, "apply", file, &changes)
 			for _, d := range changes {
-				fmt.Fprintln(c.Out, resource(d.Kind, d.Name), d.Action)
+				fmt.Fprintln(c.Out, resource(d.Kind, d.Name), table.Plain(string(d.Action)))
 			}
 			return err
 		})
@@ -320,8 +320,9 @@ func (c *client) tokens() *cobra.Command {
 			if err := c.Load(ctx, http.MethodPost, path("tokens"), body, &t); err != nil {
 				return err
 			}
+			secret := table.Plain(t.Token)
 			_, err := fmt.Fprintf(c.Out, "%s\n\nOn the cluster, before %s:\n\n  agent join --hub %s --token %s\n",
-				t.Token, t.Expires.UTC().Format(time.RFC3339), t.URL, t.Token)
+				secret, t.Expires.UTC().Format(time.RFC3339), table.Plain(t.URL), secret)
 			return err
 		})
 	create.Long = "Creates a token that lets an agent join, with a hub that runs with --join-listen. Prints the secret\n" +
