@@ -12,7 +12,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/client"
 )
@@ -70,6 +72,24 @@ func TestErrorsNameURLAndRemedy(t *testing.T) {
 	}
 }
 
+// TestWatchPauses checks that answers without an ETag, as behind some proxies, do not make a watch
+// call again at once.
+func TestWatchPauses(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var calls atomic.Int64
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		_, _ = io.WriteString(w, "{}")
+	})
+	if status, _, problem := hub(ctx, "get applications --watch --api "+url); status != 0 {
+		t.Errorf("%d: %s", status, problem)
+	}
+	if n := calls.Load(); n > 5 {
+		t.Errorf("%d calls in a second, want at most 5", n)
+	}
+}
+
 // TestAnswersOfAnotherServer checks that no answer ends a command with a panic, or changes the
 // terminal.
 func TestAnswersOfAnotherServer(t *testing.T) {
@@ -86,7 +106,8 @@ func TestAnswersOfAnotherServer(t *testing.T) {
 	const escape = `"\u001b[2J\u009b1m"`
 	bodies := []string{
 		"null", "{}", "[]", "[null]", `{"applications":[null],"links":[null],"placements":[null]}`,
-		strings.ReplaceAll(`[{"kind":X,"name":X,"action":X,"path":X,"before":X,"application":X,"by":X,"cause":X}]`, "X", escape),
+		strings.ReplaceAll(`[{"kind":X,"name":X,"action":X,"path":X,"before":X,"application":X,"by":X,"cause":X}]`,
+			"X", escape),
 		strings.ReplaceAll(`{"token":X,"url":X,"note":X,"revision":1,"name":X,"reason":X,
 			"documents":[{"kind":X,"name":X,"action":X,"changes":[{"path":X,"after":X}]}],
 			"applications":[{"name":X,"problem":X,"objects":[{"action":X,"object":X,"clusters":[X]}]}]}`, "X", escape),
