@@ -4,6 +4,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -67,6 +68,20 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 		}
 	}
 	s.objects("c1", `x/a={"v":"one"}`)
+}
+
+// TestApplyOfAFleet checks that a request may have as many documents as fit into it.
+func TestApplyOfAFleet(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	var all []string
+	for i := range 2000 {
+		all = append(all, cluster(fmt.Sprintf("c%d", i), ""))
+	}
+	s.must("POST", "/api/v1/apply", documents(all...))
+	if got := strings.Count(s.must("GET", "/api/v1/clusters", ""), `"Cluster"`); got != len(all) {
+		t.Errorf("%d clusters, want %d", got, len(all))
+	}
 }
 
 // TestWatchAnswersAfterAChange checks that a watch waits while the answer is that of its tag.

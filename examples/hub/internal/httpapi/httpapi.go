@@ -28,6 +28,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/bodies"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // Options configures the API.
@@ -171,6 +172,8 @@ func explain(err error) *failure {
 		return own
 	case errors.As(err, &large):
 		return failf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", large.Limit)
+	case errors.Is(err, store.ErrTooLarge):
+		return failf(http.StatusRequestEntityTooLarge, "%v: send fewer or smaller documents", err)
 	case errors.As(err, new(*document.Error)):
 		return failed(http.StatusUnprocessableEntity, err)
 	case errors.Is(err, rsync.ErrInvalidInput):
