@@ -90,6 +90,14 @@ func TestWatchPauses(t *testing.T) {
 	}
 }
 
+// TestEndlessFile checks that a file without an end does not use all memory.
+func TestEndlessFile(t *testing.T) {
+	const want = "--file: /dev/zero has more than 67108864 bytes"
+	if status, _, problem := hub(t.Context(), "apply -f /dev/zero"); status != 2 || !strings.Contains(problem, want) {
+		t.Errorf("%d: %s; want %s", status, problem, want)
+	}
+}
+
 // TestAnswersOfAnotherServer checks that no answer ends a command with a panic, or changes the
 // terminal.
 func TestAnswersOfAnotherServer(t *testing.T) {

@@ -275,14 +275,18 @@ func (c *client) sendDocuments(ctx context.Context, verb, file string, into any)
 
 // read reads and checks the documents of a file or folder. Errors name the file.
 func read(file string) (out []*document.Document, err error) {
-	var data []byte
-	info, err := os.Stat(file)
-	switch {
-	case file == "-":
-		if data, err = io.ReadAll(io.LimitReader(os.Stdin, document.MaxFile+1)); len(data) > document.MaxFile {
-			err = fmt.Errorf("standard input has more than %d bytes", document.MaxFile)
+	in, name, info := os.Stdin, "standard input", os.FileInfo(nil)
+	if file != "-" {
+		if in, err = os.Open(file); err == nil {
+			defer func() { _ = in.Close() }()
+			name = file
+			info, err = in.Stat()
 		}
-	case err == nil && info.IsDir():
+	}
+	var data []byte
+	switch {
+	case err != nil:
+	case info != nil && info.IsDir():
 		set, err := document.ReadFolder(file)
 		if err != nil {
 			return nil, err
@@ -290,8 +294,10 @@ func read(file string) (out []*document.Document, err error) {
 		for _, kind := range document.Kinds() {
 			out = append(out, set.Documents(kind)...)
 		}
-	case err == nil:
-		data, err = os.ReadFile(file)
+	default:
+		if data, err = io.ReadAll(io.LimitReader(in, document.MaxFile+1)); len(data) > document.MaxFile {
+			err = fmt.Errorf("%s has more than %d bytes", name, document.MaxFile)
+		}
 	}
 	if err != nil {
 		return nil, commands.Mistake("--file: %w", err)
