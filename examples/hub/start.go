@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,7 +62,6 @@ type parts struct {
 	works   work.Store
 	healthy func(context.Context) error // of the stores
 	close   []func() error
-	backups sync.Mutex
 	// election and group, of the shared subscription, are zero without replicas.
 	election *election.Election
 	group    string

@@ -154,7 +154,7 @@ func writeChanges(w io.Writer, changes []status.Change) {
 // writePlan prints what documents would change.
 func writePlan(w io.Writer, plan *status.Plan) error {
 	for _, d := range plan.Documents {
-		fmt.Fprintln(w, resource(d.Kind, d.Name), d.Action)
+		fmt.Fprintln(w, resource(d.Kind, d.Name), table.Plain(string(d.Action)))
 		writeChanges(w, d.Changes)
 	}
 	rows := newTable("APPLICATION CHANGE CLUSTERS OBJECT", []any(nil), nil)
@@ -188,4 +188,4 @@ func few(names []string) string {
 	return strings.Join(names, ",")
 }
 
-func resource(kind, name string) string { return strings.ToLower(kind) + "/" + name }
+func resource(kind, name string) string { return table.Plain(strings.ToLower(kind) + "/" + name) }
