@@ -254,7 +254,7 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 		Declared: p.clusters.Declared,
 		Forget:   p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
 		Actions:   p.actions,
-		Strangers: p.strangers.all, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
+		Strangers: p.strangers.all, Revoked: p.revoked, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
 	p.page, err = page.New(p.hub, page.Options{MayEdit: func(r *http.Request) bool { return p.login.MayEdit(r) }})
@@ -271,7 +271,7 @@ func (p *parts) run(ctx context.Context) error {
 	store := logging.Watch{
 		Lost: "Lost the store", Back: "Reached the store again", Check: p.healthy, Interval: storeInterval,
 	}
-	err := command.Together(ctx, p.clusters.Start, store.Start, p.objects.Start, p.webhooks.Start,
+	err := command.Together(ctx, p.clusters.Start, store.Start, p.objects.Watch, p.objects.Start, p.webhooks.Start,
 		p.clusters.Health.Start, lead)
 	return errors.Join(err, p.closeAll())
 }

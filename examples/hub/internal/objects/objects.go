@@ -11,11 +11,14 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -24,6 +27,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/internal/command"
+	"github.com/spokewire/sdk-go/examples/internal/logging"
 )
 
 // Auto replaces the name of a kubeconfig: it selects the kubeconfig of the environment, of the pod,
@@ -34,6 +38,9 @@ const Auto = "auto"
 type Objects struct {
 	watcher dynamicwatcher.DynamicWatcher // nil without a cluster
 	mapper  meta.RESTMapper
+	host    string
+	server  rest.Interface
+	away    atomic.Pointer[error]
 }
 
 // changed is called with an application and the cause when an object has changed that its last Read
@@ -64,7 +71,15 @@ func open(config *rest.Config, registerer prometheus.Registerer, f changed) (*Ob
 	if err != nil {
 		return nil, err
 	}
-	return watch(dynamicwatcher.Options{Config: config, Mapper: readable(), MetricsRegisterer: registerer}, mapper, f)
+	server, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
+	if err != nil {
+		return nil, err
+	}
+	o, err := watch(dynamicwatcher.Options{Config: config, Mapper: readable(), MetricsRegisterer: registerer}, mapper, f)
+	if err == nil {
+		o.host, o.server = config.Host, server.RESTClient()
+	}
+	return o, err
 }
 
 // readable maps the kinds that templates read. Their objects are watched, and reported when they
@@ -94,11 +109,40 @@ func watch(options dynamicwatcher.Options, mapper meta.RESTMapper, f changed) (*
 	if err != nil {
 		return nil, err
 	}
-	return &Objects{watcher, mapper}, nil
+	return &Objects{watcher: watcher, mapper: mapper}, nil
 }
 
 // Mapper returns the REST mapper of the cluster. It is nil without a cluster.
 func (o *Objects) Mapper() meta.RESTMapper { return o.mapper }
+
+// Host returns the address of the API server, or "" without a cluster.
+func (o *Objects) Host() string { return o.host }
+
+// Away returns why the API server does not answer, or nil. Watch checks it.
+func (o *Objects) Away() error {
+	if err := o.away.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Watch checks the API server until ctx ends, and logs when it does not answer, and answers again.
+func (o *Objects) Watch(ctx context.Context) error {
+	if o.host == "" {
+		return nil
+	}
+	return logging.Watch{
+		Lost: "Lost the API server of --kubeconfig", Back: "Reached the API server of --kubeconfig again",
+		KeysAndValues: []any{"address", o.host}, Interval: 2 * time.Second,
+		Check: func(ctx context.Context) error {
+			err := o.server.Get().AbsPath("/version").Do(ctx).Error()
+			if o.away.Store(nil); err != nil {
+				o.away.Store(&err)
+			}
+			return err
+		},
+	}.Start(ctx)
+}
 
 // Start runs the watches until ctx ends.
 func (o *Objects) Start(ctx context.Context) error {
