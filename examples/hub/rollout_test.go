@@ -103,7 +103,7 @@ func TestRolloutSuspended(t *testing.T) {
 	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
 	s.becomes("shop", "Synced Healthy 2")
 	s.objects("c1", `x/a={"v":"2"}`)
-	s.place("shop", "c1", "c2", "c3")
+	s.must("PUT", "/api/v1/clusters/c3", cluster("c3", ""))
 	s.shows(`"health":"Suspended","reason":"the rollout waits for an approval after group \"canary\""`)
 	s.shows(`"name":"c3","sync":"OutOfSync","health":"Suspended","reason":"waits for its turn in the rollout"`)
 }

@@ -89,8 +89,9 @@ var table = map[string]row{
 	"go run ./examples/hub forget cluster2":                         in("commands of a hub"),
 	"go run ./examples/hub history shop":                            in("commands of a hub"),
 	"go run ./examples/hub get applications":                        in("commands of a hub"),
-	"source <(hub completion bash)":                                 typedBy("internal/e2e/hub", "TestCommands", "source <(hub completion bash)"),
-	"export PGPASSWORD=PASSWORD":                                    shell,
+	"source <(hub completion bash)": typedBy("internal/e2e/hub", "TestCommands",
+		"source <(hub completion bash)"),
+	"export PGPASSWORD=PASSWORD": shell,
 	"go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub --listen 127.0.0.1:8080": in(
 		"two replicas of a hub"),
 	"go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub --listen 127.0.0.1:8081": in(

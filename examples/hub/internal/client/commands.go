@@ -25,6 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/apiclient"
 	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/commands"
+	"github.com/spokewire/sdk-go/examples/internal/folderwatch"
 	"github.com/spokewire/sdk-go/examples/internal/table"
 	"github.com/spokewire/sdk-go/internal/atomicfile"
 )
@@ -279,8 +280,8 @@ func read(file string) (out []*document.Document, err error) {
 	info, err := os.Stat(file)
 	switch {
 	case file == "-":
-		if data, err = io.ReadAll(io.LimitReader(os.Stdin, document.MaxFile+1)); len(data) > document.MaxFile {
-			err = fmt.Errorf("standard input has more than %d bytes", document.MaxFile)
+		if data, err = io.ReadAll(io.LimitReader(os.Stdin, folderwatch.MaxFile+1)); len(data) > folderwatch.MaxFile {
+			err = fmt.Errorf("standard input has more than %d bytes", folderwatch.MaxFile)
 		}
 	case err == nil && info.IsDir():
 		set, err := document.ReadFolder(file)
@@ -341,24 +342,25 @@ func (c *client) tokens() *cobra.Command {
 
 func (c *client) backup() *cobra.Command {
 	file := ""
-	cmd := command("backup --out FILE", "write a backup of the store to a file", func(ctx context.Context, _ []string) error {
-		var content []byte
-		if err := c.Load(ctx, http.MethodPost, path("backup"), nil, &content); err != nil {
+	cmd := command("backup --out FILE", "write a backup of the store to a file",
+		func(ctx context.Context, _ []string) error {
+			var content []byte
+			if err := c.Load(ctx, http.MethodPost, path("backup"), nil, &content); err != nil {
+				return err
+			}
+			if _, err := backup.Read(bytes.NewReader(content), nil); err != nil {
+				return fmt.Errorf("the backup of the hub: %w", err)
+			}
+			if err := atomicfile.Write(file, content, 0o600); err != nil {
+				return fmt.Errorf("--out: %w", err)
+			}
+			_, err := fmt.Fprintln(c.Out, "created", file)
 			return err
-		}
-		if _, err := backup.Read(bytes.NewReader(content), nil); err != nil {
-			return fmt.Errorf("the backup of the hub: %w", err)
-		}
-		if err := atomicfile.Write(file, content, 0o600); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		_, err := fmt.Fprintln(c.Out, "created", file)
-		return err
-	})
+		})
 	cmd.Long = `Writes a backup of the store of the hub to a file: documents, revisions, works and tokens. Only its
 owner may read the file, because it has Secrets. Replaces an existing file when the backup is
 complete. Back up the folder of --certs too: it is not in the file.`
-	cmd.Flags().StringVar(&file, "out", "", "the `FILE`")
+	cmd.Flags().StringVar(&file, "out", "", "the `FILE` of the backup")
 	return cmd
 }
 

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -186,7 +185,7 @@ func few(names []string) string {
 	if n := len(names); n > 4 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ","), n-3)
 	}
-	return strings.Join(slices.Clone(names), ",")
+	return strings.Join(names, ",")
 }
 
 func resource(kind, name string) string { return strings.ToLower(kind) + "/" + name }

@@ -11,6 +11,7 @@
 package status
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -132,6 +133,17 @@ type Control struct {
 	Approval rsync.Approval
 	// Revision is the revision of Rollback; 0 is the previous one.
 	Revision int
+}
+
+// String returns the change in a few words.
+func (c Control) String() string {
+	switch {
+	case c.Verb == Approve:
+		return fmt.Sprintf("approve %s of %s", c.Approval.Gate, c.Approval.Group)
+	case c.Verb == Rollback && c.Revision > 0:
+		return fmt.Sprintf("rollback to %d", c.Revision)
+	}
+	return string(c.Verb)
 }
 
 // Verb is the kind of a [Control].
