@@ -4,6 +4,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -70,6 +71,20 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	s.objects("c1", `x/a={"v":"one"}`)
 }
 
+// TestApplyOfAFleet checks that a request may have as many documents as fit into it.
+func TestApplyOfAFleet(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	var all []string
+	for i := range 2000 {
+		all = append(all, cluster(fmt.Sprintf("c%d", i), ""))
+	}
+	s.must("POST", "/api/v1/apply", documents(all...))
+	if got := strings.Count(s.must("GET", "/api/v1/clusters", ""), `"Cluster"`); got != len(all) {
+		t.Errorf("%d clusters, want %d", got, len(all))
+	}
+}
+
 // TestWatchAnswersAfterAChange checks that a watch waits while the answer is that of its tag.
 func TestWatchAnswersAfterAChange(t *testing.T) {
 	s := newSite(t)
@@ -96,8 +111,10 @@ func TestWatchAnswersAfterAChange(t *testing.T) {
 	if code != http.StatusOK || tag == "" {
 		t.Fatalf("first: %d %s", code, tag)
 	}
-	if code, same := watch(tag, "1ms"); code != http.StatusNotModified || same != tag {
-		t.Errorf("without a change: %d %s, want %s", code, same, tag)
+	for _, given := range []string{tag, "W/" + tag} { // the latter from a proxy that compresses
+		if code, same := watch(given, "1ms"); code != http.StatusNotModified || same != tag {
+			t.Errorf("without a change: %d %s, want %s", code, same, tag)
+		}
 	}
 	type answer struct {
 		code int

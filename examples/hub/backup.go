@@ -87,8 +87,6 @@ func (p *parts) checkStores(ctx context.Context) error {
 // backup returns a backup of the stores. It is made in memory, because a slow client must not delay
 // the writes of the works.
 func (p *parts) backup(ctx context.Context, source string) ([]byte, error) {
-	p.backups.Lock() // one at a time
-	defer p.backups.Unlock()
 	var out bytes.Buffer
 	err := backup.Write(ctx, &out, source, backup.Stores{State: p.state, Works: p.works})
 	return out.Bytes(), err

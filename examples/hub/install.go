@@ -20,7 +20,10 @@ var installation = install.Program{Name: "hub", Manifests: manifests, Workload: 
 // workload returns the Pods of a hub with flags.
 func workload(i install.Options, args []string) (install.Workload, error) {
 	args = install.Defaults(args, "--listen=:8080", "--allowed-host=hub."+i.Namespace+".svc", "--store=/data",
-		"--tls-cert=/credentials/tls.crt", "--tls-key=/credentials/tls.key", "--token-auth-file=/credentials/tokens.csv")
+		"--token-auth-file=/credentials/tokens.csv")
+	if _, given := install.Value(args, "certs"); !given {
+		args = install.Defaults(args, "--tls-cert=/credentials/tls.crt", "--tls-key=/credentials/tls.key")
+	}
 	o, err := parse(args)
 	switch {
 	case err != nil:

@@ -89,6 +89,9 @@ func (p *parts) authorizer() grpc.Authorizer {
 	})
 }
 
+// revoked reports whether the certificates of a cluster are revoked.
+func (p *parts) revoked(cluster string) bool { return p.join != nil && p.join.Revoked(cluster) }
+
 // useCerts sets the files that --certs has and no other flag. The CA of agents must not be one of users.
 func (o *options) useCerts(flags command.Flags) {
 	if o.Server.ClientCAFile != "" {

@@ -30,6 +30,9 @@ func (p *parts) links(ctx context.Context, o options) []status.Link {
 	out := []status.Link{
 		status.NewLink(name, address, p.clusters.Link()), status.NewLink(store, addressOf(o.Store), p.healthy(ctx)),
 	}
+	if p.server != nil {
+		out = append(out, status.NewLink("API server", p.server.Host, p.server.Away()))
+	}
 	if p.election != nil && !p.leads.Load() {
 		out = append(out, status.NewLink("leader", "", p.election.Follows()))
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/election"
+	"github.com/spokewire/sdk-go/examples/internal/filestore"
 	"github.com/spokewire/sdk-go/internal/postgres"
 	"github.com/spokewire/sdk-go/internal/wait"
 	statestore "github.com/spokewire/sdk-go/rsync/store/pgstore"
@@ -110,7 +111,9 @@ func advertised(addr net.Addr) string {
 
 // openDatabase opens the stores that the replicas share.
 func (p *parts) openDatabase(ctx context.Context, o options) error {
-	state, err := statestore.Open(ctx, statestore.Options{ConnString: o.Store, Name: o.Source})
+	state, err := statestore.Open(ctx, statestore.Options{
+		ConnString: o.Store, Name: o.Source, MaxTxnOps: filestore.MaxTxnOps,
+	})
 	if err != nil {
 		return err
 	}

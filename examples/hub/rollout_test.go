@@ -208,6 +208,10 @@ func TestRolloutFails(t *testing.T) {
 			s.shows(`"groups":[{"name":"first","clusters":2,"inProgress":0,"succeeded":1,"failed":1},` +
 				`{"clusters":1,"inProgress":0,"succeeded":0,"failed":0}]}`)
 			s.shows(`"sync":"OutOfSync","health":"Degraded"`)
+			if !back { // the previous revision runs on c3
+				s.shows(`"name":"c3","revision":"1","sync":"OutOfSync","health":"Healthy",` +
+					`"reason":"the rollout has ended before its turn"`)
+			}
 			want := "2"
 			if back {
 				want = "1"

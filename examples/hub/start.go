@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,15 +62,15 @@ type parts struct {
 	works   work.Store
 	healthy func(context.Context) error // of the stores
 	close   []func() error
-	backups sync.Mutex
 	// election and group, of the shared subscription, are zero without replicas.
 	election *election.Election
 	group    string
 	leads    atomic.Bool           // and has loaded the documents
 	ready    *atomic.Bool          // of the process, with replicas
 	outage   atomic.Pointer[error] // why the parts cannot be opened again
-	// objects are those that templates read, and mapper is of their cluster. It may be nil.
+	// objects are those that templates read; server and mapper are of their cluster, and may be nil.
 	objects  *values.Values
+	server   *command.APIServer
 	mapper   meta.RESTMapper
 	webhooks *caller.Caller
 	clusters *spokes.Spokes
@@ -234,6 +233,9 @@ func (p *parts) openObjects(o options) error {
 	if p.mapper, err = apiutil.NewDynamicRESTMapper(config, client); err != nil {
 		return err
 	}
+	if p.server, err = command.NewAPIServer("--kubeconfig", config, client); err != nil {
+		return err
+	}
 	gv, _ := schema.ParseGroupVersion(document.APIVersion)
 	p.objects, err = values.New(values.Options{
 		Watcher: dynamicwatcher.Options{Config: config, Name: "templates", MetricsRegisterer: p.registry},
@@ -293,7 +295,7 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
 		Declared: p.clusters.Declared, Forget: p.clusters.Forget, LastReports: p.clusters.LastReports,
 		Beat: spokes.Beat, Log: log, Changed: changed, Actions: p.actions, Strangers: p.strangers.Clusters,
-		Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
+		Revoked: p.revoked, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
 	p.page, err = page.New(p.hub, page.Options{MayEdit: func(r *http.Request) bool { return p.login.MayEdit(r) }})
@@ -310,7 +312,7 @@ func (p *parts) run(ctx context.Context) error {
 	store := logging.Watch{
 		Lost: "Lost the store", Back: "Reached the store again", Check: p.healthy, Interval: storeInterval,
 	}
-	err := command.Together(ctx, p.clusters.Start, store.Start, p.objects.Start, p.webhooks.Start,
+	err := command.Together(ctx, p.clusters.Start, store.Start, p.server.Start, p.objects.Start, p.webhooks.Start,
 		p.clusters.Health.Start, lead)
 	return errors.Join(err, p.closeAll())
 }

@@ -99,10 +99,10 @@ func (c *client) post(kind, done string) func(context.Context, []string) error {
 
 func (c *client) status(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return show(ctx, c, path("status"), func(hub *status.Hub) (any, []table.Table) { return hub, overview(hub) })
+		return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) { return hub, overview(&hub) })
 	}
-	return show(ctx, c, path("applications", args[0], "status"), func(a *status.Application) (any, []table.Table) {
-		return a, details(a)
+	return show(ctx, c, path("applications", args[0], "status"), func(a status.Application) (any, []table.Table) {
+		return a, details(&a)
 	})
 }
 
@@ -153,7 +153,7 @@ func (c *client) rollback() *cobra.Command {
 			err := c.Load(ctx, http.MethodPost, at, body, &out)
 			if err == nil {
 				text := fmt.Sprintf("%s rolled back to revision %d; %s", resource("application", args[0]), out.Revision, out.Note)
-				_, err = fmt.Fprintln(c.Out, strings.TrimSuffix(text, "; "))
+				_, err = fmt.Fprintln(c.Out, strings.TrimSuffix(table.Plain(text), "; "))
 			}
 			return err
 		})
@@ -245,7 +245,7 @@ func (c *client) apply() *cobra.Command {
 			var changes []status.DocumentChange
 			err := c.sendDocuments(ctx, "apply", file, &changes)
 			for _, d := range changes {
-				fmt.Fprintln(c.Out, resource(d.Kind, d.Name), d.Action)
+				fmt.Fprintln(c.Out, resource(d.Kind, d.Name), table.Plain(string(d.Action)))
 			}
 			return err
 		})
@@ -276,14 +276,18 @@ func (c *client) sendDocuments(ctx context.Context, verb, file string, into any)
 
 // read reads and checks the documents of a file or folder. Errors name the file.
 func read(file string) (out []*document.Document, err error) {
-	var data []byte
-	info, err := os.Stat(file)
-	switch {
-	case file == "-":
-		if data, err = io.ReadAll(io.LimitReader(os.Stdin, folderwatch.MaxFile+1)); len(data) > folderwatch.MaxFile {
-			err = fmt.Errorf("standard input has more than %d bytes", folderwatch.MaxFile)
+	in, name, info := os.Stdin, "standard input", os.FileInfo(nil)
+	if file != "-" {
+		if in, err = os.Open(file); err == nil {
+			defer func() { _ = in.Close() }()
+			name = file
+			info, err = in.Stat()
 		}
-	case err == nil && info.IsDir():
+	}
+	var data []byte
+	switch {
+	case err != nil:
+	case info != nil && info.IsDir():
 		set, err := document.ReadFolder(file)
 		if err != nil {
 			return nil, err
@@ -291,8 +295,10 @@ func read(file string) (out []*document.Document, err error) {
 		for _, kind := range document.Kinds() {
 			out = append(out, set.Documents(kind)...)
 		}
-	case err == nil:
-		data, err = os.ReadFile(file)
+	default:
+		if data, err = io.ReadAll(io.LimitReader(in, folderwatch.MaxFile+1)); len(data) > folderwatch.MaxFile {
+			err = fmt.Errorf("%s has more than %d bytes", name, folderwatch.MaxFile)
+		}
 	}
 	if err != nil {
 		return nil, commands.Mistake("--file: %w", err)
@@ -321,8 +327,9 @@ func (c *client) tokens() *cobra.Command {
 			if err := c.Load(ctx, http.MethodPost, path("tokens"), body, &t); err != nil {
 				return err
 			}
+			secret := table.Plain(t.Token)
 			_, err := fmt.Fprintf(c.Out, "%s\n\nOn the cluster, before %s:\n\n  agent join --hub %s --token %s\n",
-				t.Token, t.Expires.UTC().Format(time.RFC3339), t.URL, t.Token)
+				secret, t.Expires.UTC().Format(time.RFC3339), table.Plain(t.URL), secret)
 			return err
 		})
 	create.Long = "Creates a token that lets an agent join, with a hub that runs with --join-listen. Prints the secret\n" +

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	kjson "sigs.k8s.io/json"
 
@@ -27,6 +28,7 @@ import (
 	"github.com/spokewire/sdk-go/internal/bodies"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // Options configures the API.
@@ -45,7 +47,8 @@ type Options struct {
 
 type api struct {
 	Options
-	waits chan struct{}
+	waits   chan struct{}
+	backups sync.Mutex // locked until an answer with a backup ends, because all of it is in memory
 }
 
 // handler returns the status and the body of an answer.
@@ -53,7 +56,7 @@ type handler func(*http.Request) (int, any, error)
 
 // New returns the handler of the API.
 func New(options Options) http.Handler {
-	a := &api{options, make(chan struct{}, maxWaits)}
+	a := &api{Options: options, waits: make(chan struct{}, maxWaits)}
 	mux := http.NewServeMux()
 	handle := func(pattern string, f handler) { mux.HandleFunc(pattern, a.serve(f)) }
 	for _, route := range a.routes() {
@@ -155,6 +158,8 @@ func explain(err error) *failure {
 		return own
 	case errors.As(err, &large):
 		return failf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", large.Limit)
+	case errors.Is(err, store.ErrTooLarge):
+		return failf(http.StatusRequestEntityTooLarge, "%v: send fewer or smaller documents", err)
 	case errors.As(err, new(*document.Error)):
 		return failed(http.StatusUnprocessableEntity, err)
 	case errors.Is(err, rsync.ErrInvalidInput), errors.Is(err, join.ErrInvalid):
@@ -377,6 +382,10 @@ func (a *api) diff(r *http.Request) (int, any, error) {
 
 // backup is no GET, because a backup has Secrets.
 func (a *api) backup(r *http.Request) (int, any, error) {
+	if !a.backups.TryLock() {
+		return 0, nil, failf(http.StatusServiceUnavailable, "another client reads a backup: try again after it")
+	}
+	context.AfterFunc(r.Context(), a.backups.Unlock)
 	httpserve.EndTurn(r.Context())
 	file, err := a.Backup(r.Context())
 	return http.StatusOK, file, err

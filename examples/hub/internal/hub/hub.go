@@ -72,8 +72,10 @@ type Options struct {
 	LastReports func() map[string]time.Time
 	Beat        time.Duration
 	// Strangers returns the sources that agents have asked for in place of Source, by cluster, as far
-	// as the hub can see them. Links returns the connections of the hub. Nil returns none.
+	// as the hub can see them. Revoked returns whether the certificates of a cluster are revoked. Links
+	// returns the connections of the hub. Nil returns none.
 	Strangers func() map[string]string
+	Revoked   func(cluster string) bool
 	Links     func(context.Context) []status.Link
 	// Actions are the actions of users, for the history.
 	Actions *login.History

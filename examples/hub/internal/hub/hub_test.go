@@ -116,6 +116,7 @@ type fixture struct {
 	records  records
 	// strangers are returned by Options.Strangers.
 	strangers map[string]string
+	revoked   string               // a cluster
 	memory    int                  // the limit, or 0 for a high one
 	check     func(cluster string) // called with each check, or nil
 	standby   func()               // called before the hub starts, or nil
@@ -210,6 +211,7 @@ func (f *fixture) start() {
 		Dir: f.dir, MaxMemory: cmp.Or(f.memory, 1<<30), Check: checked(clusters.Check, f.check),
 		LastReports: clusters.LastReports, Beat: f.beat, Source: "hub",
 		Strangers: func() map[string]string { return f.strangers },
+		Revoked:   func(cluster string) bool { return cluster == f.revoked },
 		Settled:   func(context.Context) error { declared(); return nil },
 		Forget:    func(context.Context, string) error { return nil }, Log: log, Changed: func() {},
 	})

@@ -261,6 +261,8 @@ const (
 	Silent Connection = "Silent"
 	// NeverJoined means that no agent of the cluster is known to have ever connected.
 	NeverJoined Connection = "NeverJoined"
+	// Revoked means that the certificates of the cluster are revoked, and the hub refuses its agent.
+	Revoked Connection = "Revoked"
 )
 
 // Cluster is one cluster.
