@@ -83,7 +83,9 @@ func DecodeSource(data []byte, err error) (out Source, _ error) {
 // Render renders an application for clusters. The error is a [*document.Error] with the path of the
 // template, and also a [*values.MissingError] if that is the cause. The objects of each template and
 // cluster are checked, unless check is nil.
-func Render(d *document.Document, clusters []*document.Cluster, objects values.Reader, check Check) (*Rendering, error) {
+func Render(
+	d *document.Document, clusters []*document.Cluster, objects values.Reader, check Check,
+) (*Rendering, error) {
 	if check == nil {
 		check = func(string, []appcontext.Resource) error { return nil }
 	}
