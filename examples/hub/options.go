@@ -133,9 +133,9 @@ own --help.
   --version            show the version
   --help               show this help
 
-examples/hub/internal/document describes documents, and examples/hub/samples has some. An
-Application with spec.rollout is rolled out in groups: the commands approve, pause, resume and
-abort control it. examples/hub/internal/httpapi describes the API.
+examples/hub/README.md describes documents, and examples/hub/samples has some. An Application with
+spec.rollout is rolled out in groups: the commands approve, pause, resume and abort control it.
+examples/hub/API.md describes the API.
 
 Exit status: 0 after Ctrl-C, 1 after an error, 2 for a wrong command line.
 `

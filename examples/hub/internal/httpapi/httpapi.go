@@ -348,6 +348,7 @@ func (a *api) approve(r *http.Request) (int, any, error) {
 		const text = `the body must have a group and a gate, Before or After: {"group": "canary", "gate": "After"}`
 		return 0, nil, &failure{code: http.StatusBadRequest, Failure: Failure{text, "group"}}
 	}
+	login.Describe(r.Context(), fmt.Sprintf("approve the gate %s of the group %s", body.Gate, body.Group))
 	return a.control(status.Control{Verb: status.Approve, Approval: body})(r)
 }
 

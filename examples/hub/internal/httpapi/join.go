@@ -11,6 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/spokewire/sdk-go/cloudevents/join"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/examples/internal/login"
 )
 
@@ -84,7 +85,11 @@ func (a *api) deleteToken(r *http.Request) (int, any, error) {
 }
 
 func (a *api) revoke(r *http.Request) (int, any, error) {
-	return http.StatusOK, struct{}{}, a.Join.Revoke(r.Context(), r.PathValue("name"))
+	var out status.Revoked
+	if _, known := a.Hub.Cluster(r.Context(), r.PathValue("name")); !known {
+		out.Note = "there is no Cluster document and no agent with this name: check it"
+	}
+	return http.StatusOK, out, a.Join.Revoke(r.Context(), r.PathValue("name"))
 }
 
 // explainJoin returns the failure for an error of package join, or nil.

@@ -154,6 +154,12 @@ type RolledBack struct {
 	Note string `json:"note,omitempty"`
 }
 
+// Revoked is the result of a revocation.
+type Revoked struct {
+	// Note is a remark for the user, or empty.
+	Note string `json:"note,omitempty"`
+}
+
 // RolloutGroup has the numbers of clusters of a group. The last one may have no name.
 type RolloutGroup struct {
 	Name       string `json:"name,omitempty"`
