@@ -121,7 +121,7 @@ func agent(ctx context.Context, o options) (err error) {
 		}
 		installed.Store(true)
 		log.Info("Started serving works", "apiServer", cluster.Host(), "hub", h.address)
-		return command.Together(ctx, h.start, works.Start, events.Start, watchServer(cluster, o.Cluster))
+		return command.Together(ctx, h.start, works.Start, events.Start, watchServer(cluster, works, o.Cluster))
 	}}
 	if o.Listen != "" {
 		address, serve, err := listen(o.Listen, metrics, func() error { return ready(installed.Load(), works.Synced(), h) })
@@ -149,13 +149,19 @@ func ready(installed, synced bool, h *hub) error {
 	return h.ready()
 }
 
-// watchServer logs when the API server is lost, and reached again.
-func watchServer(cluster *spoke.Cluster, name string) part {
-	return logging.Watch{
-		Lost: "Lost the API server of the cluster", Back: "Reached the API server of the cluster again",
-		KeysAndValues: []any{"cluster", name, "apiServer", cluster.Host()},
-		Check:         cluster.Ping, Interval: pingInterval,
-	}.Start
+// watchServer logs and reports when the API server is lost, and reached again.
+func watchServer(cluster *spoke.Cluster, works *controller.Controller, name string) part {
+	return func(ctx context.Context) error {
+		return logging.Watch{
+			Lost: "Lost the API server of the cluster", Back: "Reached the API server of the cluster again",
+			KeysAndValues: []any{"cluster", name, "apiServer", cluster.Host()}, Interval: pingInterval,
+			Check: func(timed context.Context) error {
+				err := cluster.Ping(timed)
+				works.Checked(ctx, err)
+				return err
+			},
+		}.Start(ctx)
+	}
 }
 
 // pingInterval is the time between two checks of the API server.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/internal/install"
 )
 
@@ -29,7 +28,7 @@ func workload(i install.Options, args []string) (install.Workload, error) {
 	switch {
 	case err != nil:
 		return install.Workload{}, err
-	case o.Kubeconfig != "" && o.Kubeconfig != objects.Auto:
+	case o.Kubeconfig != "" && o.Kubeconfig != autoKubeconfig:
 		return install.Workload{}, errors.New("--kubeconfig must be auto: the hub's own cluster is that of its Pod")
 	case o.shared():
 		args = install.Defaults(args, "--advertise=https://$(POD_IP)"+o.Listen) // Kubernetes expands it

@@ -200,9 +200,10 @@ func TestLogins(t *testing.T) {
 		{"forged headers", nil, []string{"X-Remote-User: pat", "X-Remote-Group: editors"}, 401, 401, "a login is required"},
 		{"a user with forged headers", s.users.IssueFor(t, "vera", "viewers"),
 			[]string{"X-Remote-User: pat", "X-Remote-Group: editors"}, 200, 403, "vera false"},
-		{"an agent with forged headers", s.agents.Issue(t, "proxy"), []string{"X-Remote-User: pat", "X-Remote-Group: editors"},
-			401, 401, "unknown authority"},
-		{"a replica", nil, []string{"Replica: secret", "X-Remote-User: pat", "X-Remote-Group: editors"}, 200, 200, "pat true"},
+		{"an agent with forged headers", s.agents.Issue(t, "proxy"),
+			[]string{"X-Remote-User: pat", "X-Remote-Group: editors"}, 401, 401, "unknown authority"},
+		{"a replica", nil,
+			[]string{"Replica: secret", "X-Remote-User: pat", "X-Remote-Group: editors"}, 200, 200, "pat true"},
 		{"a replica without a user", nil, []string{"Replica: secret"}, 401, 401, "a login is required"},
 		{"a forged replica", nil, []string{"Replica: other", "X-Remote-User: pat", "X-Remote-Group: editors"}, 401, 401,
 			"a login is required"},
@@ -236,7 +237,10 @@ func TestAnonymousReads(t *testing.T) {
 		{"GET", "/", []string{"X-Remote-User: pat", "X-Remote-Group: editors"}, 200}, // as anonymous
 		{"GET", login.Path, nil, 401}, {"GET", login.Path, []string{basic("", viewer)}, 303},
 	} {
-		code, text, _ := s.do(row.method, row.path, nil, row.headers...)
+		code, text, header := s.do(row.method, row.path, nil, row.headers...)
+		if cached := header.Get("Cache-Control"); code == 200 && cached != "private, no-cache" {
+			t.Errorf("%s: other users get the answer of a shared cache: %q", row.method, cached)
+		}
 		if code != row.want || code == 200 && row.method == "GET" && text != "anonymous false" {
 			t.Errorf("%s %s %v: %d %s, want %d", row.method, row.path, row.headers, code, text, row.want)
 		}
