@@ -201,7 +201,7 @@ func TestAPIRefuses(t *testing.T) {
 		{"no cluster to forget", "POST", "/api/v1/clusters/a%2Fb/forget", "", 404, "", "a/b"},
 		{"a rollback of nothing", "POST", "/api/v1/applications/other/rollback", "", 404, "",
 			"the application other: not found"},
-		{"a rollback to nothing", "POST", "/api/v1/applications/shop/rollback", "", 409, "", "no such revision"},
+		{"a rollback to nothing", "POST", "/api/v1/applications/shop/rollback", "", 409, "", "no earlier revision"},
 		{"a rollback to nowhere", "POST", "/api/v1/applications/shop/rollback", `{"revision": 7}`, 404, "",
 			"revision 7 of the application shop: not found"},
 		{"a rollback that is none", "POST", "/api/v1/applications/shop/rollback", `{"revison": 7}`, 400, "revision",

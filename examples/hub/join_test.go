@@ -100,6 +100,10 @@ func TestJoinAndRevoke(t *testing.T) {
 		!strings.Contains(problem, "there is no such token") {
 		t.Errorf("delete again: %d %s", status, problem)
 	}
+	if status, out, problem := s.command("revoke", "c-1"); status != 0 ||
+		!strings.Contains(out, "cluster/c-1 revoked; there is no Cluster document and no agent with this name") {
+		t.Errorf("revoke an unknown cluster: %s%s", out, problem)
+	}
 	if status, out, problem := s.command("revoke", "c1"); status != 0 || out != "cluster/c1 revoked\n" {
 		t.Fatalf("revoke: %s%s", out, problem)
 	}

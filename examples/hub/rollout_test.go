@@ -159,13 +159,13 @@ func TestRolloutAborted(t *testing.T) {
 	s := newRollout(t)
 	s.must("POST", "/api/v1/applications/shop/abort", "")
 	for range 2 {
-		s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"Update of app context shop.2 (event 1): Error, Aborted`)
+		s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"Aborted`)
 		s.shows(`"aborted":true`)
 		s.versions("2", "1", "1")
 		s.stop()
 		s.start()
 	}
-	s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"Update of app context shop.2 (event 1): Error, Aborted`)
+	s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"Aborted`)
 	s.must("POST", "/api/v1/applications/shop/resume", "")
 	s.waitsAfterCanary()
 	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)

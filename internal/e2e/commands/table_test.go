@@ -131,7 +131,15 @@ var table = map[string]row{
 	"go run ./examples/agent install --apply --image registry.example.com/agent:v1 --role cluster-admin -- " +
 		"--cluster cluster1 --source hub --hub hub.example.com:8443 --hub-ca /credentials/ca.crt " +
 		"--hub-cert /credentials/tls.crt --hub-key /credentials/tls.key": operations,
-	"kubectl get deployment,persistentvolumeclaim -n spokewire": operations,
+	"kubectl get deployment,persistentvolumeclaim -n spokewire":                                   operations,
+	"go run ./examples/hub certs --name hub.example.com --name localhost --dir hub-certs":         operations,
+	"kubectl create secret generic hub -n spokewire --from-file tokens.csv --from-file hub-certs": operations,
+	"go run ./examples/hub install --apply --image registry.example.com/hub:v1 -- --grpc :8443 --certs " +
+		"/credentials --join-listen :8444 --join-url https://hub.example.com:8444": operations,
+	"kubectl create secret generic agent -n spokewire --from-file token": operations,
+	"go run ./examples/agent install --apply --image registry.example.com/agent:v1 --role cluster-admin -- " +
+		"--cluster cluster1 --source hub --hub hub.example.com:8443 --join /data/join --join-hub " +
+		"https://hub.example.com:8444 --join-token-file /credentials/token": operations,
 
 	"kind create cluster --name north --kubeconfig north.kubeconfig": never(noKind),
 	"kind create cluster --name south --kubeconfig south.kubeconfig": never(noKind),

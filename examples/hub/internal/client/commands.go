@@ -93,7 +93,12 @@ var verbs = map[string]string{
 // post returns a command that requests something for an application or a cluster.
 func (c *client) post(kind, done string) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
-		return c.Do(ctx, http.MethodPost, path(kind+"s", args[0], verbs[done]), nil, resource(kind, args[0])+" "+done)
+		var out status.Revocation
+		err := c.Load(ctx, http.MethodPost, path(kind+"s", args[0], verbs[done]), nil, &out)
+		if err == nil {
+			_, err = fmt.Fprintln(c.Out, strings.TrimSuffix(resource(kind, args[0])+" "+done+"; "+out.Note, "; "))
+		}
+		return err
 	}
 }
 

@@ -138,7 +138,11 @@ func tokens(all []httpapi.Token) table.Table {
 
 func revisions(all []status.Revision) table.Table {
 	return newTable("APPLICATION REVISION CLUSTERS BY AGE CAUSE", all, func(r status.Revision) []any {
-		return []any{r.Application, r.Number, r.Clusters, r.By, r.Created, r.Cause}
+		number, clusters := any(r.Number), any(r.Clusters)
+		if r.Number == 0 { // an action
+			number, clusters = "", r.Cluster
+		}
+		return []any{r.Application, number, clusters, r.By, r.Created, r.Cause}
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/join"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/examples/internal/login"
 )
 
@@ -78,5 +79,9 @@ func (a *api) deleteToken(r *http.Request) (int, any, error) {
 }
 
 func (a *api) revoke(r *http.Request) (int, any, error) {
-	return http.StatusOK, done{}, a.Join.Revoke(r.Context(), r.PathValue("name"))
+	var out status.Revocation
+	if _, known := a.Hub.Cluster(r.Context(), r.PathValue("name")); !known {
+		out.Note = "there is no Cluster document and no agent with this name: check it"
+	}
+	return http.StatusOK, out, a.Join.Revoke(r.Context(), r.PathValue("name"))
 }

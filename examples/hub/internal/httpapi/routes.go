@@ -108,6 +108,6 @@ func (a *api) joins(ok []int) []Route {
 			[]int{http.StatusCreated}, false, a.joining(a.createToken)},
 		{"DELETE /api/v1/tokens/{id}", "delete a token", nil, nil, done{}, ok, false, a.joining(a.deleteToken)},
 		{"POST /api/v1/clusters/{name}/revoke", "refuse the certificates of a cluster, and end its connections", nil, nil,
-			done{}, ok, false, a.joining(a.revoke)},
+			status.Revocation{}, ok, false, a.joining(a.revoke)},
 	}
 }

@@ -166,6 +166,12 @@ type RolledBack struct {
 	Note string `json:"note,omitempty"`
 }
 
+// Revocation is the result of a revocation.
+type Revocation struct {
+	// Note is a remark for the user, or empty.
+	Note string `json:"note,omitempty"`
+}
+
 // RolloutGroup has the numbers of clusters of a group. The last one may have no name.
 type RolloutGroup struct {
 	Name       string `json:"name,omitempty"`
