@@ -254,7 +254,8 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 		Declared: p.clusters.Declared,
 		Forget:   p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
 		Actions:   p.actions,
-		Strangers: p.strangers.all, Revoked: p.revoked, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
+		Strangers: p.strangers.all, Revoked: p.revoked,
+		Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
 	p.page, err = page.New(p.hub, page.Options{MayEdit: func(r *http.Request) bool { return p.login.MayEdit(r) }})
