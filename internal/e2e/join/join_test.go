@@ -260,7 +260,7 @@ func story(t *testing.T, broker func(dir string) *mosquitto.Broker) {
 		return nil
 	})
 	s.deploy("third")
-	s.lists("Revoked    Unknown   Unknown", "its certificates are revoked: to admit it again, run hub token create --cluster c1")
+	s.lists("Revoked   Unknown   Unknown", "its certificates are revoked: to admit it again, run hub token create --cluster c1")
 	s.find(s.agent, `"Failed to renew the certificate of the agent, retrying" `+
 		`err="the certificate of the cluster was revoked`)
 	if got := s.value(); got != "second" {
