@@ -31,21 +31,6 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// TestInstallOpensPortForJoins compares the ports of a hub that lets agents join.
-func TestInstallOpensPortForJoins(t *testing.T) {
-	var stdout, stderr strings.Builder
-	line := "install --image hub:v1 -- --grpc :8443 --certs /credentials --join-listen :8444 --join-url https://h:8444"
-	if status := run(t.Context(), strings.Split(line, " "), &stdout, &stderr); status != 0 {
-		t.Fatal(stderr.String())
-	}
-	for _, want := range []string{"{name: join, containerPort: 8444}", "{name: join, port: 8444, targetPort: join}",
-		"- port: join\n"} {
-		if !strings.Contains(stdout.String(), want) {
-			t.Errorf("no %q in\n%s", want, stdout.String())
-		}
-	}
-}
-
 func TestInstallRefuses(t *testing.T) {
 	for line, want := range map[string]string{
 		"install":                                               "--image is required",

@@ -240,6 +240,10 @@ func TestFollowerForwardsUsers(t *testing.T) {
 				!strings.Contains(one.said.String(), `user=eve`) {
 				t.Errorf("a replica: %d %s", code, text)
 			}
+			code, text := put(two, "c4", "Authorization: Bearer "+editorToken, "Spokewire-Forwarded: 1")
+			if code != http.StatusServiceUnavailable || strings.Contains(two.said.String(), "Failed to record") {
+				t.Errorf("a follower without a leader: %d %s, and it logs\n%s", code, text, two.said)
+			}
 			for _, s := range []*site{one, two} {
 				if code, text := s.as("GET", "/leader", ""); code != http.StatusForbidden {
 					t.Errorf("/leader without the secret: %d %s", code, text)

@@ -418,6 +418,9 @@ func (p *parts) handler(ctx context.Context, o options, addr net.Addr) http.Hand
 
 // record adds a change to the history. Accepted documents have revisions, and a diff changes nothing.
 func (p *parts) record(ctx context.Context, c login.Change) {
+	if p.election != nil && !p.leads.Load() {
+		return // only the leader writes
+	}
 	documents := c.Method == http.MethodPut || c.Path == "/api/v1/apply"
 	if (!documents || c.Code >= http.StatusBadRequest) && c.Path != "/api/v1/diff" {
 		p.actions.Add(ctx, c.Action())

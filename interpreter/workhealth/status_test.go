@@ -61,6 +61,9 @@ func TestStatuses(t *testing.T) {
 			condition(workv1.ManifestAvailable, metav1.ConditionUnknown, workhealth.ReasonClusterUnreachable),
 			"m Unknown its cluster cannot be read"},
 		"refused": {configMap, "refused", nil, "m Degraded Because: so"},
+		"refused with a long message": {configMap, "refused",
+			func(c *workv1.ManifestCondition) { c.Conditions[0].Message = strings.Repeat("x", 32<<10) },
+			"m Degraded Because: " + strings.Repeat("x", 1024-len("Because: …")) + "…"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			f := newFixture(t)

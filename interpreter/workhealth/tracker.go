@@ -22,6 +22,7 @@ import (
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
@@ -171,6 +172,7 @@ func (t *Tracker) look(ctx context.Context, key string) error {
 			failures = append(failures, err)
 			v.manifest = "" // evaluated again next time
 		}
+		v.Reason = cut.Within(v.Reason, maxReason)
 		if v.Since = before[i].Since; v.Health != before[i].Health || v.Since.IsZero() {
 			v.Since = time.Now()
 		}

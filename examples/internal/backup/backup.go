@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -165,6 +166,8 @@ func Read(from io.Reader, f func(ofWork bool, key string, value []byte) error) (
 		return h, ErrForeign
 	case h.Version > version:
 		return h, ErrNewer
+	case codec.ValidateName("source", h.Source) != nil:
+		return h, ErrDamaged
 	}
 	for {
 		kind, key, value, err := r.record()

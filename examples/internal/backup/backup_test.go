@@ -261,6 +261,8 @@ func TestInvalidFilesAreRefused(t *testing.T) {
 		{"another archive", packed(strings.Repeat("x", 10_000) + "\n"), backup.ErrForeign},
 		{"another archive of JSON", packed("{}\n"), backup.ErrForeign},
 		{"of a newer program", packed(fmt.Sprintf(header, 2)), backup.ErrNewer},
+		{"a source with an escape sequence",
+			packed(`{"format":"spokewire-hub-backup","version":1,"source":"\u001b[2J"}` + "\ne\x00\x00"), backup.ErrDamaged},
 		{"without records", packed(fmt.Sprintf(header, 1)), backup.ErrTruncated},
 		{"an unknown record", packed(fmt.Sprintf(header, 1) + "x\x00\x00"), backup.ErrDamaged},
 		{"a long key", packed(fmt.Sprintf(header, 1) + "s\xff\xff\xff\xff\x7f"), backup.ErrDamaged},

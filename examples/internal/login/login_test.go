@@ -311,6 +311,36 @@ func TestFilesAreReadAgain(t *testing.T) {
 	expect("no admin", nil, strings.TrimSpace(string(admin)), 401)
 }
 
+// TestManyTokens checks that a login does not parse all tokens again, because anyone can cause one.
+func TestManyTokens(t *testing.T) {
+	const users = 10_000
+	var all strings.Builder
+	for i := range users {
+		fmt.Fprintf(&all, "token-%d,user-%d,%d,viewers\n", i, i, i)
+	}
+	file := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := login.New(login.Server{
+		Options: login.Options{TokenFile: file, Viewers: []string{"viewers"}},
+		Refuse:  func(w http.ResponseWriter, _ *http.Request, code int, _ string) { w.WriteHeader(code) },
+	})
+	handler := l.Handler(http.NotFoundHandler())
+	allocations := testing.AllocsPerRun(3, func() {
+		for token, want := range map[string]int{"wrong": 401, "token-9999": 404} {
+			r, w := httptest.NewRequest(http.MethodGet, "/", http.NoBody), httptest.NewRecorder()
+			r.Header.Set("Authorization", "Bearer "+token)
+			if handler.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s: %d, want %d", token, w.Code, want)
+			}
+		}
+	})
+	if allocations > users/10 {
+		t.Errorf("two logins need %v allocations", allocations)
+	}
+}
+
 // TestAudit checks that each change is logged once, with its user and result, and without its secrets.
 func TestAudit(t *testing.T) {
 	s := newSite(t, true)

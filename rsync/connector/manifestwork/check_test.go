@@ -63,7 +63,8 @@ func TestCheck(t *testing.T) {
 		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a.b"}}`: {Resource: 1,
 			Field: "metadata.name", Reason: "FieldValueInvalid"},
 	} {
-		err := connectors.Check(t.Context(), appcontext.ClusterID{Name: "c1"}, []appcontext.Resource{good, resource(t, manifest)})
+		err := connectors.Check(t.Context(), appcontext.ClusterID{Name: "c1"},
+			[]appcontext.Resource{good, resource(t, manifest)})
 		var got *manifestwork.InvalidError
 		switch errors.As(err, &got); {
 		case want.Resource == 0:

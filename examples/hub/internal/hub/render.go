@@ -143,7 +143,7 @@ func (h *Hub) checkMoves(set *document.Set, results []result) error {
 				Where: d.Where, Field: "spec.parts", Problem: fmt.Sprintf(format, id.Object, owner, id.Cluster.Name),
 			}
 		}
-		for id := range r.rendering.Identities() {
+		for id := range appcontext.Resources(r.rendering.Apps) {
 			if owner, ok := owners[id]; ok {
 				return refuse("%s is also in the application %s, on the cluster %s", id, owner)
 			}
@@ -176,7 +176,7 @@ func (h *Hub) recall(ctx context.Context) (names []string, err error) {
 		}
 		h.mu.Lock()
 		for _, revision := range live {
-			for id := range render.Identities(revision.Apps) {
+			for id := range appcontext.Resources(revision.Apps) {
 				h.owners[id] = max(h.owners[id], name)
 			}
 		}

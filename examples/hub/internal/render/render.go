@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"regexp"
 	"strings"
@@ -83,7 +82,9 @@ func DecodeSource(data []byte, err error) (out Source, _ error) {
 // Render renders an application for clusters. The error is a [*document.Error] with the path of the
 // template, and also a [*values.MissingError] if that is the cause. The objects of each template and
 // cluster are checked, unless check is nil.
-func Render(d *document.Document, clusters []*document.Cluster, objects values.Reader, check Check) (*Rendering, error) {
+func Render(
+	d *document.Document, clusters []*document.Cluster, objects values.Reader, check Check,
+) (*Rendering, error) {
 	if check == nil {
 		check = func(string, []appcontext.Resource) error { return nil }
 	}
@@ -105,7 +106,7 @@ func Render(d *document.Document, clusters []*document.Cluster, objects values.R
 	if err := appcontext.Validate(&appcontext.AppContext{ID: d.Name, Apps: out.Apps}); err != nil {
 		return nil, &document.Error{Where: d.Where, Field: "spec.parts", Problem: err.Error()}
 	}
-	out.Memory, out.Resources, out.On = r.memory, maps.Collect(out.Identities()), map[string]bool{}
+	out.Memory, out.Resources, out.On = r.memory, maps.Collect(appcontext.Resources(out.Apps)), map[string]bool{}
 	for id := range out.Resources {
 		out.On[id.Cluster.Name] = true
 	}
@@ -281,36 +282,10 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// Identities returns the objects on clusters, in the order of the parts.
-func (r *Rendering) Identities() iter.Seq2[appcontext.Identity, *appcontext.Resource] {
-	return Identities(r.Apps)
-}
-
-// Installs reports whether an object exists while the application is installed: all except delete
-// hooks do.
+// Installs reports whether an object exists while the application is installed.
 func (r *Rendering) Installs(id appcontext.Identity) bool {
 	resource := r.Resources[id]
-	return resource != nil && Installs(resource)
-}
-
-// Installs reports whether an object exists while its application is installed.
-func Installs(r *appcontext.Resource) bool {
-	return r.Hook != appcontext.HookPreDelete && r.Hook != appcontext.HookPostDelete
-}
-
-// Identities returns the objects that apps have on clusters.
-func Identities(apps []appcontext.App) iter.Seq2[appcontext.Identity, *appcontext.Resource] {
-	return func(yield func(appcontext.Identity, *appcontext.Resource) bool) {
-		for i := range apps {
-			for _, c := range apps[i].Clusters {
-				for j := range c.Resources {
-					if r := &c.Resources[j]; !yield(appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}, r) {
-						return
-					}
-				}
-			}
-		}
-	}
+	return resource != nil && resource.Installed()
 }
 
 func (r *renderer) functions() template.FuncMap {

@@ -16,6 +16,7 @@ import (
 	"github.com/spokewire/sdk-go/dynamicwatcher/values"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
 // TestStepsOfApplication checks that the steps of a template on all clusters have a common limit.
@@ -321,7 +322,7 @@ func TestLabels(t *testing.T) {
 			t.Errorf("%s: %v", manifest, err)
 			continue
 		}
-		for _, resource := range r.Identities() {
+		for _, resource := range appcontext.Resources(r.Apps) {
 			if got := string(resource.Manifest); got != want {
 				t.Errorf("%s, want %s", got, want)
 			}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/interpreter/workhealth"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
@@ -156,9 +155,9 @@ func (s *Spokes) Missing(ctx context.Context, content *revisions.Content) (bool,
 	if !s.Health.Synced(ctx) {
 		return false, ctx.Err()
 	}
-	for id, resource := range render.Identities(content.Apps) {
+	for id, resource := range appcontext.Resources(content.Apps) {
 		current := s.Health.Manifest(id.Cluster.Name, workhealth.Object(id.Object))
-		if render.Installs(resource) && !same(resource.Manifest, []byte(current)) {
+		if resource.Installed() && !same(resource.Manifest, []byte(current)) {
 			return true, nil
 		}
 	}
