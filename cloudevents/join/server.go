@@ -141,6 +141,14 @@ func (s *Server) Check(cert *x509.Certificate) error {
 	return nil
 }
 
+// Revoked reports whether the certificates of a cluster are revoked, and it has not joined again.
+func (s *Server) Revoked(cluster string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	m := s.clusters[cluster]
+	return m.First > m.Last
+}
+
 // Start reads the clusters, follows the changes of other servers and of their tokens, and retries
 // Apply, until ctx ends. It returns nil then. Errors of the store and of Apply are logged.
 func (s *Server) Start(ctx context.Context) error {

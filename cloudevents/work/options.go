@@ -155,11 +155,10 @@ type AgentOptions struct {
 	// [Source.Healthy] reports an incomplete inventory. Until [Source.InventoryComplete] is called,
 	// they also wait for a source without a Store, or with a new Store that has no works of this
 	// cluster. The CacheSyncTimeout of controller-runtime, 2 min by default, counts during that time.
-	// Informers log "event bookmark expired" meanwhile, which is harmless. NewAgent refuses Sources
-	// that are empty but not nil. If Sources no longer names a source, its works in the Store stay,
-	// and no other source can use their names, until that source deletes them. Start logs their
-	// number. To remove them, delete them at their source. If that source no longer exists, run a
-	// source with its ID and without works, and call its InventoryComplete.
+	// NewAgent refuses Sources that are empty but not nil. If Sources no longer names a source, its
+	// works in the Store stay, and no other source can use their names, until that source deletes
+	// them. Start logs their number. To remove them, delete them at their source. If that source no
+	// longer exists, run a source with its ID and without works, and call its InventoryComplete.
 	Sources []string
 	// InitialSyncTimeout is the time without an event after which a source counts as complete. It
 	// applies to sources that are not in Sources, and to those that cannot mark the end of their

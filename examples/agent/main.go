@@ -66,6 +66,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func check(o options) error {
 	err := command.CheckKubeconfig("--kubeconfig", o.Kubeconfig)
 	switch {
+	case o.unjoined():
+		return err
 	case o.Hub.Address != "":
 		return cmp.Or(err, command.CheckHub(o.Hub))
 	case o.Broker.BrokerURL != "":
@@ -79,6 +81,9 @@ func agent(ctx context.Context, o options) (err error) {
 	log := klog.FromContext(ctx).WithValues("cluster", o.Cluster)
 	config, err := command.LoadKubeconfig("--kubeconfig", o.Kubeconfig)
 	if err != nil {
+		return err
+	}
+	if err := o.joinFirst(ctx); err != nil {
 		return err
 	}
 	metrics := prometheus.NewRegistry()
@@ -116,7 +121,7 @@ func agent(ctx context.Context, o options) (err error) {
 		}
 		installed.Store(true)
 		log.Info("Started serving works", "apiServer", cluster.Host(), "hub", h.address)
-		return command.Together(ctx, h.start, works.Start, events.Start, watchServer(cluster, o.Cluster))
+		return command.Together(ctx, h.start, works.Start, events.Start, watchServer(cluster, works, o.Cluster))
 	}}
 	if o.Listen != "" {
 		address, serve, err := listen(o.Listen, metrics, func() error { return ready(installed.Load(), works.Synced(), h) })
@@ -144,13 +149,19 @@ func ready(installed, synced bool, h *hub) error {
 	return h.ready()
 }
 
-// watchServer logs when the API server is lost, and reached again.
-func watchServer(cluster *spoke.Cluster, name string) part {
-	return logging.Watch{
-		Lost: "Lost the API server of the cluster", Back: "Reached the API server of the cluster again",
-		KeysAndValues: []any{"cluster", name, "apiServer", cluster.Host()},
-		Check:         cluster.Ping, Interval: pingInterval,
-	}.Start
+// watchServer logs and reports when the API server is lost, and reached again.
+func watchServer(cluster *spoke.Cluster, works *controller.Controller, name string) part {
+	return func(ctx context.Context) error {
+		return logging.Watch{
+			Lost: "Lost the API server of the cluster", Back: "Reached the API server of the cluster again",
+			KeysAndValues: []any{"cluster", name, "apiServer", cluster.Host()}, Interval: pingInterval,
+			Check: func(timed context.Context) error {
+				err := cluster.Ping(timed)
+				works.Checked(ctx, err)
+				return err
+			},
+		}.Start(ctx)
+	}
 }
 
 // pingInterval is the time between two checks of the API server.

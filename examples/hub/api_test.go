@@ -35,7 +35,7 @@ func TestCommandLine(t *testing.T) {
 		"--broker mqtt://x --source a/b":        "--source: must not contain '/'",
 		"--broker mqtt://x --dir d --leave-dir": "--leave-dir needs a hub without --dir",
 		"--broker mqtt://x --listen 8080":       `--listen: "8080": must be host:port or :port`,
-		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines: add --tls-cert and --tls-key, and a login",
+		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines: add --tls-cert and --tls-key",
 		"--broker mqtt://x --listen 10.0.0.1:0 --tls-cert c --tls-key k --user-ca u": "add --allowed-host HOST",
 		"--broker mqtt://x --allowed-host a:80":                                      "must be a name such as hub.example.com",
 		"--broker mqtt://x more":                                                     `unknown argument "more"`,

@@ -44,7 +44,8 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	empty()
 	wrong := documents(first, placement("q", "other", "names: [c1]"))
 	for _, path := range []string{"/api/v1/diff", "/api/v1/apply"} {
-		fails("POST", path, wrong, http.StatusUnprocessableEntity, `Placement q: spec.applications[0]: there is no Application`)
+		fails("POST", path, wrong, http.StatusUnprocessableEntity,
+			`Placement q: spec.applications[0]: there is no Application`)
 		fails("POST", path, documents(first, cluster("c1", "")), http.StatusUnprocessableEntity, "another Cluster c1 is in")
 		fails("POST", path, "kind: X", http.StatusBadRequest, `the body, document 1: kind: \"X\"`)
 	}
@@ -89,7 +90,8 @@ func TestWatchAnswersAfterAChange(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	s.agent("c1")
-	s.must("POST", "/api/v1/apply", documents(placement("p", "shop", all), application("shop", "a=one"), cluster("c1", "")))
+	s.must("POST", "/api/v1/apply",
+		documents(placement("p", "shop", all), application("shop", "a=one"), cluster("c1", "")))
 	s.status("shop")
 	watch := func(tag, limit string) (int, string) {
 		t.Helper()

@@ -55,10 +55,8 @@ func (o options) restore(ctx context.Context, from string) (h backup.Header, err
 		return h, fmt.Errorf("%s: %w", from, err)
 	}
 	p := &parts{}
-	if o.Source = h.Source; err == nil {
-		err = p.openStores(ctx, o)
-	}
-	if err == nil {
+	o.Source = h.Source
+	if err = p.openStores(ctx, o); err == nil {
 		if err = backup.Restore(ctx, file, backup.Stores{State: p.state, Works: p.works}, hub.Restored); err != nil {
 			err = fmt.Errorf("--store %s: %w", o.Store, err)
 		}

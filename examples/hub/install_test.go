@@ -20,12 +20,29 @@ func TestInstall(t *testing.T) {
 		"testdata/install-volume.yaml": "install --image hub:v1 -- " + grpcFlags,
 		"testdata/install-database.yaml": "install --image hub:v1 --namespace fleet -- --broker mqtts://b --allowed-host h " +
 			"--store postgres://hub@db/hub --kubeconfig auto",
+		"testdata/install-join.yaml": "install --image hub:v1 -- --grpc :8443 --certs /credentials --join-listen :8444 " +
+			"--join-url https://hub.example.com:8444",
 	} {
 		var stdout, stderr strings.Builder
 		if status := run(t.Context(), strings.Split(line, " "), &stdout, &stderr); status != 0 || stderr.Len() > 0 {
 			t.Errorf("%s: exit status %d: %s", line, status, stderr.String())
 		}
 		commandtest.Golden(t, file, stdout.String())
+	}
+}
+
+// TestInstallOpensPortForJoins compares the ports of a hub that lets agents join.
+func TestInstallOpensPortForJoins(t *testing.T) {
+	var stdout, stderr strings.Builder
+	line := "install --image hub:v1 -- --grpc :8443 --certs /credentials --join-listen :8444 --join-url https://h:8444"
+	if status := run(t.Context(), strings.Split(line, " "), &stdout, &stderr); status != 0 {
+		t.Fatal(stderr.String())
+	}
+	for _, want := range []string{"{name: join, containerPort: 8444}", "{name: join, port: 8444, targetPort: join}",
+		"- port: join\n"} {
+		if !strings.Contains(stdout.String(), want) {
+			t.Errorf("no %q in\n%s", want, stdout.String())
+		}
 	}
 }
 

@@ -130,6 +130,7 @@ func TestHistoryHasActions(t *testing.T) {
 	}
 	ann("POST", "/api/v1/applications/shop/rollback", `{"revision": 1}`, 202)
 	ann("DELETE", "/api/v1/applications/shop/rollback", "", 202)
+	ann("POST", "/applications/shop?do=pause", "", 409) // a page without the current revision
 	ann("PUT", "/api/v1/placements/other", placement("other", "none", all), 422)
 	ann("POST", "/api/v1/clusters/c9/forget", "", 404)
 	for range 2 {
@@ -150,7 +151,8 @@ func TestHistoryHasActions(t *testing.T) {
 		}
 		want := []string{
 			"ann shop pause", "ann shop resume", "ann shop approve After of canary", "ann shop rollback to 1",
-			"ann shop delete applications/shop/rollback",
+			"ann shop release",
+			"ann shop refused: pause: the application has changed since the page was shown: check the page, and try again",
 			`ann  refused: put placements/other: Placement other: spec.applications[0]: there is no Application "none"`,
 			`ann c9 refused: forget: no removed cluster "c9" is awaited: not found`,
 		}

@@ -37,9 +37,7 @@ const (
 
 // replicate runs the hub as a replica until ctx ends. When it loses the leadership, it starts all
 // parts again, as a follower.
-func replicate(
-	ctx context.Context, o options, listener net.Listener, broker connector,
-) error {
+func replicate(ctx context.Context, o options, listener net.Listener, broker connector) error {
 	if o.Advertise == "" {
 		o.Advertise = o.scheme() + "://" + advertised(listener.Addr())
 	}

@@ -103,7 +103,7 @@ func TestRolloutSuspended(t *testing.T) {
 	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
 	s.becomes("shop", "Synced Healthy 2")
 	s.objects("c1", `x/a={"v":"2"}`)
-	s.place("shop", "c1", "c2", "c3")
+	s.must("PUT", "/api/v1/clusters/c3", cluster("c3", ""))
 	s.shows(`"health":"Suspended","reason":"the rollout waits for an approval after group \"canary\""`)
 	s.shows(`"name":"c3","sync":"OutOfSync","health":"Suspended","reason":"waits for its turn in the rollout"`)
 }
@@ -208,6 +208,10 @@ func TestRolloutFails(t *testing.T) {
 			s.shows(`"groups":[{"name":"first","clusters":2,"inProgress":0,"succeeded":1,"failed":1},` +
 				`{"clusters":1,"inProgress":0,"succeeded":0,"failed":0}]}`)
 			s.shows(`"sync":"OutOfSync","health":"Degraded"`)
+			if !back { // the previous revision runs on c3
+				s.shows(`"name":"c3","revision":"1","sync":"OutOfSync","health":"Healthy",` +
+					`"reason":"the rollout has ended before its turn"`)
+			}
 			want := "2"
 			if back {
 				want = "1"

@@ -125,13 +125,14 @@ func (t *Tracker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Refresh evaluates all objects again, after a change of the interpreters.
+// Refresh evaluates all objects again, after a change of the interpreters. Until then their works are
+// [Work].Pending.
 func (t *Tracker) Refresh() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.round++
 	for key, k := range t.works {
-		k.statuses = slices.Clone(k.statuses)
+		k.statuses, k.looked = slices.Clone(k.statuses), nil
 		for i := range k.statuses {
 			k.statuses[i].manifest = "" // matches no manifest
 		}

@@ -29,8 +29,8 @@ type ClusterProgress struct {
 	// Ended is the number of apps that are done there.
 	Ended int
 	// Failed is whether an app has failed, and Begun whether the turn of the cluster in the rollout
-	// has come.
-	Failed, Begun bool
+	// has come. Halted is whether the rollout has ended before that turn.
+	Failed, Begun, Halted bool
 	// Message is about the apps that are not done.
 	Message string
 }
@@ -53,7 +53,8 @@ func (m *Manager) Progress(ctx context.Context, application string, revision int
 		case c.Phase == rsync.PhaseDone || c.Phase == rsync.PhaseSkipped:
 			p.Ended++
 		default:
-			p.Failed = p.Failed || c.Phase == rsync.PhaseFailed
+			p.Halted = p.Halted || halted(c)
+			p.Failed = p.Failed || c.Phase == rsync.PhaseFailed && !halted(c)
 			if c.Message == "" {
 				c.Message = "in progress"
 			}
@@ -63,6 +64,12 @@ func (m *Manager) Progress(ctx context.Context, application string, revision int
 		out.Clusters[c.Cluster] = p
 	}
 	return out, nil
+}
+
+// halted reports whether a rollout has ended before it began on a cluster.
+func halted(c rsync.ClusterStatus) bool {
+	return c.Phase == rsync.PhaseFailed && c.Begun.IsZero() &&
+		(c.Reason == rsync.ReasonMaxFailures || c.Reason == rsync.ReasonAborted)
 }
 
 // InProgress returns the progress of the oldest revision with an event in progress. It returns an

@@ -137,7 +137,7 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	case reflect.TypeFor[status.Sync]():
 		return enum(status.Synced, status.OutOfSync, status.SyncUnknown)
 	case reflect.TypeFor[status.Connection]():
-		return enum(status.Connected, status.Silent, status.NeverJoined)
+		return enum(status.Connected, status.Silent, status.NeverJoined, status.Revoked)
 	case reflect.TypeFor[rsync.Gate]():
 		return enum(rsync.GateBeforeGroup, rsync.GateAfterGroup)
 	case reflect.TypeFor[appcontext.OpStatus]():

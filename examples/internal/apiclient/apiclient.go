@@ -281,7 +281,7 @@ func (c *Client) Print(value any, text func() error) error {
 func (c *Client) printTables(tables, earlier []table.Table) error {
 	before := ""
 	for i, t := range tables {
-		if earlier != nil {
+		if len(earlier) == len(tables) { // a table of outages comes and goes
 			t = t.Since(earlier[i])
 		}
 		if len(t.Rows) == 0 && (len(tables) > 1 || earlier != nil) {

@@ -85,5 +85,6 @@ func Start(ctx context.Context, w io.Writer, o Options) (_ context.Context, rest
 	_ = flags.Set("v", strconv.Itoa(o.Verbosity)) // for calls without a logger
 	logger := New(w, o)
 	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
-	return klog.NewContext(ctx, logger), state.Restore
+	reset := handleRepeated()
+	return klog.NewContext(ctx, logger), func() { reset(); state.Restore() }
 }

@@ -9,12 +9,14 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/examples/internal/logging"
@@ -93,6 +95,39 @@ func TestStart(t *testing.T) {
 		!strings.Contains(text, "Details") || strings.Contains(text, "Noise") {
 		t.Errorf("%q", text)
 	}
+}
+
+// TestRepeatedFailures checks that a failure that client-go reports again and again is logged once, and
+// its end once.
+func TestRepeatedFailures(t *testing.T) {
+	handlers := utilruntime.ErrorHandlers
+	defer func() { utilruntime.ErrorHandlers = handlers }()
+	utilruntime.ErrorHandlers = handlers[:1] // the other one has the time of the machine
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		ctx, restore := logging.Start(t.Context(), &out, logging.Options{})
+		defer restore()
+		for i := range 20 {
+			for _, kind := range []string{"Secret", "ConfigMap"} {
+				err := fmt.Errorf("Get ?resourceVersion=%d: read :%d->:443: connection refused", i, 4000+i)
+				utilruntime.HandleErrorWithContext(ctx, err, "Failed to watch", "type", kind)
+			}
+			time.Sleep(time.Minute)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		const want = `time=2000-01-01T00:00:00.000Z level=ERROR msg="Failed to watch" type=Secret err="Get ?` +
+			`resourceVersion=0: read :4000->:443: connection refused"
+time=2000-01-01T00:00:00.000Z level=ERROR msg="Failed to watch" type=ConfigMap err="Get ?` +
+			`resourceVersion=0: read :4000->:443: connection refused"
+`
+		text := out.String()
+		if !strings.HasPrefix(text, want) || strings.Count(text, "\n") != 4 || strings.Count(text,
+			"time=2000-01-01T00:21:00.") != 2 || !strings.Contains(text,
+			`msg="Recovered from a failure" type=Secret failure="Failed to watch"`) {
+			t.Error(text)
+		}
+	})
 }
 
 func TestFlags(t *testing.T) {

@@ -153,7 +153,9 @@ func (c *mainCluster) have(what string, want map[string]string) (uids map[string
 		}
 		got := map[string]string{}
 		uids = map[string]string{}
-		for _, m := range slices.DeleteFunc(all.Items, func(m corev1.ConfigMap) bool { return m.Name == "kube-root-ca.crt" }) {
+		for _, m := range slices.DeleteFunc(all.Items, func(m corev1.ConfigMap) bool {
+			return m.Name == "kube-root-ca.crt"
+		}) {
 			got[m.Name], uids[m.Name] = m.Data["v"], string(m.UID)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {

@@ -318,13 +318,11 @@ func (s *Cache[R]) Close() {
 // Closed reports whether Close was called.
 func (s *Cache[R]) Closed() bool { return s.closed }
 
-// bookmark queues a bookmark for a watcher, unless the end marker of its initial events is held.
+// bookmark queues a bookmark for a watcher.
 func (s *Cache[R]) bookmark(w *Watcher) {
 	s.Lock()
 	defer s.Unlock()
-	if !s.held || !w.markInitialEnd {
-		w.offerLocked(&event{kind: watch.Bookmark, version: s.version, object: bookmarkObject(s.version)})
-	}
+	w.offerLocked(&event{kind: watch.Bookmark, version: s.version, object: bookmarkObject(s.version)})
 }
 
 func (s *Cache[R]) enter(w *Watcher) {
@@ -360,3 +358,7 @@ func (s *Cache[R]) forget(w *Watcher) {
 
 // bookmarkInterval is the time between bookmarks of a watch, as in the API server.
 const bookmarkInterval = time.Minute
+
+// heldInterval is that time while the end marker of the initial events is held. Reflectors of client-go
+// log a warning after each 10 s without an event before the marker.
+const heldInterval = 5 * time.Second

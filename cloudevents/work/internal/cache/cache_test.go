@@ -159,20 +159,29 @@ func TestWatchStartsWithObjects(t *testing.T) {
 	})
 }
 
-// TestInitialEndIsHeld: events before Release precede the marker, and no event is sent twice.
+// TestInitialEndIsHeld: events before Release precede the marker, and no event is sent twice. Until then
+// a bookmark follows every 5 s, because reflectors log a warning after 10 s without an event.
 func TestInitialEndIsHeld(t *testing.T) {
 	run(t, true, func(s *script) {
 		s.put("a", "one")
 		w := s.watch(cache.WatchOptions{MarkInitialEnd: true, Bookmarks: true})
 		expect(t, w, "ADDED one")
-		time.Sleep(61 * time.Second)
-		expect(t, w) // a bookmark here would mean that the initial events are complete up to it
+		for range 3 {
+			time.Sleep(5 * time.Second)
+			expect(t, w, "BOOKMARK")
+		}
 		s.put("a", "two")
 		expect(t, w, "ADDED two")
 		s.cache.Lock()
 		s.cache.Release()
 		s.cache.Unlock()
 		expect(t, w, "INITIAL-END")
+		time.Sleep(5 * time.Second)
+		expect(t, w, "BOOKMARK") // the last one that was due before the marker
+		time.Sleep(59 * time.Second)
+		expect(t, w)
+		time.Sleep(time.Second)
+		expect(t, w, "BOOKMARK")
 		late := s.watch(cache.WatchOptions{MarkInitialEnd: true})
 		expect(t, late, "ADDED one", "ADDED two", "INITIAL-END")
 	})

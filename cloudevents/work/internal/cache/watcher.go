@@ -28,7 +28,8 @@ type WatchOptions struct {
 	Resume bool
 	Since  uint64
 	// Bookmarks requests a bookmark every minute and before the watch ends by its timeout.
-	// MarkInitialEnd requests an annotated bookmark after the initial events.
+	// MarkInitialEnd requests an annotated bookmark after the initial events. Until then there is a
+	// bookmark every 5 s.
 	Bookmarks, MarkInitialEnd bool
 	// Timeout is the time after which the watch ends; 0 for no timeout.
 	Timeout time.Duration
@@ -246,11 +247,12 @@ func (w *Watcher) run(ctx context.Context, c clock.WithTicker, timeout time.Dura
 		defer timer.Stop()
 		expired = timer.C()
 	}
-	var minute <-chan time.Time
+	var due <-chan time.Time
+	var next clock.Timer
 	if bookmark != nil {
-		ticker := c.NewTicker(bookmarkInterval)
-		defer ticker.Stop()
-		minute = ticker.C()
+		next = c.NewTimer(w.bookmarkPause())
+		defer func() { next.Stop() }()
+		due = next.C()
 	}
 	w.sortInitial()
 	for {
@@ -261,8 +263,9 @@ func (w *Watcher) run(ctx context.Context, c clock.WithTicker, timeout time.Dura
 		case <-ctx.Done():
 			return
 		case <-w.wake:
-		case <-minute:
+		case <-due:
 			bookmark()
+			next.Reset(w.bookmarkPause())
 		case <-expired:
 			if bookmark != nil {
 				bookmark()
@@ -270,6 +273,16 @@ func (w *Watcher) run(ctx context.Context, c clock.WithTicker, timeout time.Dura
 			w.end()
 		}
 	}
+}
+
+// bookmarkPause returns the time until the next bookmark.
+func (w *Watcher) bookmarkPause() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.markInitialEnd {
+		return heldInterval
+	}
+	return bookmarkInterval
 }
 
 // sortInitial sorts the objects at the start. It runs without the cache's lock, because it takes

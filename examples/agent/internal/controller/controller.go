@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -117,6 +118,8 @@ type Controller struct {
 	memory   *turns.Turns
 	large    sync.WaitGroup // goroutines that serve large works
 
+	lost atomic.Bool // the last result of Checked
+
 	mu     sync.Mutex
 	states map[string]*state // by the work's name
 }
@@ -216,6 +219,26 @@ func (c *Controller) Start(ctx context.Context) error {
 		return fmt.Errorf("watch the objects of works: %w", watchesErr)
 	}
 	return nil
+}
+
+// Checked must be called with the result of each check of the API server. If it does not answer any
+// more, all works report that, because works that do not change send no requests. If it answers
+// again, all works are served again.
+func (c *Controller) Checked(ctx context.Context, err error) {
+	if lost := err != nil; ctx.Err() != nil || c.lost.Swap(lost) == lost {
+		return
+	}
+	for _, key := range c.informer.GetStore().ListKeys() {
+		_, name, _ := cache.SplitMetaNamespaceKey(key) // the informer made the key
+		if err == nil {
+			c.serve(name)
+			continue
+		}
+		failed := c.condition(ctx, name, workv1.WorkAvailable, status.Outage(err))
+		if failed != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).V(1).Info("Failed to report an outage", "work", name, "reason", failed)
+		}
+	}
 }
 
 // Synced reports whether the first list of works is complete.

@@ -104,6 +104,7 @@ type bench struct {
 	works  worktyped.ManifestWorkInterface // of the hub
 	events chan controller.Event
 	forget func() // replaces the hub with an empty one
+	checks func(error)
 }
 
 func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *bench)) {
@@ -158,6 +159,7 @@ func run(t *testing.T, change func(*controller.Options, *cluster), test func(b *
 			end()
 			end = hub()
 		}
+		b.checks = func(err error) { c.Checked(ctx, err) }
 		b.settle()
 		if !c.Synced() {
 			t.Fatal("it has not synced")

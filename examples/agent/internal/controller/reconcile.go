@@ -210,12 +210,17 @@ func (c *Controller) reportOrSay(ctx context.Context, w *workv1.ManifestWork, ne
 
 // degrade reports that a work is degraded for a reason that the status builder does not have.
 func (c *Controller) degrade(ctx context.Context, name, reason, message string) error {
+	return c.condition(ctx, name, workv1.WorkDegraded,
+		metav1.Condition{Status: metav1.ConditionTrue, Reason: reason, Message: message})
+}
+
+// condition sets a condition of a work.
+func (c *Controller) condition(ctx context.Context, name, kind string, to metav1.Condition) error {
 	w, err := c.get(name)
 	if err != nil || w == nil {
 		return err
 	}
-	return c.report(ctx, w.DeepCopy(), withCondition(w, workv1.WorkDegraded,
-		metav1.Condition{Status: metav1.ConditionTrue, Reason: reason, Message: message}))
+	return c.report(ctx, w.DeepCopy(), withCondition(w, kind, to))
 }
 
 // refused reports whether a server has rejected the content of a request.

@@ -57,6 +57,9 @@ func (c *Cluster) RecordAttempt(ctx context.Context, w *workv1.ManifestWork) err
 	return err
 }
 
+// WithoutValues is withoutValues.
+var WithoutValues = withoutValues
+
 // Elapse simulates that time has passed for postponed works.
 func (c *Cluster) Elapse(d time.Duration) {
 	c.mu.Lock()

@@ -95,8 +95,32 @@ func (id *identity) explain(err error) error {
 	case id.executor != nil && apierrors.IsForbidden(err):
 		return fmt.Errorf("the executor %s is not allowed to: %w: grant it get, list, create, patch and delete, or "+
 			"change spec.executor", id.executor.User, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("the agent is not allowed to: %w: grant it the right, for example with agent install --role", err)
+	case apierrors.IsInvalid(err):
+		text := withoutValues(err.Error())
+		if strings.Contains(text, "field is immutable") {
+			text += ": give the object another name, or delete it on the cluster"
+		}
+		return &explainedError{err, text}
 	}
 	return err
+}
+
+// withoutValues returns the text of an error without the values of objects and lists. The value of a
+// field that cannot change may be a complete Pod, and the cause would follow after it.
+func withoutValues(text string) string {
+	const value = "Invalid value: {"
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, value)
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteString(value + "…}: ")
+		_, text, _ = strings.Cut(rest, "}: ")
+	}
 }
 
 // explainedError is an error with another text.

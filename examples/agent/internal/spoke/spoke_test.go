@@ -32,6 +32,19 @@ func executor(namespace, name string) *workv1.ManifestWorkExecutor {
 	}}
 }
 
+// TestTextsOfRefusals checks that the cause of a refusal is not after the value of an object.
+func TestTextsOfRefusals(t *testing.T) {
+	for text, want := range map[string]string{
+		`a: Invalid value: 7: must be less than 5`: `a: Invalid value: 7: must be less than 5`,
+		`[a: Invalid value: {"b":{"c":[]}}: field is immutable, d: Invalid value: {}: wrong]`: "[a: Invalid value: {…}: " +
+			"field is immutable, d: Invalid value: {…}: wrong]",
+	} {
+		if got := spoke.WithoutValues(text); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 func TestUserOf(t *testing.T) {
 	nobody, other := executor("", ""), executor("n", "a")
 	nobody.Subject.ServiceAccount, other.Subject.Type = nil, "User"

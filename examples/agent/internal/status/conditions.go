@@ -91,8 +91,8 @@ func unreachable(err error) bool {
 		apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
 }
 
-// outage returns the condition of a work and its manifests while the API server does not answer.
-func outage(err error) metav1.Condition {
+// Outage returns the condition of a work and its manifests while the API server does not answer.
+func Outage(err error) metav1.Condition {
 	return unknown(ReasonClusterUnreachable,
 		Bounded(fmt.Sprintf("The API server of the cluster does not answer: %v", err)))
 }
@@ -102,7 +102,7 @@ func manifestApplied(o *spoke.Outcome) metav1.Condition {
 	case o.Err == nil:
 		return yes(workv1.AppliedManifestComplete, "Apply manifest complete")
 	case unreachable(o.Err):
-		return outage(o.Err)
+		return Outage(o.Err)
 	}
 	c := no(workv1.AppliedManifestFailed, Bounded(fmt.Sprintf("Failed to apply manifest: %v", o.Err)))
 	switch {
@@ -121,7 +121,7 @@ func manifestAvailable(o *spoke.Outcome) metav1.Condition {
 	case o.Live != nil:
 		return yes(ReasonResourceAvailable, "Resource is available")
 	case unreachable(o.ReadErr):
-		return outage(o.ReadErr)
+		return Outage(o.ReadErr)
 	case o.ReadErr != nil:
 		return unknown("FetchingResourceFailed", Bounded(fmt.Sprintf("Failed to fetch resource: %v", o.ReadErr)))
 	case o.Resource.Resource == "" || o.Key.Name == "":
@@ -188,7 +188,7 @@ func applied(r *spoke.Result, manifests []workv1.ManifestCondition) metav1.Condi
 	is, _, _ := count(manifests, workv1.ManifestApplied)
 	switch n, err := r.Failed(); {
 	case n > 0 && unreachable(err) && is < len(manifests):
-		return outage(err)
+		return Outage(err)
 	case n > 0 && unreachable(err): // the manifests of this generation were applied before
 	case n > 0:
 		return no("AppliedManifestWorkFailed", Bounded(fmt.Sprintf("Failed to apply manifest work: %v", err)))

@@ -157,7 +157,7 @@ func (b *Builder) manifest(
 	was := meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied)
 	if unreachable(o.Err) && was != nil && was.ObservedGeneration == w.Generation &&
 		was.Status != metav1.ConditionUnknown {
-		conditions.Set(workv1.ManifestAvailable, outage(o.Err)) // nothing is known about the object itself
+		conditions.Set(workv1.ManifestAvailable, Outage(o.Err)) // nothing is known about the object itself
 		m.StatusFeedbacks.Values = values
 		return 0
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/apiclient"
 	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/commands"
+	"github.com/spokewire/sdk-go/examples/internal/folderwatch"
 	"github.com/spokewire/sdk-go/examples/internal/table"
 	"github.com/spokewire/sdk-go/internal/atomicfile"
 )
@@ -98,10 +99,14 @@ func (c *client) post(kind, done string) func(context.Context, []string) error {
 
 func (c *client) status(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) { return hub, overview(&hub) })
+		return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) {
+			tables := overview(&hub)
+			return hub, tables
+		})
 	}
 	return show(ctx, c, path("applications", args[0], "status"), func(a status.Application) (any, []table.Table) {
-		return a, details(&a)
+		tables := details(&a)
+		return a, tables
 	})
 }
 
@@ -295,8 +300,8 @@ func read(file string) (out []*document.Document, err error) {
 			out = append(out, set.Documents(kind)...)
 		}
 	default:
-		if data, err = io.ReadAll(io.LimitReader(in, document.MaxFile+1)); len(data) > document.MaxFile {
-			err = fmt.Errorf("%s has more than %d bytes", name, document.MaxFile)
+		if data, err = io.ReadAll(io.LimitReader(in, folderwatch.MaxFile+1)); len(data) > folderwatch.MaxFile {
+			err = fmt.Errorf("%s has more than %d bytes", name, folderwatch.MaxFile)
 		}
 	}
 	if err != nil {
@@ -348,24 +353,25 @@ func (c *client) tokens() *cobra.Command {
 
 func (c *client) backup() *cobra.Command {
 	file := ""
-	cmd := command("backup --out FILE", "write a backup of the store to a file", func(ctx context.Context, _ []string) error {
-		var content []byte
-		if err := c.Load(ctx, http.MethodPost, path("backup"), nil, &content); err != nil {
+	cmd := command("backup --out FILE", "write a backup of the store to a file",
+		func(ctx context.Context, _ []string) error {
+			var content []byte
+			if err := c.Load(ctx, http.MethodPost, path("backup"), nil, &content); err != nil {
+				return err
+			}
+			if _, err := backup.Read(bytes.NewReader(content), nil); err != nil {
+				return fmt.Errorf("the backup of the hub: %w", err)
+			}
+			if err := atomicfile.Write(file, content, 0o600); err != nil {
+				return fmt.Errorf("--out: %w", err)
+			}
+			_, err := fmt.Fprintln(c.Out, "created", file)
 			return err
-		}
-		if _, err := backup.Read(bytes.NewReader(content), nil); err != nil {
-			return fmt.Errorf("the backup of the hub: %w", err)
-		}
-		if err := atomicfile.Write(file, content, 0o600); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		_, err := fmt.Fprintln(c.Out, "created", file)
-		return err
-	})
+		})
 	cmd.Long = `Writes a backup of the store of the hub to a file: documents, revisions, works and tokens. Only its
 owner may read the file, because it has Secrets. Replaces an existing file when the backup is
 complete. Back up the folder of --certs too: it is not in the file.`
-	cmd.Flags().StringVar(&file, "out", "", "the `FILE`")
+	cmd.Flags().StringVar(&file, "out", "", "the `FILE` of the backup")
 	return cmd
 }
 

@@ -78,11 +78,14 @@ func (c *client) getKind(ctx context.Context, args []string, cluster string) err
 		return show(ctx, c, path(parts...), documents(kind, name != ""))
 	}
 	return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) {
+		list := applications(named(hub.Applications, name, func(a status.Application) string { return a.Name }))
 		if kind == "clusters" {
-			return nil, []table.Table{clusters(named(hub.Clusters, name, func(c status.Cluster) string { return c.Name }))}
+			list = clusters(named(hub.Clusters, name, func(c status.Cluster) string { return c.Name }))
 		}
-		all := named(hub.Applications, name, func(a status.Application) string { return a.Name })
-		return nil, []table.Table{applications(all)}
+		if down := hub.Down(); len(down) > 0 { // then the list may be outdated
+			return nil, []table.Table{links(down), list}
+		}
+		return nil, []table.Table{list}
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -49,11 +48,14 @@ func clusters(all []status.Cluster) table.Table {
 	})
 }
 
-// overview returns the tables of the hub.
-func overview(hub *status.Hub) []table.Table {
-	links := newTable("LINK STATUS ADDRESS REASON", hub.Links, func(l status.Link) []any {
+func links(all []status.Link) table.Table {
+	return newTable("LINK STATUS ADDRESS REASON", all, func(l status.Link) []any {
 		return []any{l.Name, map[bool]string{true: "Up", false: "Down"}[l.Up], l.Address, l.Reason}
 	})
+}
+
+// overview returns the tables of the hub.
+func overview(hub *status.Hub) []table.Table {
 	d := hub.Documents
 	problem := strings.Trim(d.Refused+"; "+d.Notice, "; ")
 	documents := newTable("DOCUMENTS ACCEPTED PROBLEM", []status.Documents{d}, func(d status.Documents) []any {
@@ -62,7 +64,7 @@ func overview(hub *status.Hub) []table.Table {
 	unclaimed := newTable("UNCLAIMED-WORK CLUSTER APPLICATION OBJECTS", hub.Unclaimed, func(u status.Unclaimed) []any {
 		return []any{u.Work, u.Cluster, u.Application, strings.Join(u.Objects, ", ")}
 	})
-	return []table.Table{links, documents, applications(hub.Applications), clusters(hub.Clusters), unclaimed}
+	return []table.Table{links(hub.Links), documents, applications(hub.Applications), clusters(hub.Clusters), unclaimed}
 }
 
 // details returns the tables of an application.
@@ -186,7 +188,7 @@ func few(names []string) string {
 	if n := len(names); n > 4 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ","), n-3)
 	}
-	return strings.Join(slices.Clone(names), ",")
+	return strings.Join(names, ",")
 }
 
 func resource(kind, name string) string { return table.Plain(strings.ToLower(kind) + "/" + name) }

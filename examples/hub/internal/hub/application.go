@@ -178,16 +178,20 @@ func (v *view) placement(
 ) status.Status {
 	p := to.Clusters[document.ClusterID(cluster)]
 	done := a.done(p) || s.State == revisions.Deployed && s.Settled
-	on.turn = to.Rollout && !p.Begun && !done && !p.Failed
+	on.turn = p.Halted || to.Rollout && !p.Begun && !done && !p.Failed
 	out := on.status(p, done, v.now)
 	if on.turn {
 		out.Sync = status.OutOfSync
-		out.Reason = strings.TrimSuffix("waits for its turn in the rollout; "+out.Reason, "; ")
+		why := "waits for its turn in the rollout"
+		if p.Halted {
+			why = "the rollout has ended before its turn"
+		}
+		out.Reason = strings.TrimSuffix(why+"; "+out.Reason, "; ")
 	}
 	switch c, why := v.agent(cluster); {
 	case c == status.NeverJoined:
 		return status.Status{Sync: status.OutOfSync, Health: status.Missing, Reason: why}
-	case c == status.Silent:
+	case c == status.Silent || c == status.Revoked:
 		last := strings.TrimSuffix(fmt.Sprintf("%s; last reported: %s, %s", why, out.Health, out.Reason), ", ")
 		return status.Status{Sync: status.SyncUnknown, Health: status.Unknown, Reason: last}
 	case on.unreachable != "":
@@ -233,7 +237,7 @@ func (r *reached) status(p revisions.ClusterProgress, done bool, now time.Time) 
 		return progressing(cmp.Or(p.Message, "its agent has not applied it yet"))
 	case r.busy:
 		return progressing(cmp.Or(r.message, "the rollout continues there"))
-	case r.left != "":
+	case r.left != "" && !r.turn: // before its turn, a cluster has the previous revision
 		waits.Reason = r.left
 		return waits
 	case r.degraded != "":

@@ -57,9 +57,9 @@ func TestSilentAgent(t *testing.T) {
 func TestConnections(t *testing.T) {
 	f := newFixture(t)
 	f.objects.set("one", nil)
-	f.strangers = map[string]string{"c3": "hubb"}
+	f.strangers, f.revoked = map[string]string{"c3": "hubb"}, "c5"
 	for _, text := range []string{"kind: Cluster\nmetadata: {name: c1}\n", "kind: Cluster\nmetadata: {name: c3}\n",
-		"kind: Cluster\nmetadata: {name: c4}\n"} {
+		"kind: Cluster\nmetadata: {name: c4}\n", "kind: Cluster\nmetadata: {name: c5}\n"} {
 		if err := f.put(t.Context(), text); err != nil {
 			t.Fatal(err)
 		}
@@ -69,6 +69,7 @@ func TestConnections(t *testing.T) {
 		"c2": "Connected Synced Unknown: no document names the cluster, but its agent has connected: add a Cluster document",
 		"c3": `NeverJoined Unknown Missing: its agent asks for the source "hubb", and this hub is "hub"`,
 		"c4": "NeverJoined Unknown Missing: no agent of the cluster has ever connected",
+		"c5": "Revoked Unknown Unknown: its certificates are revoked: to admit it again, run hub token create --cluster c5",
 	}
 	got := map[string]string{}
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {

@@ -200,6 +200,9 @@ func (v *view) agent(cluster string) (c status.Connection, why string) {
 		undelivered = undelivered || meta.IsStatusConditionFalse(works[i].Status.Conditions, work.ConditionDelivered)
 	}
 	switch stranger := v.strangers[cluster]; {
+	case v.options.Revoked != nil && v.options.Revoked(cluster):
+		return status.Revoked, fmt.Sprintf("its certificates are revoked: to admit it again, run hub token create --cluster %s "+
+			"here, and agent join on the cluster", cluster)
 	case !joined && stranger != "":
 		return status.NeverJoined, fmt.Sprintf("its agent asks for the source %q, and this hub is %q: start the agent with "+
 			"--source %[2]s", stranger, v.options.Source)
@@ -252,7 +255,7 @@ func (v *view) cluster(name string) status.Cluster {
 			"the agent")
 	case out.Agent == status.NeverJoined:
 		set(status.Missing, why)
-	case out.Agent == status.Silent:
+	case out.Agent == status.Silent || out.Agent == status.Revoked:
 		out.Sync = status.SyncUnknown
 		set(status.Unknown, strings.TrimSuffix(why+"; last reported: "+out.Reason, "; last reported: "))
 	case r.unreachable != "":

@@ -264,7 +264,7 @@ func instant(t time.Time) string {
 // marks are the words as characters, for users who cannot distinguish colors.
 var marks = map[string]string{
 	"Healthy": "✓", "Suspended": "‖", "Progressing": "…", "Unknown": "?", "Missing": "∅", "Degraded": "✕", "Synced": "✓",
-	"OutOfSync": "↻", "Connected": "✓", "Silent": "?", "NeverJoined": "∅",
+	"OutOfSync": "↻", "Connected": "✓", "Silent": "?", "NeverJoined": "∅", "Revoked": "✕",
 }
 
 func mark(word any) string { return cmp.Or(marks[fmt.Sprint(word)], "?") }

@@ -110,6 +110,15 @@ func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (conne
 	return &watching{c, s, cluster}, nil
 }
 
+// Check checks resources for a cluster, as [manifestwork.Connectors.Check] does.
+func (s *Spokes) Check(ctx context.Context, cluster string, resources []appcontext.Resource) error {
+	connectors, err := manifestwork.New(s.Clientset().WorkV1(), manifestwork.Options{Config: configOf})
+	if err != nil {
+		return err
+	}
+	return connectors.Check(ctx, appcontext.ClusterID{Name: cluster}, resources)
+}
+
 // configOf requests the values that the connector needs, and those that the health needs.
 func configOf(o appcontext.Object) *workv1.ManifestConfigOption {
 	return workhealth.Config(workhealth.Object(o), manifestwork.DefaultConfig(o))

@@ -11,6 +11,7 @@
 package status
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -134,6 +135,17 @@ type Control struct {
 	Revision int
 }
 
+// String returns the change in a few words.
+func (c Control) String() string {
+	switch {
+	case c.Verb == Approve:
+		return fmt.Sprintf("approve %s of %s", c.Approval.Gate, c.Approval.Group)
+	case c.Verb == Rollback && c.Revision > 0:
+		return fmt.Sprintf("rollback to %d", c.Revision)
+	}
+	return string(c.Verb)
+}
+
 // Verb is the kind of a [Control].
 type Verb string
 
@@ -249,6 +261,8 @@ const (
 	Silent Connection = "Silent"
 	// NeverJoined means that no agent of the cluster is known to have ever connected.
 	NeverJoined Connection = "NeverJoined"
+	// Revoked means that the certificates of the cluster are revoked, and the hub refuses its agent.
+	Revoked Connection = "Revoked"
 )
 
 // Cluster is one cluster.
