@@ -21,8 +21,11 @@ import (
 // returns ErrInvalidState after the event has ended, if the gate was not opened.
 func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) error {
 	return e.changeRollout(ctx, ref, func(r *rolloutRecord) error {
-		gates := []Gate{} // of the group
+		gates, groups := []Gate{}, []string{} // the gates of the group, and the groups with gates
 		for _, g := range r.Groups {
+			if g.ApproveBefore || g.ApproveAfter {
+				groups = append(groups, g.Name)
+			}
 			if g.Name == approval.Group && g.ApproveBefore {
 				gates = append(gates, GateBeforeGroup)
 			}
@@ -31,8 +34,8 @@ func (e *Engine) Approve(ctx context.Context, ref EventRef, approval Approval) e
 			}
 		}
 		if !slices.Contains(gates, approval.Gate) {
-			return invalid("the rollout has no gate %q of a group %q: the gates of the group are %q", approval.Gate,
-				approval.Group, gates)
+			return invalid("the rollout has no gate %q of a group %q: the gates of the group are %q, and the groups with "+
+				"gates are %q", approval.Gate, approval.Group, gates, groups)
 		}
 		if !slices.Contains(r.Approved, approval) {
 			r.Approved = append(r.Approved, approval)

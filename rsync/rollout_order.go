@@ -206,12 +206,12 @@ func (o *order) decide(now time.Time) verdict {
 		n := g.count[clusterFailed]
 		failed += n
 		if g.maxFailures >= 0 && n > g.maxFailures {
-			why := fmt.Sprintf("%d clusters of group %q failed, and its MaxFailures is %d", n, g.Name, g.maxFailures)
+			why := fmt.Sprintf("failed clusters in group %q: %d, and its MaxFailures is %d", g.Name, n, g.maxFailures)
 			return verdict{halt: ReasonMaxFailures, waits: why}
 		}
 	}
 	if failed > o.maxFailures {
-		why := fmt.Sprintf("%d clusters failed, and MaxFailures is %d", failed, o.maxFailures)
+		why := fmt.Sprintf("failed clusters: %d, and MaxFailures is %d", failed, o.maxFailures)
 		return verdict{halt: ReasonMaxFailures, waits: why}
 	}
 	for _, g := range o.groups {

@@ -176,7 +176,7 @@ func TestRolloutDeadline(t *testing.T) {
 		if took := time.Since(began); took < time.Minute || took > 61*time.Second {
 			s.t.Errorf("it failed after %s", took)
 		}
-		const want = "web on edge+c2: DeadlineExceeded: ConfigMap default/x is not ready yet; 1 clusters failed, and " +
+		const want = "web on edge+c2: DeadlineExceeded: ConfigMap default/x is not ready yet; failed clusters: 1, and " +
 			"MaxFailures is 0"
 		if !errors.Is(failure, rsync.ErrDeadline) || failure.Message != want {
 			s.t.Errorf("the error is %q, want %q", failure.Message, want)
@@ -232,12 +232,12 @@ func TestRolloutMaxFailures(t *testing.T) {
 		want    string
 		message string
 	}{
-		"none":    {rsync.Rollout{}, "1,,,,,", "1 clusters failed, and MaxFailures is 0"},
-		"one":     {rsync.Rollout{MaxFailures: "1"}, "1,,1,,,", "2 clusters failed, and MaxFailures is 1"},
+		"none":    {rsync.Rollout{}, "1,,,,,", "failed clusters: 1, and MaxFailures is 0"},
+		"one":     {rsync.Rollout{MaxFailures: "1"}, "1,,1,,,", "failed clusters: 2, and MaxFailures is 1"},
 		"percent": {rsync.Rollout{MaxFailures: "34%"}, "1,,1,,1,1", ""},
 		"of a group": {rsync.Rollout{MaxFailures: "5",
 			Groups: []rsync.RolloutGroup{{Name: "g", Clusters: edge("c1", "c2"), MaxFailures: "0"}}}, "1,,,,,",
-			"1 clusters of group \"g\" failed, and its MaxFailures is 0"},
+			"failed clusters in group \"g\": 1, and its MaxFailures is 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rolloutTest(t, 6, func(s *scene) {

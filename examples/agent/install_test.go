@@ -22,6 +22,8 @@ func TestInstall(t *testing.T) {
 			" --executor shop/deployer --executor team-*/ci",
 		"testdata/install-role.yaml": "install --image agent:v1 --role edit -- --cluster c " +
 			"--hub-kubeconfig /credentials/hub",
+		"testdata/install-join.yaml": "install --image agent:v1 --role edit -- " + hub + " --join /data/join " +
+			"--join-hub https://hub.example.com:8444 --join-token-file /credentials/token",
 	} {
 		var stdout, stderr strings.Builder
 		if status := run(t.Context(), strings.Split(line, " "), &stdout, &stderr); status != 0 || stderr.Len() > 0 {

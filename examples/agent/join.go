@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
+
+	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/examples/internal/command"
@@ -24,7 +27,7 @@ command may be run again with the same token and folder.
   --hub URL          the hub's --join-listen: https://HOST:PORT
   --token TOKEN      the token. Other users of this machine can read it while the command runs
   --token-file FILE  a file with the token, or - for standard input
-  --dir DIR          the folder (default hub-certs)
+  --dir DIR          the folder (default agent-certs)
   --cluster NAME     fail if the token is for another cluster
   --help             show this help
 `
@@ -48,7 +51,7 @@ func parseJoin(args []string) (o join.Options, err error) {
 	flags.StringVar(&o.URL, "hub", "", "")
 	flags.StringVar(&text, "token", "", "")
 	flags.StringVar(&file, "token-file", "", "")
-	flags.StringVar(&o.Dir, "dir", "hub-certs", "")
+	flags.StringVar(&o.Dir, "dir", "agent-certs", "")
 	flags.StringVar(&o.Cluster, "cluster", "", "")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -59,9 +62,9 @@ func parseJoin(args []string) (o join.Options, err error) {
 	case (text == "") == (file == ""):
 		return o, errors.New("one of --token and --token-file is required")
 	case file == "-":
-		text, err = readAll(os.Stdin)
+		text, err = readAll("--token-file", os.Stdin)
 	case file != "":
-		text, err = readFile(file)
+		text, err = readFile("--token-file", file)
 	}
 	if err == nil {
 		err = flags.NotEmpty("dir", "cluster")
@@ -75,27 +78,32 @@ func parseJoin(args []string) (o join.Options, err error) {
 	return o, nil
 }
 
-func readFile(file string) (string, error) {
+func readFile(flag, file string) (string, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return "", fmt.Errorf("%s: %w", flag, err)
 	}
 	defer func() { _ = f.Close() }()
-	return readAll(f)
+	return readAll(flag, f)
 }
 
-func readAll(r io.Reader) (string, error) {
+func readAll(flag string, r io.Reader) (string, error) {
 	content, err := io.ReadAll(io.LimitReader(r, 1024))
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return "", fmt.Errorf("%s: %w", flag, err)
 	}
 	return string(content), nil
 }
 
 // useJoin sets the files and the cluster of --join.
 func (o *options) useJoin(flags command.Flags) error {
-	if o.Join == "" {
+	switch {
+	case o.Join == "" && o.JoinHub+o.JoinToken != "":
+		return errors.New("--join-hub and --join-token-file need --join: the folder for the certificate")
+	case o.Join == "":
 		return nil
+	case o.JoinHub == "" && o.JoinToken != "":
+		return errors.New("--join-token-file needs --join-hub: the URL of the hub's --join-listen")
 	}
 	for _, name := range []string{"hub-ca", "hub-cert", "hub-key", "hub-insecure", "broker-ca", "broker-cert",
 		"broker-key"} {
@@ -104,7 +112,14 @@ func (o *options) useJoin(flags command.Flags) error {
 		}
 	}
 	cluster, err := join.ClusterIn(o.Join)
-	if err != nil {
+	switch {
+	case o.JoinHub != "" && o.Cluster == "":
+		return errors.New("--cluster is required with --join-hub: the cluster of the token")
+	case o.JoinHub != "" && o.JoinToken == "":
+		return errors.New("--join-token-file is required with --join-hub: a file with the token")
+	case o.unjoined():
+		cluster = o.Cluster
+	case err != nil:
 		return fmt.Errorf("--join %s: %w", o.Join, err)
 	}
 	if o.Cluster == "" {
@@ -119,6 +134,33 @@ func (o *options) useJoin(flags command.Flags) error {
 	} else {
 		o.Broker.CAFile, o.Broker.CertFile, o.Broker.KeyFile = files.CA, files.Cert, files.Key
 	}
+	return nil
+}
+
+// unjoined reports whether the agent has to join before it can connect.
+func (o *options) unjoined() bool {
+	_, err := join.ClusterIn(o.Join)
+	return o.JoinHub != "" && errors.Is(err, fs.ErrNotExist)
+}
+
+// joinFirst joins the hub in --join-hub if the folder in --join has no certificate.
+func (o *options) joinFirst(ctx context.Context) error {
+	if !o.unjoined() {
+		return nil
+	}
+	text, err := readFile("--join-token-file", o.JoinToken)
+	if err != nil {
+		return err
+	}
+	token, err := join.ParseToken(text)
+	if err != nil {
+		return fmt.Errorf("--join-token-file %s: %w", o.JoinToken, err)
+	}
+	cert, err := join.Join(ctx, join.Options{URL: o.JoinHub, Token: token, Dir: o.Join, Cluster: o.Cluster})
+	if err != nil {
+		return fmt.Errorf("join %s: %w", o.JoinHub, err)
+	}
+	klog.FromContext(ctx).Info("Joined the hub", "cluster", o.Cluster, "until", cert.NotAfter.UTC())
 	return nil
 }
 

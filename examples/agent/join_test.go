@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -106,4 +107,42 @@ func TestJoinCommandRefuses(t *testing.T) {
 		"--hub h --token t --dir=":         "--dir must not be empty",
 	})
 	commandtest.Usage(t, joinUsage, "hub", "token", "token-file", "dir", "cluster")
+}
+
+// TestAgentJoinsFirst joins with the flags of an agent, as in a Pod with an empty volume. A folder
+// with a certificate needs no token.
+func TestAgentJoinsFirst(t *testing.T) {
+	url, token := newHub(t)
+	dir, file := filepath.Join(t.TempDir(), "joined"), filepath.Join(t.TempDir(), "token")
+	flags := []string{"--hub", "hub:8443", "--source", "hub", "--join", dir, "--join-hub", url}
+	for want, more := range map[string][]string{
+		"--cluster is required with --join-hub":         {"--join-token-file", file},
+		"--join-token-file is required with --join-hub": {"--cluster", "cluster1"},
+	} {
+		if _, err := parse(append(flags, more...)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+	o, err := parse(append(flags, "--cluster", "cluster1", "--join-token-file", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := check(o); err != nil {
+		t.Errorf("before the join: %v", err)
+	}
+	if err := o.joinFirst(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "--join-token-file: open ") {
+		t.Errorf("without a token: %v", err)
+	}
+	if err := os.WriteFile(file, []byte(token()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.joinFirst(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if cluster, err := join.ClusterIn(dir); err != nil || cluster != "cluster1" || check(o) != nil {
+		t.Errorf("joined as %q, %v, %v", cluster, err, check(o))
+	}
+	if err := errors.Join(os.Remove(file), o.joinFirst(t.Context())); err != nil {
+		t.Errorf("with a certificate: %v", err)
+	}
 }

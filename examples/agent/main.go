@@ -66,6 +66,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func check(o options) error {
 	err := command.CheckKubeconfig("--kubeconfig", o.Kubeconfig)
 	switch {
+	case o.unjoined():
+		return err
 	case o.Hub.Address != "":
 		return cmp.Or(err, command.CheckHub(o.Hub))
 	case o.Broker.BrokerURL != "":
@@ -79,6 +81,9 @@ func agent(ctx context.Context, o options) (err error) {
 	log := klog.FromContext(ctx).WithValues("cluster", o.Cluster)
 	config, err := command.LoadKubeconfig("--kubeconfig", o.Kubeconfig)
 	if err != nil {
+		return err
+	}
+	if err := o.joinFirst(ctx); err != nil {
 		return err
 	}
 	metrics := prometheus.NewRegistry()

@@ -53,6 +53,9 @@ The source of works is one of these:
                           the hub is unreachable still has them
   --join DIR              the folder of agent join: the certificate for --hub or --broker, which the
                           agent renews, and the default of --cluster
+  --join-hub URL          if the folder of --join has no certificate, join first, with --cluster: the
+                          hub's --join-listen, https://HOST:PORT
+  --join-token-file FILE  a file with the token for --join-hub
   --hub-ca FILE           the CAs of the hub's certificate (default: the system's)
   --hub-cert FILE         the agent's certificate for the hub, with --hub-key
   --hub-key FILE          the key of the certificate
@@ -108,6 +111,8 @@ type options struct {
 	Bundles       bool // the profile is ManifestBundle
 	Store         string
 	Join          string
+	JoinHub       string
+	JoinToken     string // a file
 
 	Listen string
 	Log    logging.Options
@@ -126,7 +131,8 @@ func parse(args []string) (options, error) {
 	flags := command.NewFlags("agent")
 	for name, value := range map[string]*string{
 		"cluster": &o.Cluster, "kubeconfig": &o.Kubeconfig, "broker": &o.Broker.BrokerURL, "store": &o.Store,
-		"hub-kubeconfig": &o.HubKubeconfig, "join": &o.Join, "listen": &o.Listen,
+		"hub-kubeconfig": &o.HubKubeconfig, "join": &o.Join, "join-hub": &o.JoinHub,
+		"join-token-file": &o.JoinToken, "listen": &o.Listen,
 	} {
 		flags.StringVar(value, name, "", "")
 	}
@@ -172,7 +178,7 @@ func parse(args []string) (options, error) {
 	if o.HubKubeconfig != "" && !flags.Given("eviction-grace") {
 		o.Spoke.EvictionGrace = time.Hour
 	}
-	if err := errors.Join(flags.NotEmpty("join"), o.useJoin(flags)); err != nil {
+	if err := errors.Join(flags.NotEmpty("join", "join-hub", "join-token-file"), o.useJoin(flags)); err != nil {
 		return options{}, err
 	}
 	err := o.check(flags)

@@ -35,9 +35,9 @@ func TestCommandLine(t *testing.T) {
 		"--broker mqtt://x --source a/b":        "--source: must not contain '/'",
 		"--broker mqtt://x --dir d --leave-dir": "--leave-dir needs a hub without --dir",
 		"--broker mqtt://x --listen 8080":       `--listen: "8080": must be host:port or :port`,
-		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines: add --tls-cert and --tls-key, and a login",
+		"--broker mqtt://x --listen :8080":      "--listen :8080 can be reached from other machines: add --tls-cert",
 		"--broker mqtt://x --listen 10.0.0.1:0 --tls-cert c --tls-key k --user-ca u": "add --allowed-host HOST",
-		"--broker mqtt://x --allowed-host a:80":                                      "must be a name such as hub.example.com",
+		"--broker mqtt://x --allowed-host a:80":                                      "must be a name such as hub.example",
 		"--broker mqtt://x more":                                                     `unknown argument "more"`,
 	})
 	stderr.Reset()
@@ -201,7 +201,7 @@ func TestAPIRefuses(t *testing.T) {
 		{"no cluster to forget", "POST", "/api/v1/clusters/a%2Fb/forget", "", 404, "", "a/b"},
 		{"a rollback of nothing", "POST", "/api/v1/applications/other/rollback", "", 404, "",
 			"the application other: not found"},
-		{"a rollback to nothing", "POST", "/api/v1/applications/shop/rollback", "", 409, "", "no such revision"},
+		{"a rollback to nothing", "POST", "/api/v1/applications/shop/rollback", "", 409, "", "no earlier revision"},
 		{"a rollback to nowhere", "POST", "/api/v1/applications/shop/rollback", `{"revision": 7}`, 404, "",
 			"revision 7 of the application shop: not found"},
 		{"a rollback that is none", "POST", "/api/v1/applications/shop/rollback", `{"revison": 7}`, 400, "revision",

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -43,7 +44,8 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	empty()
 	wrong := documents(first, placement("q", "other", "names: [c1]"))
 	for _, path := range []string{"/api/v1/diff", "/api/v1/apply"} {
-		fails("POST", path, wrong, http.StatusUnprocessableEntity, `Placement q: spec.applications[0]: there is no Application`)
+		fails("POST", path, wrong, http.StatusUnprocessableEntity,
+			`Placement q: spec.applications[0]: there is no Application`)
 		fails("POST", path, documents(first, cluster("c1", "")), http.StatusUnprocessableEntity, "another Cluster c1 is in")
 		fails("POST", path, "kind: X", http.StatusBadRequest, `the body, document 1: kind: \"X\"`)
 	}
@@ -69,12 +71,27 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	s.objects("c1", `x/a={"v":"one"}`)
 }
 
+// TestApplyOfAFleet checks that a request may have as many documents as fit into it.
+func TestApplyOfAFleet(t *testing.T) {
+	s := newSite(t)
+	s.start()
+	var all []string
+	for i := range 2000 {
+		all = append(all, cluster(fmt.Sprintf("c%d", i), ""))
+	}
+	s.must("POST", "/api/v1/apply", documents(all...))
+	if got := strings.Count(s.must("GET", "/api/v1/clusters", ""), `"Cluster"`); got != len(all) {
+		t.Errorf("%d clusters, want %d", got, len(all))
+	}
+}
+
 // TestWatchAnswersAfterAChange checks that a watch waits while the answer is that of its tag.
 func TestWatchAnswersAfterAChange(t *testing.T) {
 	s := newSite(t)
 	s.start()
 	s.agent("c1")
-	s.must("POST", "/api/v1/apply", documents(placement("p", "shop", all), application("shop", "a=one"), cluster("c1", "")))
+	s.must("POST", "/api/v1/apply",
+		documents(placement("p", "shop", all), application("shop", "a=one"), cluster("c1", "")))
 	s.status("shop")
 	watch := func(tag, limit string) (int, string) {
 		t.Helper()
@@ -94,8 +111,10 @@ func TestWatchAnswersAfterAChange(t *testing.T) {
 	if code != http.StatusOK || tag == "" {
 		t.Fatalf("first: %d %s", code, tag)
 	}
-	if code, same := watch(tag, "1ms"); code != http.StatusNotModified || same != tag {
-		t.Errorf("without a change: %d %s, want %s", code, same, tag)
+	for _, given := range []string{tag, "W/" + tag} { // the latter from a proxy that compresses
+		if code, same := watch(given, "1ms"); code != http.StatusNotModified || same != tag {
+			t.Errorf("without a change: %d %s, want %s", code, same, tag)
+		}
 	}
 	type answer struct {
 		code int

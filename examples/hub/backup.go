@@ -55,10 +55,8 @@ func (o options) restore(ctx context.Context, from string) (h backup.Header, err
 		return h, fmt.Errorf("%s: %w", from, err)
 	}
 	p := &parts{}
-	if o.Source = h.Source; err == nil {
-		err = p.openStores(ctx, o)
-	}
-	if err == nil {
+	o.Source = h.Source
+	if err = p.openStores(ctx, o); err == nil {
 		if err = backup.Restore(ctx, file, backup.Stores{State: p.state, Works: p.works}, hub.Restored); err != nil {
 			err = fmt.Errorf("--store %s: %w", o.Store, err)
 		}
@@ -89,8 +87,6 @@ func (p *parts) checkStores(ctx context.Context) error {
 // backup returns a backup of the stores. It is made in memory, because a slow client must not delay
 // the writes of the works.
 func (p *parts) backup(ctx context.Context, source string) ([]byte, error) {
-	p.backups.Lock() // one at a time
-	defer p.backups.Unlock()
 	var out bytes.Buffer
 	err := backup.Write(ctx, &out, source, backup.Stores{State: p.state, Works: p.works})
 	return out.Bytes(), err

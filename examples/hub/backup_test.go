@@ -24,9 +24,9 @@ func TestBackupInput(t *testing.T) {
 		args, want string
 		status     int
 	}{
-		{"backup", "hub backup: --out is required: the file of the backup", 2},
+		{"backup", "hub backup: --out is required: the FILE of the backup", 2},
 		{"backup --out " + missing + " --api http://127.0.0.1:1", "is a hub running with this --listen?", 1},
-		{"restore", "hub restore: an argument is missing: the file of a backup", 2},
+		{"restore", "hub restore: FILE is missing: hub restore FILE", 2},
 		{"restore --store " + to + " " + missing, missing + ": no such file or directory", 1},
 		{"restore --store " + to + " " + foreign, foreign + ": the file is not a backup of a hub", 1},
 		{"restore --store postgres://hub:secret@h/d " + foreign, "--store: the password of a command line is visible", 2},

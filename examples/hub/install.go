@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/internal/install"
 )
 
@@ -21,12 +20,15 @@ var installation = install.Program{Name: "hub", Manifests: manifests, Workload: 
 // workload returns the Pods of a hub with flags.
 func workload(i install.Options, args []string) (install.Workload, error) {
 	args = install.Defaults(args, "--listen=:8080", "--allowed-host=hub."+i.Namespace+".svc", "--store=/data",
-		"--tls-cert=/credentials/tls.crt", "--tls-key=/credentials/tls.key", "--token-auth-file=/credentials/tokens.csv")
+		"--token-auth-file=/credentials/tokens.csv")
+	if _, given := install.Value(args, "certs"); !given {
+		args = install.Defaults(args, "--tls-cert=/credentials/tls.crt", "--tls-key=/credentials/tls.key")
+	}
 	o, err := parse(args)
 	switch {
 	case err != nil:
 		return install.Workload{}, err
-	case o.Kubeconfig != "" && o.Kubeconfig != objects.Auto:
+	case o.Kubeconfig != "" && o.Kubeconfig != autoKubeconfig:
 		return install.Workload{}, errors.New("--kubeconfig must be auto: the hub's own cluster is that of its Pod")
 	case o.shared():
 		args = install.Defaults(args, "--advertise=https://$(POD_IP)"+o.Listen) // Kubernetes expands it
@@ -38,6 +40,9 @@ func workload(i install.Options, args []string) (install.Workload, error) {
 	}
 	if o.GRPC != "" {
 		w.Ports = append(w.Ports, install.Port{Name: "grpc", Flag: "grpc", Address: o.GRPC, Open: true})
+	}
+	if o.JoinListen != "" {
+		w.Ports = append(w.Ports, install.Port{Name: "join", Flag: "join-listen", Address: o.JoinListen, Open: true})
 	}
 	return w, nil
 }

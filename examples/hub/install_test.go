@@ -20,6 +20,8 @@ func TestInstall(t *testing.T) {
 		"testdata/install-volume.yaml": "install --image hub:v1 -- " + grpcFlags,
 		"testdata/install-database.yaml": "install --image hub:v1 --namespace fleet -- --broker mqtts://b --allowed-host h " +
 			"--store postgres://hub@db/hub --kubeconfig auto",
+		"testdata/install-join.yaml": "install --image hub:v1 -- --grpc :8443 --certs /credentials --join-listen :8444 " +
+			"--join-url https://hub.example.com:8444",
 	} {
 		var stdout, stderr strings.Builder
 		if status := run(t.Context(), strings.Split(line, " "), &stdout, &stderr); status != 0 || stderr.Len() > 0 {

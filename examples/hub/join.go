@@ -10,29 +10,21 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/join"
+	"github.com/spokewire/sdk-go/cloudevents/join/rsyncstore"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt/dynsec"
 	"github.com/spokewire/sdk-go/examples/internal/certexpiry"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/internal/httpserve"
-	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // joinPrefix is the prefix of the keys with tokens and clusters.
 const joinPrefix = "/hub/join/"
-
-// certificates are the files of --certs, as hub certs writes them.
-type certificates string
-
-func (c certificates) cert(name string) string { return filepath.Join(string(c), name+".crt") }
-func (c certificates) key(name string) string  { return filepath.Join(string(c), name+".key") }
 
 // openJoin opens the server that issues certificates to agents.
 func (p *parts) openJoin(o options) (err error) {
@@ -48,9 +40,9 @@ func (p *parts) openJoin(o options) (err error) {
 		apply = broker.Apply
 	}
 	p.join, err = join.NewServer(join.ServerOptions{
-		Apply: apply, Store: records{p.state}, Lifetime: o.CertLifetime, Reserved: []string{o.Source},
-		CertFile: o.Certs.cert("hub"), KeyFile: o.Certs.key("hub"),
-		CACertFile: o.Certs.cert("ca"), CAKeyFile: o.Certs.key("ca"),
+		Apply: apply, Store: rsyncstore.New(p.state, joinPrefix), Lifetime: o.CertLifetime, Reserved: []string{o.Source},
+		CertFile: o.Certs.Cert("hub"), KeyFile: o.Certs.Key("hub"),
+		CACertFile: o.Certs.Cert("ca"), CAKeyFile: o.Certs.Key("ca"),
 		Revoked: func() {
 			if p.recheck != nil {
 				p.recheck()
@@ -62,9 +54,7 @@ func (p *parts) openJoin(o options) (err error) {
 
 // withJoins returns a function that serves joining agents, and calls agents when the revoked clusters
 // are known.
-func (p *parts) withJoins(
-	o options, agents func(context.Context) error,
-) func(context.Context) error {
+func (p *parts) withJoins(o options, agents func(context.Context) error) func(context.Context) error {
 	if p.join == nil {
 		return agents
 	}
@@ -110,10 +100,10 @@ func (o *options) useCerts(flags command.Flags) {
 	if o.Certs == "" {
 		return
 	}
-	o.Login.OtherCAFiles = append(o.Login.OtherCAFiles, o.Certs.cert("ca"))
+	o.Login.OtherCAFiles = append(o.Login.OtherCAFiles, o.Certs.Cert("ca"))
 	if host, _, err := net.SplitHostPort(o.Listen); err == nil && !httpserve.Loopback(host) && o.Login.CertFile == "" &&
 		o.Login.KeyFile == "" {
-		o.Login.CertFile, o.Login.KeyFile = o.Certs.cert("hub"), o.Certs.key("hub")
+		o.Login.CertFile, o.Login.KeyFile = o.Certs.Cert("hub"), o.Certs.Key("hub")
 	}
 	files := map[string][3]*string{
 		"grpc":   {&o.Server.CertFile, &o.Server.KeyFile, &o.Server.ClientCAFile},
@@ -125,10 +115,10 @@ func (o *options) useCerts(flags command.Flags) {
 		}
 		to := files[flag]
 		if *to[0] == "" && *to[1] == "" {
-			*to[0], *to[1] = o.Certs.cert(name), o.Certs.key(name)
+			*to[0], *to[1] = o.Certs.Cert(name), o.Certs.Key(name)
 		}
 		if *to[2] == "" {
-			*to[2] = o.Certs.cert("ca")
+			*to[2] = o.Certs.Cert("ca")
 		}
 	}
 }
@@ -138,8 +128,8 @@ func (o options) expiry() prometheus.Collector {
 	chains := []string{o.Server.CertFile, o.Broker.CertFile}
 	authorities := []string{o.Server.ClientCAFile, o.Broker.CAFile}
 	if o.Certs != "" {
-		chains = append(chains, o.Certs.cert("hub"), o.Certs.cert("client"), o.Certs.cert("broker"))
-		authorities = append(authorities, o.Certs.cert("ca"))
+		chains = append(chains, o.Certs.Cert("hub"), o.Certs.Cert("client"), o.Certs.Cert("broker"))
+		authorities = append(authorities, o.Certs.Cert("ca"))
 	}
 	return certexpiry.New(chains, authorities)
 }
@@ -171,7 +161,7 @@ func (o options) checkJoin() error {
 	if o.JoinListen == "" {
 		return nil
 	}
-	if _, err := join.LoadAuthority(o.Certs.cert("ca"), o.Certs.key("ca")); err != nil {
+	if _, err := join.LoadAuthority(o.Certs.Cert("ca"), o.Certs.Key("ca")); err != nil {
 		return fmt.Errorf("--certs: %w: make the files with hub certs", err)
 	}
 	return nil
@@ -187,60 +177,4 @@ func (o options) joinURL() string {
 		host, _ = os.Hostname()
 	}
 	return "https://" + net.JoinHostPort(host, port)
-}
-
-// records is a store of package join in the store of the hub.
-type records struct{ data store.Data }
-
-func record(kv store.KeyValue) join.Record {
-	return join.Record{Key: strings.TrimPrefix(kv.Key, joinPrefix), Value: kv.Value, Version: kv.ModRevision}
-}
-
-// Get implements [join.Store].
-func (r records) Get(ctx context.Context, key string) (join.Record, error) {
-	kv, err := r.data.Get(ctx, joinPrefix+key)
-	return record(kv), err
-}
-
-// List implements [join.Store].
-func (r records) List(ctx context.Context) ([]join.Record, error) {
-	all, err := r.data.Range(ctx, joinPrefix)
-	out := make([]join.Record, len(all.KVs))
-	for i, kv := range all.KVs {
-		out[i] = record(kv)
-	}
-	return out, err
-}
-
-// Put implements [join.Store].
-func (r records) Put(ctx context.Context, to join.Record) error {
-	key := joinPrefix + to.Key
-	op := store.Put(key, to.Value)
-	if to.Value == nil {
-		op = store.Delete(key)
-	}
-	result, err := r.data.Txn(ctx, []store.Compare{{Key: key, Revision: to.Version}}, []store.Op{op})
-	if err == nil && !result.Succeeded {
-		return join.ErrConflict
-	}
-	return err
-}
-
-// Watch implements [join.Store].
-func (r records) Watch(ctx context.Context) <-chan struct{} {
-	out := make(chan struct{}, 1)
-	events := r.data.Watch(ctx, joinPrefix, 0)
-	go func() {
-		defer close(out)
-		for watched := range events {
-			if watched.Err != nil {
-				return
-			}
-			select {
-			case out <- struct{}{}:
-			default:
-			}
-		}
-	}()
-	return out
 }

@@ -5,7 +5,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
-	"github.com/spokewire/sdk-go/examples/internal/filestore"
 )
 
 // hubCommand runs the program with arguments, and returns its status and output.
@@ -101,6 +99,10 @@ func TestJoinAndRevoke(t *testing.T) {
 	if status, _, problem := s.command("token", "delete", unused.ID()); status != 1 ||
 		!strings.Contains(problem, "there is no such token") {
 		t.Errorf("delete again: %d %s", status, problem)
+	}
+	if status, out, problem := s.command("revoke", "c-1"); status != 0 ||
+		!strings.Contains(out, "cluster/c-1 revoked; there is no Cluster document and no agent with this name") {
+		t.Errorf("revoke an unknown cluster: %s%s", out, problem)
 	}
 	if status, out, problem := s.command("revoke", "c1"); status != 0 || out != "cluster/c1 revoked\n" {
 		t.Fatalf("revoke: %s%s", out, problem)
@@ -188,13 +190,6 @@ func TestJoinFlags(t *testing.T) {
 		"--grpc :1 --certs c --join-listen :2 --cert-lifetime 1ms": "--cert-lifetime must be 1s or more",
 		"--grpc :1 --certs c --join-listen :2 --cert-lifetime x":   "--cert-lifetime",
 	})
-	commandtest.Refuses(t, parseCerts, map[string]string{
-		"--dir x":             "--name is required",
-		"--name https://x":    "must be a name or an IP address",
-		"--name x:1":          "must be a name or an IP address",
-		"--name x --dir=":     "--dir must not be empty",
-		"--name x --source /": "--source",
-	})
 	o, err := parse([]string{"--broker", "mqtts://b", "--certs", t.TempDir(), "--join-listen", ":0"})
 	if err == nil {
 		err = check(o)
@@ -206,7 +201,6 @@ func TestJoinFlags(t *testing.T) {
 		!strings.Contains(problem, "is a hub running with this --listen?") {
 		t.Errorf("without a hub: %d %s", status, problem)
 	}
-	commandtest.Usage(t, certsUsage, "dir", "name", "broker-name", "source")
 }
 
 func TestTokensNeedJoinListen(t *testing.T) {
@@ -217,47 +211,6 @@ func TestTokensNeedJoinListen(t *testing.T) {
 		if status != 1 || !strings.Contains(problem, "start it with --certs and --join-listen") {
 			t.Errorf("%v: %d %s", args, status, problem)
 		}
-	}
-}
-
-func TestJoinRecords(t *testing.T) {
-	file, err := filestore.Open(t.Context(), filepath.Join(t.TempDir(), "state.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	r := records{file}
-	changed := r.Watch(t.Context())
-	if got, err := r.Get(t.Context(), "a"); err != nil || got.Version != 0 || got.Key != "a" {
-		t.Errorf("%+v, %v", got, err)
-	}
-	put := func(key, value string, version int64, want error) {
-		t.Helper()
-		record := join.Record{Key: key, Version: version}
-		if value != "" {
-			record.Value = []byte(value)
-		}
-		if err := r.Put(t.Context(), record); !errors.Is(err, want) {
-			t.Errorf("put %s: %v, want %v", key, err, want)
-		}
-	}
-	put("a", "1", 0, nil)
-	<-changed
-	put("a", "2", 0, join.ErrConflict)
-	first, err := r.Get(t.Context(), "a")
-	if err != nil || string(first.Value) != "1" {
-		t.Errorf("%+v, %v", first, err)
-	}
-	put("a", "2", first.Version, nil)
-	put("a", "", first.Version, join.ErrConflict)
-	put("b", "3", 0, nil)
-	all, err := r.List(t.Context())
-	if err != nil || len(all) != 2 || all[0].Key != "a" || string(all[0].Value) != "2" || all[1].Key != "b" {
-		t.Errorf("%+v, %v", all, err)
-	}
-	put("a", "", all[0].Version, nil)
-	if all, err = r.List(t.Context()); err != nil || len(all) != 1 {
-		t.Errorf("%+v, %v", all, err)
 	}
 }
 

@@ -5,14 +5,11 @@ package main
 
 import (
 	"context"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 )
 
@@ -33,8 +30,8 @@ func (p *parts) links(ctx context.Context, o options) []status.Link {
 	out := []status.Link{
 		status.NewLink(name, address, p.clusters.Link()), status.NewLink(store, addressOf(o.Store), p.healthy(ctx)),
 	}
-	if address := p.objects.Host(); address != "" {
-		out = append(out, status.NewLink("API server", address, p.objects.Away()))
+	if p.server != nil {
+		out = append(out, status.NewLink("API server", p.server.Host, p.server.Away()))
 	}
 	if p.election != nil && !p.leads.Load() {
 		out = append(out, status.NewLink("leader", "", p.election.Follows()))
@@ -69,43 +66,4 @@ func (p *parts) readyz(*http.Request) error {
 // answer too.
 func isView(r *http.Request) bool {
 	return r.Method == http.MethodGet && (!strings.HasPrefix(r.URL.Path, "/api/") || r.URL.Path == "/api/v1/status")
-}
-
-// maxStrangers limits the clusters of [strangers].
-const maxStrangers = 20_000
-
-// strangers is an authorizer that records the agents that ask only for other sources than the hub.
-type strangers struct {
-	source string
-	next   grpc.Authorizer
-
-	mu     sync.Mutex
-	others map[string]string // the other source, or "" for an agent of the hub, by cluster
-}
-
-// Authorize implements [grpc.Authorizer].
-func (s *strangers) Authorize(ctx context.Context, a grpc.Access) error {
-	err := s.next.Authorize(ctx, a)
-	if err != nil || a.Cluster == "" || a.Source == "" {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.others == nil {
-		s.others = map[string]string{}
-	}
-	if _, known := s.others[a.Cluster]; a.Source == s.source && (known || len(s.others) < maxStrangers) {
-		s.others[a.Cluster] = ""
-	} else if !known && len(s.others) < maxStrangers {
-		s.others[a.Cluster] = a.Source
-	}
-	return nil
-}
-
-func (s *strangers) all() map[string]string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	out := maps.Clone(s.others)
-	maps.DeleteFunc(out, func(_, source string) bool { return source == "" })
-	return out
 }

@@ -130,6 +130,7 @@ func TestHistoryHasActions(t *testing.T) {
 	}
 	ann("POST", "/api/v1/applications/shop/rollback", `{"revision": 1}`, 202)
 	ann("DELETE", "/api/v1/applications/shop/rollback", "", 202)
+	ann("POST", "/applications/shop?do=pause", "", 409) // a page without the current revision
 	ann("PUT", "/api/v1/placements/other", placement("other", "none", all), 422)
 	ann("POST", "/api/v1/clusters/c9/forget", "", 404)
 	for range 2 {
@@ -150,7 +151,8 @@ func TestHistoryHasActions(t *testing.T) {
 		}
 		want := []string{
 			"ann shop pause", "ann shop resume", "ann shop approve After of canary", "ann shop rollback to 1",
-			"ann shop delete applications/shop/rollback",
+			"ann shop release",
+			"ann shop refused: pause: the application has changed since the page was shown: check the page, and try again",
 			`ann  refused: put placements/other: Placement other: spec.applications[0]: there is no Application "none"`,
 			`ann c9 refused: forget: no removed cluster "c9" is awaited: not found`,
 		}
@@ -237,6 +239,10 @@ func TestFollowerForwardsUsers(t *testing.T) {
 			if code, text := put(one, "c3", append(slices.Clone(forged), "Spokewire-Replica: "+secret)...); code >= 300 ||
 				!strings.Contains(one.said.String(), `user=eve`) {
 				t.Errorf("a replica: %d %s", code, text)
+			}
+			code, text := put(two, "c4", "Authorization: Bearer "+editorToken, "Spokewire-Forwarded: 1")
+			if code != http.StatusServiceUnavailable || strings.Contains(two.said.String(), "Failed to record") {
+				t.Errorf("a follower without a leader: %d %s, and it logs\n%s", code, text, two.said)
 			}
 			for _, s := range []*site{one, two} {
 				if code, text := s.as("GET", "/leader", ""); code != http.StatusForbidden {

@@ -23,6 +23,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/examples/hub/internal/client"
+	"github.com/spokewire/sdk-go/examples/internal/certs"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/commands"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
@@ -39,7 +40,7 @@ const memoryLimit = 96
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		return client.Run(ctx, args, stdout, stderr,
-			commands.Of("certs", "make the certificates for a first installation", certs),
+			certs.Command("hub"),
 			commands.Of("install", "print or apply the manifests that run a hub in a cluster", installation.Run),
 			restoreCommand(stdout))
 	}

@@ -231,7 +231,7 @@ func (s *site) must(method, path, body string) string {
 func (s *site) status(application string) string {
 	s.t.Helper()
 	var out struct{ Sync, Health, Revision, Reason string }
-	if err := json.Unmarshal([]byte(s.must("GET", "/api/v1/applications/"+application+"/status?wait=30s", "")),
+	if err := json.Unmarshal([]byte(s.must("GET", "/api/v1/applications/"+application+"/status?wait=2m", "")),
 		&out); err != nil {
 		s.t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/codec"
-	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
+	"github.com/spokewire/sdk-go/examples/internal/certs"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/customizations"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
@@ -133,9 +133,9 @@ own --help.
   --version            show the version
   --help               show this help
 
-examples/hub/internal/document describes documents, and examples/hub/samples has some. An
-Application with spec.rollout is rolled out in groups: the commands approve, pause, resume and
-abort control it. examples/hub/internal/httpapi describes the API.
+examples/hub/README.md describes documents, and examples/hub/samples has some. An Application with
+spec.rollout is rolled out in groups: the commands approve, pause, resume and abort control it.
+examples/hub/API.md describes the API.
 
 Exit status: 0 after Ctrl-C, 1 after an error, 2 for a wrong command line.
 `
@@ -145,7 +145,7 @@ type options struct {
 	Broker            mqtt.Options
 	GRPC              string // the address of Server
 	Server            grpc.ServerOptions
-	Certs             certificates
+	Certs             certs.Dir
 	JoinListen        string
 	JoinURL           string
 	CertLifetime      time.Duration
@@ -212,7 +212,7 @@ func parse(args []string) (options, error) {
 func check(o options) error {
 	_, err := customizations.Open(o.Customizations...)
 	err = cmp.Or(command.CheckFolder("--dir", o.Dir), err, o.Login.CheckFiles())
-	if o.Kubeconfig != objects.Auto {
+	if o.Kubeconfig != autoKubeconfig {
 		err = cmp.Or(err, command.CheckKubeconfig("--kubeconfig", o.Kubeconfig))
 	}
 	if o.GRPC != "" {

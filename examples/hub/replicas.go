@@ -22,6 +22,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/election"
+	"github.com/spokewire/sdk-go/examples/internal/filestore"
 	"github.com/spokewire/sdk-go/internal/postgres"
 	"github.com/spokewire/sdk-go/internal/wait"
 	statestore "github.com/spokewire/sdk-go/rsync/store/pgstore"
@@ -36,9 +37,7 @@ const (
 
 // replicate runs the hub as a replica until ctx ends. When it loses the leadership, it starts all
 // parts again, as a follower.
-func replicate(
-	ctx context.Context, o options, listener net.Listener, broker connector,
-) error {
+func replicate(ctx context.Context, o options, listener net.Listener, broker connector) error {
 	if o.Advertise == "" {
 		o.Advertise = o.scheme() + "://" + advertised(listener.Addr())
 	}
@@ -112,7 +111,9 @@ func advertised(addr net.Addr) string {
 
 // openDatabase opens the stores that the replicas share.
 func (p *parts) openDatabase(ctx context.Context, o options) error {
-	state, err := statestore.Open(ctx, statestore.Options{ConnString: o.Store, Name: o.Source})
+	state, err := statestore.Open(ctx, statestore.Options{
+		ConnString: o.Store, Name: o.Source, MaxTxnOps: filestore.MaxTxnOps,
+	})
 	if err != nil {
 		return err
 	}

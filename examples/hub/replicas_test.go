@@ -4,6 +4,7 @@
 package main
 
 import (
+	"context"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spokewire/sdk-go/internal/testing/background"
 	"github.com/spokewire/sdk-go/internal/testing/postgres"
 )
 
@@ -74,8 +76,8 @@ func TestFollowerServes(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestReplicaWithoutDatabase checks that a replica does not start without its database, with an error
-// that names the server and the flag.
+// TestReplicaWithoutDatabase checks that a replica waits for its database, and logs the server and the
+// flag. It does not wait if the database refuses its password.
 func TestReplicaWithoutDatabase(t *testing.T) {
 	s := newSite(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -86,8 +88,20 @@ func TestReplicaWithoutDatabase(t *testing.T) {
 	t.Setenv("PGPASSFILE", filepath.Join(t.TempDir(), "none"))
 	addr := listener.Addr().String()
 	s.options.Store = "postgres://hub@" + addr + "/hub"
+	s.said = &lines{}
+	stop := background.Run(t, func(ctx context.Context) error {
+		return start(s.said.log(ctx), s.options, s.transport)
+	})
+	eventually(t, "the replica waits for "+addr, func() bool {
+		log := s.said.String()
+		return strings.Contains(log, `msg="Failed to start, retrying" err="--store: `) && strings.Contains(log, addr)
+	})
+	stop()
+
+	s.options.Store = database(t)
+	t.Setenv("PGPASSWORD", "wrong")
 	err = start(t.Context(), s.options, s.transport)
-	if err == nil || !strings.HasPrefix(err.Error(), "--store: ") || !strings.Contains(err.Error(), addr) {
+	if err == nil || !strings.HasPrefix(err.Error(), "--store: ") || !strings.Contains(err.Error(), "password") {
 		t.Errorf("%v", err)
 	}
 }

@@ -143,7 +143,7 @@ func TestRollbackOfPlacements(t *testing.T) {
 	code, text := s.call("POST", "/api/v1/applications/shop/rollback", "")
 	if code != http.StatusConflict ||
 		!strings.Contains(text,
-			"the revisions before 2 differ from it only in their clusters, which follow the placements: no such revision to "+
+			"the revisions before 2 differ from it only in their clusters, which follow the placements: no earlier revision to "+
 				"roll back to") {
 		t.Errorf("%d %s", code, text)
 	}

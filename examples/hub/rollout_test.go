@@ -103,7 +103,7 @@ func TestRolloutSuspended(t *testing.T) {
 	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)
 	s.becomes("shop", "Synced Healthy 2")
 	s.objects("c1", `x/a={"v":"2"}`)
-	s.place("shop", "c1", "c2", "c3")
+	s.must("PUT", "/api/v1/clusters/c3", cluster("c3", ""))
 	s.shows(`"health":"Suspended","reason":"the rollout waits for an approval after group \"canary\""`)
 	s.shows(`"name":"c3","sync":"OutOfSync","health":"Suspended","reason":"waits for its turn in the rollout"`)
 }
@@ -159,13 +159,13 @@ func TestRolloutAborted(t *testing.T) {
 	s := newRollout(t)
 	s.must("POST", "/api/v1/applications/shop/abort", "")
 	for range 2 {
-		s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"Update of app context shop.2 (event 1): Error, Aborted`)
+		s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"Aborted`)
 		s.shows(`"aborted":true`)
 		s.versions("2", "1", "1")
 		s.stop()
 		s.start()
 	}
-	s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"Update of app context shop.2 (event 1): Error, Aborted`)
+	s.shows(`"sync":"OutOfSync","health":"Degraded","reason":"Aborted`)
 	s.must("POST", "/api/v1/applications/shop/resume", "")
 	s.waitsAfterCanary()
 	s.must("POST", "/api/v1/applications/shop/approve", afterCanary)

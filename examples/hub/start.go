@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,18 +19,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/grpc"
 	"github.com/spokewire/sdk-go/cloudevents/join"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
+	"github.com/spokewire/sdk-go/dynamicwatcher"
+	"github.com/spokewire/sdk-go/dynamicwatcher/values"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/httpapi"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
-	"github.com/spokewire/sdk-go/examples/hub/internal/objects"
 	"github.com/spokewire/sdk-go/examples/hub/internal/page"
+	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/examples/internal/command"
@@ -57,19 +62,21 @@ type parts struct {
 	works   work.Store
 	healthy func(context.Context) error // of the stores
 	close   []func() error
-	backups sync.Mutex
 	// election and group, of the shared subscription, are zero without replicas.
 	election *election.Election
 	group    string
 	leads    atomic.Bool           // and has loaded the documents
 	ready    *atomic.Bool          // of the process, with replicas
 	outage   atomic.Pointer[error] // why the parts cannot be opened again
-	objects  *objects.Objects
+	// objects are those that templates read; server and mapper are of their cluster, and may be nil.
+	objects  *values.Values
+	server   *command.APIServer
+	mapper   meta.RESTMapper
 	webhooks *caller.Caller
 	clusters *spokes.Spokes
 	// agents serves the agents, with --grpc.
 	agents    func(context.Context) error
-	strangers strangers
+	strangers grpc.OtherSources
 	rollouts  *revisions.Manager
 	hub       *hub.Hub
 	page      *page.Page
@@ -174,10 +181,7 @@ func (p *parts) closeAll() (err error) {
 
 // openClusters opens the connection to the clusters, and their interpreters.
 func (p *parts) openClusters(o options, broker connector, log klog.Logger) (err error) {
-	changed := func(ctx context.Context, application, cause string) error {
-		return p.hub.Changed(ctx, application, cause)
-	}
-	if p.objects, err = objects.Open(o.Kubeconfig, p.registry, changed); err != nil {
+	if err := p.openObjects(o); err != nil {
 		return err
 	}
 	customized, err := customizations.Open(o.Customizations...)
@@ -187,7 +191,7 @@ func (p *parts) openClusters(o options, broker connector, log klog.Logger) (err 
 	customized.Report(log)
 	// Authors of documents write the configurations, but must not choose the destination of objects.
 	p.webhooks, err = caller.New(caller.Options{
-		Mapper: p.objects.Mapper(), MetricsRegisterer: p.registry,
+		Mapper: p.mapper, MetricsRegisterer: p.registry,
 		AllowedHosts: o.Hosts, AllowedServices: o.Services, AllowedAddresses: o.Networks,
 	})
 	if err != nil {
@@ -205,6 +209,44 @@ func (p *parts) openClusters(o options, broker connector, log klog.Logger) (err 
 	return err
 }
 
+// autoKubeconfig selects the kubeconfig of the environment, of the pod, or of kubectl.
+const autoKubeconfig = "auto"
+
+// openObjects opens the objects of the hub's cluster.
+func (p *parts) openObjects(o options) error {
+	if o.Kubeconfig == "" {
+		p.objects = values.None(render.Without)
+		return nil
+	}
+	file := o.Kubeconfig
+	if file == autoKubeconfig {
+		file = ""
+	}
+	config, err := command.LoadKubeconfig("--kubeconfig", file)
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	if p.mapper, err = apiutil.NewDynamicRESTMapper(config, client); err != nil {
+		return err
+	}
+	if p.server, err = command.NewAPIServer("--kubeconfig", config, client); err != nil {
+		return err
+	}
+	gv, _ := schema.ParseGroupVersion(document.APIVersion)
+	p.objects, err = values.New(values.Options{
+		Watcher: dynamicwatcher.Options{Config: config, Name: "templates", MetricsRegisterer: p.registry},
+		Kind:    gv.WithKind(string(document.ApplicationKind)),
+		Changed: func(ctx context.Context, application, cause string) error {
+			return p.hub.Changed(ctx, application, cause)
+		},
+	})
+	return err
+}
+
 // openTransport returns the transport of the source. With --grpc, it is that of a server in this
 // process.
 func (p *parts) openTransport(o options, broker connector) (cloudevents.Transport, error) {
@@ -216,7 +258,7 @@ func (p *parts) openTransport(o options, broker connector) (cloudevents.Transpor
 	if options.Authorizer == nil {
 		options.Authorizer = p.authorizer()
 	}
-	p.strangers.source, p.strangers.next = o.Source, options.Authorizer
+	p.strangers.Source, p.strangers.Next = o.Source, options.Authorizer
 	options.Authorizer = &p.strangers
 	server, err := grpc.NewServer(options)
 	if err != nil {
@@ -249,13 +291,11 @@ func (p *parts) openHub(o options, log klog.Logger) (err error) {
 	p.actions = &login.History{Store: p.state, Key: "/hub/actions/", Log: log, Changed: changed}
 	p.hub = hub.New(hub.Options{
 		Store: p.state, Rollouts: p.rollouts, Health: p.clusters.Health, Webhooks: p.webhooks,
-		Objects: p.objects, Mapper: p.objects.Mapper(), Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
+		Objects: p.objects, Mapper: p.mapper, Source: o.Source, Dir: o.Dir, LeaveDir: o.LeaveDir,
 		MaxMemory: o.MaxMemory << 20, Check: p.clusters.Check, Settled: p.clusters.InventoryComplete,
-		Declared: p.clusters.Declared,
-		Forget:   p.clusters.Forget, LastReports: p.clusters.LastReports, Beat: spokes.Beat, Log: log, Changed: changed,
-		Actions:   p.actions,
-		Strangers: p.strangers.all, Revoked: p.revoked,
-		Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
+		Declared: p.clusters.Declared, Forget: p.clusters.Forget, LastReports: p.clusters.LastReports,
+		Beat: spokes.Beat, Log: log, Changed: changed, Actions: p.actions, Strangers: p.strangers.Clusters,
+		Revoked: p.revoked, Links: func(ctx context.Context) []status.Link { return p.links(ctx, o) },
 	})
 	p.registry.MustRegister(p.hub.Collector())
 	p.page, err = page.New(p.hub, page.Options{MayEdit: func(r *http.Request) bool { return p.login.MayEdit(r) }})
@@ -272,7 +312,7 @@ func (p *parts) run(ctx context.Context) error {
 	store := logging.Watch{
 		Lost: "Lost the store", Back: "Reached the store again", Check: p.healthy, Interval: storeInterval,
 	}
-	err := command.Together(ctx, p.clusters.Start, store.Start, p.objects.Watch, p.objects.Start, p.webhooks.Start,
+	err := command.Together(ctx, p.clusters.Start, store.Start, p.server.Start, p.objects.Start, p.webhooks.Start,
 		p.clusters.Health.Start, lead)
 	return errors.Join(err, p.closeAll())
 }
@@ -332,14 +372,13 @@ func serve(ctx context.Context, o options, listener net.Listener, handler http.H
 
 // handler returns the handler of the page, the API, metrics and probes at an address.
 func (p *parts) handler(ctx context.Context, o options, addr net.Addr) http.Handler {
-	var own http.Handler = http.NewServeMux()
-	own.(*http.ServeMux).Handle("/", p.page)
-	own.(*http.ServeMux).Handle("/api/",
-		httpapi.New(httpapi.Options{
-			Hub: p.hub, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "", Changes: &p.changes,
-			Backup: func(ctx context.Context) ([]byte, error) { return p.backup(ctx, o.Source) },
-		}))
-	mux := http.NewServeMux()
+	pages, mux := http.NewServeMux(), http.NewServeMux()
+	pages.Handle("/", p.page)
+	pages.Handle("/api/", httpapi.New(httpapi.Options{
+		Hub: p.hub, Join: p.join, JoinURL: o.joinURL(), ReadOnly: o.Dir != "", Changes: &p.changes,
+		Backup: func(ctx context.Context) ([]byte, error) { return p.backup(ctx, o.Source) },
+	}))
+	var own http.Handler = pages
 	a, ok := addr.(*net.TCPAddr)
 	local := ok && a.IP.IsLoopback()
 	logins := login.Server{
@@ -379,6 +418,9 @@ func (p *parts) handler(ctx context.Context, o options, addr net.Addr) http.Hand
 
 // record adds a change to the history. Accepted documents have revisions, and a diff changes nothing.
 func (p *parts) record(ctx context.Context, c login.Change) {
+	if p.election != nil && !p.leads.Load() {
+		return // only the leader writes
+	}
 	documents := c.Method == http.MethodPut || c.Path == "/api/v1/apply"
 	if (!documents || c.Code >= http.StatusBadRequest) && c.Path != "/api/v1/diff" {
 		p.actions.Add(ctx, c.Action())

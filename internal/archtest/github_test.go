@@ -152,7 +152,8 @@ func TestDependabot(t *testing.T) {
 	}
 	for _, update := range config.Updates {
 		if update.Ecosystem == "gomod" {
-			if diff := cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(update.Directories))); diff != "" {
+			got := slices.Sorted(slices.Values(update.Directories))
+			if diff := cmp.Diff(slices.Sorted(slices.Values(want)), got); diff != "" {
 				t.Errorf("directories of Go modules (-want +got):\n%s", diff)
 			}
 			return
@@ -181,7 +182,8 @@ func TestIssueForms(t *testing.T) {
 		ids := map[string]bool{}
 		for _, field := range form.Body {
 			text := field.Type == "markdown"
-			if text && field.Attributes.Value == "" || !text && (field.ID == "" || ids[field.ID] || field.Attributes.Label == "") {
+			if text && field.Attributes.Value == "" ||
+				!text && (field.ID == "" || ids[field.ID] || field.Attributes.Label == "") {
 				t.Errorf("%s: field %q (%s) needs a value, or a label and an ID of its own", file, field.ID, field.Type)
 			}
 			ids[field.ID] = true

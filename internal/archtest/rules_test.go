@@ -62,6 +62,7 @@ var rules = []rule{
 		"k8s.io/api/authentication/v1", "k8s.io/api/authorization/v1", clientGo + "rest",
 	}},
 	{packages: "cloudevents/join"},
+	{packages: "cloudevents/join/rsyncstore", leaf: true, may: []string{"cloudevents/join", "rsync/store"}},
 	{packages: "cloudevents/transporttest", may: []string{
 		"cloudevents", "codec", ceEvent, uuid,
 		"github.com/google/go-cmp/cmp", "go.uber.org/goleak",
@@ -110,6 +111,9 @@ var rules = []rule{
 		clientGo + "rest"}},
 	{packages: "dynamicwatcher/source", leaf: true, may: []string{"dynamicwatcher", apimachinery, clientGo + "...",
 		"sigs.k8s.io/controller-runtime/..."}},
+	{packages: "dynamicwatcher/values", may: []string{
+		"dynamicwatcher", apimachinery, "sigs.k8s.io/controller-runtime/pkg/reconcile",
+	}},
 
 	{packages: "appliedwork", may: []string{
 		"appliedwork/internal/access", "appliedwork/internal/discovery", "appliedwork/internal/fieldset",
@@ -266,15 +270,16 @@ var testHelpers = []string{
 // or not. Lower a number when the test reports fewer. Raise a number only if a new dependency is
 // worth its weight for every user.
 var budgets = map[string]int{
-	"codec":                    70,
-	"cloudevents":              9,
-	"cloudevents/memory":       71,
-	"cloudevents/mqtt":         82,
-	"cloudevents/grpc":         182, // gRPC with its health and reflection services
-	"cloudevents/join":         9,
-	"cloudevents/mqtt/dynsec":  82,  // as package mqtt
-	"cloudevents/work":         288, // 5 of them are the API server's schema validator
-	"cloudevents/work/pgstore": 314, // 26 more than package work: pgx with its pool
+	"codec":                       70,
+	"cloudevents":                 9,
+	"cloudevents/memory":          71,
+	"cloudevents/mqtt":            82,
+	"cloudevents/grpc":            182, // gRPC with its health and reflection services
+	"cloudevents/join":            9,
+	"cloudevents/join/rsyncstore": 9,
+	"cloudevents/mqtt/dynsec":     82,  // as package mqtt
+	"cloudevents/work":            288, // 5 of them are the API server's schema validator
+	"cloudevents/work/pgstore":    314, // 26 more than package work: pgx with its pool
 
 	"cloudevents/grpc/kubeaccess": 241,  // 59 more than package grpc: client-go's REST client
 	"cloudevents/work/restconfig": 685,  // the handlers of the API server, without its storage
@@ -285,6 +290,7 @@ var budgets = map[string]int{
 	"appliedwork/health":    114, // 2 more than appliedwork: kstatus and k8s.io/api/core/v1
 	"appliedwork/v1alpha1":  68,
 	"dynamicwatcher":        534, // the source document needs controller-runtime's Result; its package links 514
+	"dynamicwatcher/values": 534, // as package dynamicwatcher
 	"dynamicwatcher/source": 548, // controller-runtime's managers, caches and typed clients, which users link anyway
 
 	"interpreter/v1alpha1":            64,

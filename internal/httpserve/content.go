@@ -20,7 +20,7 @@ var compressors = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 func Content(w http.ResponseWriter, r *http.Request, contentType string, content []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
-	h.Set("Cache-Control", "no-cache")
+	h.Set("Cache-Control", "private, no-cache")
 	h.Set("Vary", "Accept-Encoding")
 	etag := fmt.Sprintf(`W/"%x"`, sha256.Sum256(content))
 	h.Set("ETag", etag)

@@ -28,6 +28,9 @@ func TestContent(t *testing.T) {
 		return w
 	}
 	plain := get()
+	if got := plain.Header().Get("Cache-Control"); got != "private, no-cache" {
+		t.Errorf("other users get the content of a shared cache: %q", got)
+	}
 	if plain.Body.String() != text || plain.Header().Get("Content-Type") != "text/plain" {
 		t.Errorf("%v %s", plain.Header(), plain.Body)
 	}

@@ -40,6 +40,7 @@ type fixture struct {
 	webhooks *caller.Caller
 	asked    atomic.Int64
 	down     atomic.Bool
+	held     sync.RWMutex // the webhook does not answer while it is locked
 	stop     func()
 
 	generation int64 // reported by the agent; 0: not reported
@@ -59,6 +60,8 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{t: t, works: workfake.NewSimpleClientset()} //nolint:staticcheck // there is no other one for this version of the API
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f.asked.Add(1)
+		f.held.RLock()
+		defer f.held.RUnlock()
 		if f.down.Load() {
 			http.Error(w, "down", http.StatusInternalServerError)
 			return
@@ -217,6 +220,34 @@ func TestHealth(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatal("Refresh does not call the webhook")
 		}
+	}
+}
+
+// TestRefreshIsPending checks that a work is pending after Refresh until its objects are evaluated.
+func TestRefreshIsPending(t *testing.T) {
+	f := newFixture(t)
+	evaluated := func() workhealth.Health {
+		t.Helper()
+		for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			if works := f.tracker.Works(); len(works) > 0 && !works[0].Pending {
+				return works[0].Objects[0].Health
+			}
+		}
+		t.Fatal("the work stays pending")
+		return ""
+	}
+	f.down.Store(true)
+	f.put("w", []string{pool}, []string{`{"full":true}`})
+	if health := evaluated(); health != workhealth.HealthUnknown {
+		t.Errorf("health %s, without an answer of the webhook", health)
+	}
+	f.held.Lock()
+	f.down.Store(false)
+	f.tracker.Refresh()
+	pending := f.tracker.Works()[0].Pending
+	f.held.Unlock()
+	if health := evaluated(); !pending || health != workhealth.HealthHealthy {
+		t.Errorf("pending %t, then health %s; want true, then Healthy", pending, health)
 	}
 }
 

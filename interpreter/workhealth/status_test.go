@@ -17,10 +17,12 @@ import (
 // TestDeadline checks that an object is Progressing before it is Degraded.
 func TestDeadline(t *testing.T) {
 	now := time.Now()
-	v := workhealth.ObjectStatus{Status: workhealth.Status{Sync: workhealth.SyncSynced, Health: workhealth.HealthProgressing,
-		Reason: "0 of 2 replicas available", Since: now}}
+	v := workhealth.ObjectStatus{Status: workhealth.Status{Sync: workhealth.SyncSynced,
+		Health: workhealth.HealthProgressing, Reason: "0 of 2 replicas available", Since: now}}
 	for after, want := range map[time.Duration]workhealth.Health{
-		time.Second: workhealth.HealthProgressing, workhealth.ProgressDeadline: workhealth.HealthProgressing, workhealth.ProgressDeadline + 1: workhealth.HealthDegraded,
+		time.Second:                     workhealth.HealthProgressing,
+		workhealth.ProgressDeadline:     workhealth.HealthProgressing,
+		workhealth.ProgressDeadline + 1: workhealth.HealthDegraded,
 	} {
 		got := v.At(now.Add(after), workhealth.ProgressDeadline)
 		if got.Health != want || !strings.HasPrefix(got.Reason, "0 of 2 replicas available") ||
@@ -59,6 +61,9 @@ func TestStatuses(t *testing.T) {
 			condition(workv1.ManifestAvailable, metav1.ConditionUnknown, workhealth.ReasonClusterUnreachable),
 			"m Unknown its cluster cannot be read"},
 		"refused": {configMap, "refused", nil, "m Degraded Because: so"},
+		"refused with a long message": {configMap, "refused",
+			func(c *workv1.ManifestCondition) { c.Conditions[0].Message = strings.Repeat("x", 32<<10) },
+			"m Degraded Because: " + strings.Repeat("x", 1024-len("Because: …")) + "…"},
 	} {
 		t.Run(reason, func(t *testing.T) {
 			f := newFixture(t)

@@ -22,6 +22,7 @@ import (
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"github.com/spokewire/sdk-go/internal/cut"
 	"github.com/spokewire/sdk-go/interpreter"
 	"github.com/spokewire/sdk-go/interpreter/customization/kinds"
 	"github.com/spokewire/sdk-go/interpreter/native"
@@ -124,13 +125,14 @@ func (t *Tracker) Start(ctx context.Context) error {
 	return nil
 }
 
-// Refresh evaluates all objects again, after a change of the interpreters.
+// Refresh evaluates all objects again, after a change of the interpreters. Until then their works are
+// [Work].Pending.
 func (t *Tracker) Refresh() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.round++
 	for key, k := range t.works {
-		k.statuses = slices.Clone(k.statuses)
+		k.statuses, k.looked = slices.Clone(k.statuses), nil
 		for i := range k.statuses {
 			k.statuses[i].manifest = "" // matches no manifest
 		}
@@ -170,6 +172,7 @@ func (t *Tracker) look(ctx context.Context, key string) error {
 			failures = append(failures, err)
 			v.manifest = "" // evaluated again next time
 		}
+		v.Reason = cut.Within(v.Reason, maxReason)
 		if v.Since = before[i].Since; v.Health != before[i].Health || v.Since.IsZero() {
 			v.Since = time.Now()
 		}

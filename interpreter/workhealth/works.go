@@ -25,7 +25,7 @@ type Work struct {
 	*workv1.ManifestWork
 	Objects []ObjectStatus
 	// Behind is whether a newer version of the work was written, and Pending whether the statuses of
-	// its objects are those of an earlier report.
+	// its objects are those of an earlier report, or from before a [Tracker.Refresh].
 	Behind, Pending bool
 }
 
@@ -87,7 +87,7 @@ type known struct {
 	work      *workv1.ManifestWork
 	manifests []manifest
 	statuses  []ObjectStatus       // of the manifests; shared, and replaced by a change
-	looked    *workv1.ManifestWork // the version that was evaluated
+	looked    *workv1.ManifestWork // the version that was evaluated; nil after Refresh
 }
 
 // manifest is a valid manifest of a work: its object, its text, and its index in the work.
@@ -147,8 +147,8 @@ func manifestsOf(w *workv1.ManifestWork) (out []manifest) {
 	return out
 }
 
-// replace replaces a work; nil is no work. ObjectStatuss of objects that stay in it are kept. The caller
-// holds t.mu.
+// replace replaces a work; nil is no work. Statuses of objects that stay in it are kept. The caller holds
+// t.mu.
 func (t *Tracker) replace(key string, before, after *known) {
 	kept := map[Object]ObjectStatus{}
 	if before != nil {

@@ -20,8 +20,8 @@ func TestProgress(t *testing.T) {
 		return metav1.Condition{Type: kind, Status: status, ObservedGeneration: generation, Reason: kind + string(status),
 			Message: "so"}
 	}
-	refused := []workhealth.ObjectStatus{{}, {Status: workhealth.Status{Sync: workhealth.SyncOutOfSync, Health: workhealth.HealthDegraded,
-		Reason: "no room"}}}
+	refused := []workhealth.ObjectStatus{{}, {Status: workhealth.Status{
+		Sync: workhealth.SyncOutOfSync, Health: workhealth.HealthDegraded, Reason: "no room"}}}
 	refused[1].Object.Kind, refused[1].Object.Namespace, refused[1].Object.Name = "ConfigMap", "x", "a"
 	for name, tt := range map[string]struct {
 		conditions []metav1.Condition
@@ -29,10 +29,12 @@ func TestProgress(t *testing.T) {
 		want       workhealth.Progress
 		message    string
 	}{
-		"no report":             {nil, nil, workhealth.ProgressWaiting, ""},
-		"an earlier generation": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 2)}, nil, workhealth.ProgressWaiting, ""},
-		"refused before":        {[]metav1.Condition{condition(workv1.WorkApplied, no, 2)}, nil, workhealth.ProgressWaiting, ""},
-		"applied":               {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3)}, nil, workhealth.ProgressCurrent, ""},
+		"no report": {nil, nil, workhealth.ProgressWaiting, ""},
+		"an earlier generation": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 2)}, nil,
+			workhealth.ProgressWaiting, ""},
+		"refused before": {[]metav1.Condition{condition(workv1.WorkApplied, no, 2)}, nil,
+			workhealth.ProgressWaiting, ""},
+		"applied": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3)}, nil, workhealth.ProgressCurrent, ""},
 		"behind": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3)},
 			func(w *workhealth.Work) { w.Behind = true }, workhealth.ProgressWaiting, ""},
 		"being deleted": {[]metav1.Condition{condition(workv1.WorkApplied, yes, 3)}, func(w *workhealth.Work) {
@@ -82,7 +84,8 @@ func TestBehind(t *testing.T) {
 		p, _ := all[0].Progress()
 		return p
 	}
-	for end := time.Now().Add(2 * time.Minute); progress() != workhealth.ProgressCurrent; time.Sleep(5 * time.Millisecond) {
+	end := time.Now().Add(2 * time.Minute)
+	for ; progress() != workhealth.ProgressCurrent; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a work that the informer has received is not current")
 		}

@@ -87,10 +87,9 @@ func index(c *AppContext) map[Identity]placed {
 			cluster := &a.Clusters[j]
 			for k := range cluster.Resources {
 				r := &cluster.Resources[k]
-				if r.Hook == HookPreDelete || r.Hook == HookPostDelete {
-					continue // not on the cluster while the app is installed
+				if r.Installed() {
+					out[Identity{cluster.ClusterID, r.Object}] = placed{Place{a.Name, cluster.ClusterID, k}, r}
 				}
-				out[Identity{cluster.ClusterID, r.Object}] = placed{Place{a.Name, cluster.ClusterID, k}, r}
 			}
 		}
 	}

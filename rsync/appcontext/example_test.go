@@ -65,6 +65,24 @@ func ExampleHooks() {
 	// Output: [crd-install pre-install post-install pre-delete post-delete]
 }
 
+func ExampleResources() {
+	b := appcontext.NewBuilder("shop")
+	manifest := []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: shop}")
+	b.App("web").Add("edge", "c1", appcontext.Resource{Manifest: manifest})
+	b.App("web").Add("edge", "c2", appcontext.Resource{Manifest: manifest, Hook: appcontext.HookPreDelete})
+	shop, err := b.Build()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for id, r := range appcontext.Resources(shop.Apps) {
+		fmt.Println(id, r.Installed())
+	}
+	// Output:
+	// edge+c1: ConfigMap shop/settings true
+	// edge+c2: ConfigMap shop/settings false
+}
+
 func ExampleParseObject() {
 	object, err := appcontext.ParseObject(
 		[]byte("{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: shop}}"))

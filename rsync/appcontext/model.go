@@ -5,6 +5,7 @@ package appcontext
 
 import (
 	"cmp"
+	"iter"
 	"time"
 )
 
@@ -112,6 +113,10 @@ type Resource struct {
 	Manifest []byte `json:"manifest"`
 }
 
+// Installed reports whether the object exists while its app is installed: all except the hooks of a
+// deletion do.
+func (r *Resource) Installed() bool { return r.Hook != HookPreDelete && r.Hook != HookPostDelete }
+
 // Object identifies an object on its cluster.
 type Object struct {
 	Group     string `json:"group,omitempty"`
@@ -147,6 +152,21 @@ type Identity struct {
 
 // String returns the cluster and the object.
 func (i Identity) String() string { return i.Cluster.String() + ": " + i.Object.String() }
+
+// Resources returns the resources of apps with their identities, in the order of the apps.
+func Resources(apps []App) iter.Seq2[Identity, *Resource] {
+	return func(yield func(Identity, *Resource) bool) {
+		for i := range apps {
+			for _, c := range apps[i].Clusters {
+				for j := range c.Resources {
+					if r := &c.Resources[j]; !yield(Identity{c.ClusterID, r.Object}, r) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
 
 // App returns the app with the name, or nil.
 func (c *AppContext) App(name string) *App {

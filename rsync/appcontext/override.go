@@ -5,6 +5,7 @@ package appcontext
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -25,14 +26,10 @@ func (v *validator) override(a *App, overrides []placedOverride) {
 	if len(overrides) == 0 {
 		return
 	}
-	resources := map[Identity]*Resource{}
 	for i := range a.Clusters {
-		c := &a.Clusters[i]
-		c.Resources = slices.Clone(c.Resources)
-		for j := range c.Resources {
-			resources[Identity{c.ClusterID, c.Resources[j].Object}] = &c.Resources[j]
-		}
+		a.Clusters[i].Resources = slices.Clone(a.Clusters[i].Resources)
 	}
+	resources := maps.Collect(Resources([]App{*a}))
 	for i, o := range overrides {
 		where := fmt.Sprintf("app %q, override %d: cluster %q, %s", short(a.Name), i, short(o.cluster.String()), o.object)
 		r := resources[Identity{o.cluster, o.object}]

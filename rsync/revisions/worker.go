@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -152,10 +153,17 @@ func (w *worker) insist(ctx context.Context, target Target) {
 			return
 		}
 		s, _ := w.report()
-		if s.State != Failed || s.Message != err.Error() {
+		message := err.Error()
+		if e := new(rsync.EventError); errors.As(err, &e) { // without the names of events
+			message = e.Message
+			if reason := string(e.Reason); !strings.Contains(message, reason) {
+				message = strings.TrimSuffix(reason+": "+message, ": ")
+			}
+		}
+		if s.State != Failed || s.Message != message {
 			klog.FromContext(ctx).Error(err, "Failed to roll out, retrying", "revision", s.Revision)
 		}
-		w.show(Failed, s.Revision, s.From, false, err.Error())
+		w.show(Failed, s.Revision, s.From, false, message)
 		retry := time.After(wait.Backoff(retryBase, retryMax, failures))
 		if errors.As(err, new(*haltedError)) {
 			retry = nil // until Resume, or a newer target

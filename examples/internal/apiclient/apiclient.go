@@ -24,19 +24,21 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
 
 	"github.com/spokewire/sdk-go/examples/internal/commands"
 	"github.com/spokewire/sdk-go/examples/internal/table"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/internal/tlsfiles"
+	"github.com/spokewire/sdk-go/internal/wait"
 )
 
 const (
 	// timeout limits a request, in addition to the time that it waits.
 	timeout = time.Minute
-	// watchTime is the time that a request waits for a change.
-	watchTime = 50 * time.Second
+	// watchTime is the time that a request waits for a change, and watchPause the time before the next.
+	watchTime, watchPause = 50 * time.Second, 250 * time.Millisecond
 	// maxAnswer is the maximum size of an answer.
 	maxAnswer = 1 << 30
 )
@@ -247,7 +249,7 @@ func Show[T any](ctx context.Context, c *Client, path string, view func(T) (valu
 			err = c.Print(value, func() error { return c.printTables(tables, shown) })
 			shown = tables
 		}
-		if err != nil || !c.Watch {
+		if err != nil || !c.Watch || wait.Sleep(ctx, clock.RealClock{}, watchPause) != nil {
 			return err
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/spokewire/sdk-go/cloudevents/work"
+	"github.com/spokewire/sdk-go/codec"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
@@ -30,8 +31,9 @@ const (
 	version = 1
 	// attempts limits how often Write waits for a moment without a transaction between its two reads.
 	attempts = 1000
-	// maxRecord is the maximum size of a key or a value in a file.
-	maxRecord = 1 << 30
+	// maxValue is the maximum size of a value in a file, that of all stores. The one of a key is
+	// [work.MaxKeyLength].
+	maxValue = 64 << 20
 )
 
 // The kinds of records.
@@ -164,6 +166,8 @@ func Read(from io.Reader, f func(ofWork bool, key string, value []byte) error) (
 		return h, ErrForeign
 	case h.Version > version:
 		return h, ErrNewer
+	case codec.ValidateName("source", h.Source) != nil:
+		return h, ErrDamaged
 	}
 	for {
 		kind, key, value, err := r.record()
@@ -194,21 +198,21 @@ func (r *reader) record() (kind byte, key string, value []byte, err error) {
 	kind, err = r.in.ReadByte()
 	var k []byte
 	if err == nil {
-		k, err = r.bytes()
+		k, err = r.bytes(work.MaxKeyLength)
 	}
 	if err == nil {
-		value, err = r.bytes()
+		value, err = r.bytes(maxValue)
 	}
 	return kind, string(k), value, err
 }
 
 // bytes reads a length and as many bytes. Its memory grows with the file and not with the length.
-func (r *reader) bytes() ([]byte, error) {
+func (r *reader) bytes(limit uint64) ([]byte, error) {
 	n, err := binary.ReadUvarint(r.in)
 	if err != nil {
 		return nil, err
 	}
-	if n > maxRecord {
+	if n > limit {
 		return nil, ErrDamaged
 	}
 	var out bytes.Buffer

@@ -261,9 +261,13 @@ func TestInvalidFilesAreRefused(t *testing.T) {
 		{"another archive", packed(strings.Repeat("x", 10_000) + "\n"), backup.ErrForeign},
 		{"another archive of JSON", packed("{}\n"), backup.ErrForeign},
 		{"of a newer program", packed(fmt.Sprintf(header, 2)), backup.ErrNewer},
+		{"a source with an escape sequence",
+			packed(`{"format":"spokewire-hub-backup","version":1,"source":"\u001b[2J"}` + "\ne\x00\x00"), backup.ErrDamaged},
 		{"without records", packed(fmt.Sprintf(header, 1)), backup.ErrTruncated},
 		{"an unknown record", packed(fmt.Sprintf(header, 1) + "x\x00\x00"), backup.ErrDamaged},
 		{"a long key", packed(fmt.Sprintf(header, 1) + "s\xff\xff\xff\xff\x7f"), backup.ErrDamaged},
+		{"a key of 5,000 bytes", packed(fmt.Sprintf(header, 1) + "s\x88\x27"), backup.ErrDamaged},
+		{"a value of 65 MiB", packed(fmt.Sprintf(header, 1) + "s\x00\x80\x80\xc0\x20"), backup.ErrDamaged},
 		{"more after its end", packed(fmt.Sprintf(header, 1) + "e\x00\x00x"), backup.ErrDamaged},
 		{"a wrong checksum", changed, backup.ErrDamaged},
 	} {

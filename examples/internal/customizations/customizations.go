@@ -11,13 +11,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
+	"github.com/spokewire/sdk-go/examples/internal/folderwatch"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/interpreter/customization"
 	"github.com/spokewire/sdk-go/interpreter/lua"
@@ -36,24 +35,19 @@ func Open(paths ...string) (*Interpreter, error) {
 	var inCEL []customization.File
 	var inLua []lua.File
 	for _, path := range paths {
-		files, err := filesOf(path)
-		if err != nil {
-			return nil, mistake(path, err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				return nil, mistake(file, err)
-			}
+		if err := read(path, func(file string, text []byte) error {
 			ofKarmada, err := isKarmadas(file, text)
-			if err != nil {
-				return nil, mistake(file, err)
-			}
-			if ofKarmada {
+			switch {
+			case err != nil:
+				return mistake(file, err)
+			case ofKarmada:
 				inLua = append(inLua, lua.File{Name: file, Text: text})
-			} else {
+			default:
 				inCEL = append(inCEL, customization.File{Name: file, Text: text})
 			}
+			return nil
+		}); err != nil {
+			return nil, err
 		}
 	}
 	first, err := customization.New(inCEL...)
@@ -92,25 +86,34 @@ func mistake(path string, err error) error {
 	return fmt.Errorf("--customizations %s: %w", path, err)
 }
 
-// filesOf returns a file, or the files of a folder in the order of their names.
-func filesOf(path string) ([]string, error) {
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		return []string{path}, err
-	}
-	entries, err := os.ReadDir(path)
+// read reads a file, or the files of a folder.
+func read(path string, each func(file string, text []byte) error) error {
+	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return mistake(path, err)
 	}
-	var files []string
-	for _, e := range entries {
-		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(e.Name())) && !e.IsDir() {
-			files = append(files, filepath.Join(path, e.Name()))
+	if !info.IsDir() {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return mistake(path, err)
 		}
+		return each(path, text)
 	}
-	if len(files) == 0 {
-		return nil, errors.New("the folder has no .yaml, .yml or .json files")
+	found := false
+	err = folderwatch.Files(path, func(file string, text []byte) error {
+		found = true
+		return each(file, text)
+	})
+	if wrong, ok := errors.AsType[*folderwatch.FileError](err); ok {
+		return mistake(wrong.File, errors.New(wrong.Problem))
 	}
-	return files, nil
+	if unreadable, ok := errors.AsType[*fs.PathError](err); ok {
+		return mistake(unreadable.Path, err)
+	}
+	if err == nil && !found {
+		err = mistake(path, errors.New("the folder has no .yaml, .yml or .json files"))
+	}
+	return err
 }
 
 // isKarmadas reports whether a file has customizations in Lua. For invalid YAML it returns false:

@@ -34,6 +34,10 @@ const remedy = "restore it, or remove it to start with an empty store"
 // database doubles it.
 const initialMmapSize = 256 << 20
 
+// MaxTxnOps is the maximum number of operations in a transaction. It is far above that of other stores,
+// so a request may change many records, all or none of them.
+const MaxTxnOps = 16 << 10
+
 // lockTimeout limits how long Open waits for another process with the file.
 const lockTimeout = 2 * time.Second
 
@@ -109,7 +113,7 @@ func (s *Store) load(ctx context.Context) error {
 			revision = int64(binary.BigEndian.Uint64(value))
 		}
 		// The next revision may have been returned for a transaction that is not in the file.
-		s.Store = memstore.New(memstore.Options{Revision: revision + 1})
+		s.Store = memstore.New(memstore.Options{Revision: revision + 1, MaxTxnOps: MaxTxnOps})
 		return data.ForEach(func(key, value []byte) error {
 			_, err := s.Store.Txn(ctx, nil, []store.Op{store.Put(string(key), bytes.Clone(value))})
 			return err

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package folderwatch watches the files of a folder for changes, also those of a mounted ConfigMap,
-// of git-sync, and of file systems without events.
+// Package folderwatch reads the documents in the files of a folder, and watches them for changes, also
+// those of a mounted ConfigMap, of git-sync, and of file systems without events.
 package folderwatch
 
 import (
@@ -22,28 +22,18 @@ const (
 	longest = 2 * time.Second        // longest delay of a change
 )
 
-// Options configures a [Watcher].
-type Options struct {
-	// Digest identifies the content of a folder, or the error of reading it. Required.
-	Digest func(dir string) string
-	// Relevant reports whether a file with this name belongs to the content. A write of such a file is
-	// a change even if the digest stays the same. Required.
-	Relevant func(name string) bool
-	// Interval is the interval at which the files are compared without an event. Events are missing
-	// on network file systems, and when a link above the folder changes. Defaults to 30 s.
-	Interval time.Duration
-}
-
 // Watcher reports changes of a folder.
 type Watcher struct {
-	dir     string
-	options Options
-	files   *fsnotify.Watcher
-	seen    string // the digest at the last comparison
+	dir      string
+	interval time.Duration
+	files    *fsnotify.Watcher
+	seen     string // the digest at the last comparison
 }
 
 // New starts to watch a folder. Start reports changes from now on, so a read after New misses nothing.
-func New(dir string, o Options) (*Watcher, error) {
+// The files are compared at the interval, which defaults to 30 s: events are missing on network file
+// systems, and when a link above the folder changes.
+func New(dir string, interval time.Duration) (*Watcher, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
@@ -52,14 +42,13 @@ func New(dir string, o Options) (*Watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", dir, err)
 	}
-	o.Interval = cmp.Or(o.Interval, 30*time.Second)
-	w := &Watcher{dir: dir, options: o, files: files}
+	w := &Watcher{dir: dir, interval: cmp.Or(interval, 30*time.Second), files: files}
 	for _, path := range w.paths() {
 		if err := files.Add(path); err != nil {
 			return nil, errors.Join(fmt.Errorf("watch %s: %w", path, err), files.Close())
 		}
 	}
-	w.seen = o.Digest(dir)
+	w.seen = digestOf(dir)
 	return w, nil
 }
 
@@ -75,7 +64,7 @@ func (w *Watcher) Start(ctx context.Context, changed func()) error {
 	defer func() { _ = w.files.Close() }()
 	pending := newPending()
 	defer pending.timer.Stop()
-	look := time.NewTicker(w.options.Interval)
+	look := time.NewTicker(w.interval)
 	defer look.Stop()
 	for {
 		select {
@@ -98,7 +87,7 @@ func (w *Watcher) Start(ctx context.Context, changed func()) error {
 				_ = w.files.Add(w.dir) // the digest reports a missing folder
 			}
 			if event.Name == w.dir || filepath.Dir(event.Name) == w.dir {
-				pending.add(w.options.Relevant(filepath.Base(event.Name)))
+				pending.add(relevant(filepath.Base(event.Name)))
 			}
 		case _, ok := <-w.files.Errors: // events were lost
 			if !ok {
@@ -111,7 +100,7 @@ func (w *Watcher) Start(ctx context.Context, changed func()) error {
 
 // differs reports whether the files differ from those at the last call.
 func (w *Watcher) differs() bool {
-	now := w.options.Digest(w.dir)
+	now := digestOf(w.dir)
 	differs := now != w.seen
 	w.seen = now
 	return differs

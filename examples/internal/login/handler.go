@@ -68,6 +68,7 @@ func Explain(ctx context.Context, problem string) {
 func (l *Login) Handler(next http.Handler) http.Handler {
 	origins := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "private, no-cache") // answers differ between users
 		changes := r.Method != http.MethodGet && r.Method != http.MethodHead
 		u, err := l.authenticate(r)
 		ctx := r.Context()

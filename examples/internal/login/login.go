@@ -4,6 +4,7 @@
 package login
 
 import (
+	"bytes"
 	"context"
 	"crypto/subtle"
 	"crypto/x509"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/group"
@@ -60,6 +62,10 @@ type Login struct {
 	Server
 	requests authenticator.Request
 	files    *quietlog.Log
+
+	mu     sync.Mutex
+	text   []byte                        // of TokenFile
+	tokens *tokenfile.TokenAuthenticator // in text, or nil
 }
 
 // New returns a login. It reads no file.
@@ -112,12 +118,34 @@ func (l *Login) token(ctx context.Context, token string) (*authenticator.Respons
 	if l.TokenFile == "" {
 		return nil, false, nil
 	}
-	tokens, err := tokenfile.NewCSV(l.TokenFile)
+	tokens, err := l.readTokens()
 	if err != nil {
 		l.files.Error(l.Log, err, "unreadable", "--token-auth-file")
 		return nil, false, errors.New("the tokens cannot be read: see the log")
 	}
 	return tokens.AuthenticateToken(ctx, token)
+}
+
+// readTokens returns the tokens in TokenFile. It parses a file only after a change, because anyone can
+// cause a login.
+func (l *Login) readTokens() (*tokenfile.TokenAuthenticator, error) {
+	l.mu.Lock() // also during reads, so that one copy is in memory
+	defer l.mu.Unlock()
+	text, err := os.ReadFile(l.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	if l.tokens != nil && bytes.Equal(text, l.text) {
+		return l.tokens, nil
+	}
+	tokens, err := tokenfile.NewCSV(l.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	if again, err := os.ReadFile(l.TokenFile); err == nil && bytes.Equal(text, again) {
+		l.text, l.tokens = text, tokens
+	}
+	return tokens, nil
 }
 
 // authenticate returns the user of a request, or nil without a login. It removes the headers of the

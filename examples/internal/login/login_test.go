@@ -200,9 +200,10 @@ func TestLogins(t *testing.T) {
 		{"forged headers", nil, []string{"X-Remote-User: pat", "X-Remote-Group: editors"}, 401, 401, "a login is required"},
 		{"a user with forged headers", s.users.IssueFor(t, "vera", "viewers"),
 			[]string{"X-Remote-User: pat", "X-Remote-Group: editors"}, 200, 403, "vera false"},
-		{"an agent with forged headers", s.agents.Issue(t, "proxy"), []string{"X-Remote-User: pat", "X-Remote-Group: editors"},
-			401, 401, "unknown authority"},
-		{"a replica", nil, []string{"Replica: secret", "X-Remote-User: pat", "X-Remote-Group: editors"}, 200, 200, "pat true"},
+		{"an agent with forged headers", s.agents.Issue(t, "proxy"),
+			[]string{"X-Remote-User: pat", "X-Remote-Group: editors"}, 401, 401, "unknown authority"},
+		{"a replica", nil,
+			[]string{"Replica: secret", "X-Remote-User: pat", "X-Remote-Group: editors"}, 200, 200, "pat true"},
 		{"a replica without a user", nil, []string{"Replica: secret"}, 401, 401, "a login is required"},
 		{"a forged replica", nil, []string{"Replica: other", "X-Remote-User: pat", "X-Remote-Group: editors"}, 401, 401,
 			"a login is required"},
@@ -236,7 +237,10 @@ func TestAnonymousReads(t *testing.T) {
 		{"GET", "/", []string{"X-Remote-User: pat", "X-Remote-Group: editors"}, 200}, // as anonymous
 		{"GET", login.Path, nil, 401}, {"GET", login.Path, []string{basic("", viewer)}, 303},
 	} {
-		code, text, _ := s.do(row.method, row.path, nil, row.headers...)
+		code, text, header := s.do(row.method, row.path, nil, row.headers...)
+		if cached := header.Get("Cache-Control"); code == 200 && cached != "private, no-cache" {
+			t.Errorf("%s: other users get the answer of a shared cache: %q", row.method, cached)
+		}
 		if code != row.want || code == 200 && row.method == "GET" && text != "anonymous false" {
 			t.Errorf("%s %s %v: %d %s, want %d", row.method, row.path, row.headers, code, text, row.want)
 		}
@@ -305,6 +309,36 @@ func TestFilesAreReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("no admin", nil, strings.TrimSpace(string(admin)), 401)
+}
+
+// TestManyTokens checks that a login does not parse all tokens again, because anyone can cause one.
+func TestManyTokens(t *testing.T) {
+	const users = 10_000
+	var all strings.Builder
+	for i := range users {
+		fmt.Fprintf(&all, "token-%d,user-%d,%d,viewers\n", i, i, i)
+	}
+	file := filepath.Join(t.TempDir(), "tokens.csv")
+	if err := os.WriteFile(file, []byte(all.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := login.New(login.Server{
+		Options: login.Options{TokenFile: file, Viewers: []string{"viewers"}},
+		Refuse:  func(w http.ResponseWriter, _ *http.Request, code int, _ string) { w.WriteHeader(code) },
+	})
+	handler := l.Handler(http.NotFoundHandler())
+	allocations := testing.AllocsPerRun(3, func() {
+		for token, want := range map[string]int{"wrong": 401, "token-9999": 404} {
+			r, w := httptest.NewRequest(http.MethodGet, "/", http.NoBody), httptest.NewRecorder()
+			r.Header.Set("Authorization", "Bearer "+token)
+			if handler.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("%s: %d, want %d", token, w.Code, want)
+			}
+		}
+	})
+	if allocations > users/10 {
+		t.Errorf("two logins need %v allocations", allocations)
+	}
 }
 
 // TestAudit checks that each change is logged once, with its user and result, and without its secrets.

@@ -45,12 +45,13 @@ func parse(t *testing.T, args string) (o login.Options, err error) {
 func TestFlags(t *testing.T) {
 	const remote = "--listen 0.0.0.0:80 "
 	for args, want := range map[string]string{
-		"":                                  "",
-		"--listen localhost:80":             "",
-		"--token-auth-file f":               "", // loopback
-		remote:                              "add --tls-cert and --tls-key, and a login: --token-auth-file, --user-ca, or --proxy-ca",
-		remote + "--token-auth-file f":      "add --tls-cert and --tls-key",
-		remote + "--tls-cert c --tls-key k": "a login",
+		"":                      "",
+		"--listen localhost:80": "",
+		"--token-auth-file f":   "", // loopback
+		remote: "add --tls-cert and --tls-key, and a login: --token-auth-file, --user-ca, or " +
+			"--proxy-ca",
+		remote + "--token-auth-file f":                                  "add --tls-cert and --tls-key",
+		remote + "--tls-cert c --tls-key k":                             "a login",
 		remote + "--tls-cert c --tls-key k --token-auth-file f":         "",
 		remote + "--tls-cert c --tls-key k --user-ca f":                 "",
 		remote + "--tls-cert c --tls-key k --proxy-ca f --proxy-name p": "",

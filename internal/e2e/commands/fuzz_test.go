@@ -103,15 +103,11 @@ func TestFuzzDetectors(t *testing.T) {
 		info.Settings,
 		func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" },
 	)
-	out := execute(
-		t,
-		fuzzScript(t),
-		"--limited",
-		makeVariable(t, "FUZZMEMORY"),
-		os.Args[0],
-		"-test.list",
-		"^TestFuzzDetectors$",
-	)
+	out, status := attemptIn(t, ".", nil, fuzzScript(t), "--limited", makeVariable(t, "FUZZMEMORY"), os.Args[0],
+		"-test.list", "^TestFuzzDetectors$") // TestMain needs the folder of the package
+	if status != 0 {
+		t.Fatalf("exit status %d\n%s", status, out)
+	}
 	wantOutput(t, out, "TestFuzzDetectors")
 	if strings.Contains(out, "no memory limit") != detects {
 		t.Errorf("with a detector: %v\n%s", detects, out)

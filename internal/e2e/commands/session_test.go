@@ -194,6 +194,8 @@ func hubWithoutBroker(x *terminal) {
 	x.start("Started serving", "go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key "+
 		"--grpc-client-ca ca.crt --listen :8080 --tls-cert hub.crt --tls-key hub.key --token-auth-file tokens.csv "+
 		"--allowed-host hub.example.com --dir examples/hub/samples", "--patience", "1s")
+	x.file("token", "secret\n")
+	x.run("shop", "go run ./examples/hub status --api https://hub.example.com:8080 --api-ca ca.crt --token-file token")
 	x.run(`"name":"shop"`, "curl --cacert ca.crt --oauth2-bearer TOKEN https://hub.example.com:8080/api/v1/status",
 		"--fail-with-body")
 }

@@ -44,6 +44,8 @@ var table = map[string]row{
 	"go run ./examples/hub --grpc :8443 --grpc-cert hub.crt --grpc-key hub.key --grpc-client-ca ca.crt " +
 		"--listen :8080 --tls-cert hub.crt --tls-key hub.key --token-auth-file tokens.csv " +
 		"--allowed-host hub.example.com --dir examples/hub/samples": in("a hub without a broker"),
+	"go run ./examples/hub status --api https://hub.example.com:8080 --api-ca ca.crt --token-file token": in(
+		"a hub without a broker"),
 	"curl --cacert ca.crt --oauth2-bearer TOKEN https://hub.example.com:8080/api/v1/status": in(
 		"a hub without a broker"),
 	"openssl rand -hex 32": asItIs(""),
@@ -63,7 +65,7 @@ var table = map[string]row{
 	"go run ./examples/agent join --hub https://hub.example.com:8444 --token TOKEN --dir cluster1-certs": in("a join"),
 	"go run ./examples/agent --hub hub.example.com:8443 --join cluster1-certs --source hub " +
 		"--store cluster1.db": in("a join"),
-	"go run ./examples/hub revoke cluster1": in("a join"),
+	"go run ./examples/hub revoke cluster1":         in("a join"),
 	"go run ./examples/hub backup --out hub.backup": typedBy("internal/e2e/hub", "TestBackup", `"backup", "--out"`),
 	"go run ./examples/hub restore --store restored hub.backup": typedBy("internal/e2e/hub", "TestBackup",
 		`"restore", "--store"`),
@@ -87,8 +89,9 @@ var table = map[string]row{
 	"go run ./examples/hub forget cluster2":                         in("commands of a hub"),
 	"go run ./examples/hub history shop":                            in("commands of a hub"),
 	"go run ./examples/hub get applications":                        in("commands of a hub"),
-	"source <(hub completion bash)":                                 typedBy("internal/e2e/hub", "TestCommands", "source <(hub completion bash)"),
-	"export PGPASSWORD=PASSWORD":                                    shell,
+	"source <(hub completion bash)": typedBy("internal/e2e/hub", "TestCommands",
+		"source <(hub completion bash)"),
+	"export PGPASSWORD=PASSWORD": shell,
 	"go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub --listen 127.0.0.1:8080": in(
 		"two replicas of a hub"),
 	"go run ./examples/hub --broker mqtt://localhost:1883 --store postgres://hub@localhost/hub --listen 127.0.0.1:8081": in(
@@ -128,7 +131,15 @@ var table = map[string]row{
 	"go run ./examples/agent install --apply --image registry.example.com/agent:v1 --role cluster-admin -- " +
 		"--cluster cluster1 --source hub --hub hub.example.com:8443 --hub-ca /credentials/ca.crt " +
 		"--hub-cert /credentials/tls.crt --hub-key /credentials/tls.key": operations,
-	"kubectl get deployment,persistentvolumeclaim -n spokewire": operations,
+	"kubectl get deployment,persistentvolumeclaim -n spokewire":                                   operations,
+	"go run ./examples/hub certs --name hub.example.com --name localhost --dir hub-certs":         operations,
+	"kubectl create secret generic hub -n spokewire --from-file tokens.csv --from-file hub-certs": operations,
+	"go run ./examples/hub install --apply --image registry.example.com/hub:v1 -- --grpc :8443 --certs " +
+		"/credentials --join-listen :8444 --join-url https://hub.example.com:8444": operations,
+	"kubectl create secret generic agent -n spokewire --from-file token": operations,
+	"go run ./examples/agent install --apply --image registry.example.com/agent:v1 --role cluster-admin -- " +
+		"--cluster cluster1 --source hub --hub hub.example.com:8443 --join /data/join --join-hub " +
+		"https://hub.example.com:8444 --join-token-file /credentials/token": operations,
 
 	"kind create cluster --name north --kubeconfig north.kubeconfig": never(noKind),
 	"kind create cluster --name south --kubeconfig south.kubeconfig": never(noKind),

@@ -5,9 +5,7 @@ package hub_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -52,12 +50,23 @@ func (s *stores) database() string {
 
 func (s *stores) folder() string { return filepath.Join(s.t.TempDir(), "store") }
 
-// newAPIHub returns a hub whose documents come through its API.
+// newAPIHub returns a hub whose documents come through its API. It has its own token, because a hub with
+// a database writes no admin.token.
 func newAPIHub(t *testing.T, store string, flags ...string) *hub {
 	t.Helper()
-	return &hub{process: newProcess(t, false, "hub",
-		append([]string{"--store", store, "--listen", daemon.FreeAddr(t).String()}, flags...)...)}
+	login := t.TempDir()
+	tokens := filepath.Join(login, "tokens.csv")
+	for file, text := range map[string]string{tokens: "token-of-ann,ann,1,hub-editors\n", adminToken(login): "token-of-ann"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"--store", store, "--listen", daemon.FreeAddr(t).String(), "--token-auth-file", tokens}
+	return &hub{process: newProcess(t, false, "hub", append(args, flags...)...), store: login}
 }
+
+// adminToken is the file with the token of an editor in a folder.
+func adminToken(folder string) string { return filepath.Join(folder, "admin.token") }
 
 // put sends a document, or an empty body to a path with POST.
 func (h *hub) put(path, body string) {
@@ -67,18 +76,9 @@ func (h *hub) put(path, body string) {
 		method = http.MethodPost
 	}
 	eventually(h.t, path, func() error {
-		r, err := http.NewRequest(method, h.url+"/api/v1/"+path, strings.NewReader(body))
-		if err != nil {
-			return err
-		}
-		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if answer.StatusCode/100 != 2 {
-			err = errors.Join(err, fmt.Errorf("%s: %s", answer.Status, text))
+		code, text, err := h.send(method, "/api/v1/"+path, body)
+		if err == nil && code/100 != 2 {
+			err = fmt.Errorf("%d %s", code, text)
 		}
 		return err
 	})
@@ -153,7 +153,9 @@ func (c *mainCluster) have(what string, want map[string]string) (uids map[string
 		}
 		got := map[string]string{}
 		uids = map[string]string{}
-		for _, m := range slices.DeleteFunc(all.Items, func(m corev1.ConfigMap) bool { return m.Name == "kube-root-ca.crt" }) {
+		for _, m := range slices.DeleteFunc(all.Items, func(m corev1.ConfigMap) bool {
+			return m.Name == "kube-root-ca.crt"
+		}) {
 			got[m.Name], uids[m.Name] = m.Data["v"], string(m.UID)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -214,12 +216,13 @@ func testBackup(t *testing.T, from, to string, declared bool) {
 	changed := 0
 	for end := false; !end; { // while the application changes
 		changed++
+		backup := []string{"backup", "--out", file, "--api", h.url, "--token-file", adminToken(h.store)}
 		h.configMap("changes", fmt.Sprint(changed))
 		if changed < 10 {
-			killed(t, time.Duration(changed)*5*time.Millisecond, "backup", "--out", file, "--api", h.url)
+			killed(t, time.Duration(changed)*5*time.Millisecond, backup...)
 			continue
 		}
-		if out, err := command(t, "backup", "--out", file, "--api", h.url); err != nil {
+		if out, err := command(t, backup...); err != nil {
 			t.Fatal(err, out)
 		}
 		end = true

@@ -225,8 +225,8 @@ shop  Synced  Healthy  2/2  2  AGE
 	watched("shop  Synced  Healthy  2/2  2  AGE")
 	c.does("history shop", `
 APPLICATION  REVISION  CLUSTERS  BY  AGE  CAUSE
-shop  2  2  <none>  AGE  Application shop has changed
-shop  1  2  <none>  AGE  4 documents have changed
+shop  2  2  admin  AGE  Application shop has changed
+shop  1  2  admin  AGE  4 documents have changed
 `)
 	c.does("diff shop", `
 .spec.parts[name="web"].manifests[0].template

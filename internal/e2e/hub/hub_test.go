@@ -54,8 +54,11 @@ func (h *hub) write(name, content string) {
 	}
 }
 
-func (h *hub) call(method, path string) (int, string, error) {
-	r, err := http.NewRequest(method, h.url+path, http.NoBody)
+func (h *hub) call(method, path string) (int, string, error) { return h.send(method, path, "") }
+
+// send is like call, with a body.
+func (h *hub) send(method, path, body string) (int, string, error) {
+	r, err := http.NewRequest(method, h.url+path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}

@@ -178,13 +178,10 @@ func (s *site) suspended() {
 // approve opens the gate after the first group.
 func (s *site) approve() {
 	s.t.Helper()
-	answer, err := http.Post(s.hub.url+"/api/v1/applications/shop/approve", "application/json",
-		strings.NewReader(`{"group": "canary", "gate": "After"}`))
-	if err == nil {
-		err = answer.Body.Close()
-	}
-	if err != nil || answer.StatusCode != http.StatusAccepted {
-		s.t.Fatalf("%v, %v", answer, err)
+	code, text, err := s.hub.send(http.MethodPost, "/api/v1/applications/shop/approve",
+		`{"group": "canary", "gate": "After"}`)
+	if err != nil || code != http.StatusAccepted {
+		s.t.Fatalf("%d %s, %v", code, text, err)
 	}
 }
 

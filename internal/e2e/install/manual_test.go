@@ -29,18 +29,22 @@ func TestManual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for program, heading := range map[string]string{"hub": "The hub", "agent": "The agent"} {
-		t.Run(program, func(t *testing.T) {
+	for _, heading := range []string{"The hub", "The hub with joins", "The agent", "The agent with joins"} {
+		program := strings.Fields(heading)[1]
+		t.Run(heading, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t)
 			_, section, _ := strings.Cut(string(manual), "\n### "+heading+"\n")
 			section, _, _ = strings.Cut(section, "\n#")
 			folder, script := t.TempDir(), "set -euo pipefail\n"
+			if strings.Contains(heading, "joins") { // the section before it creates these
+				script += "kubectl create namespace spokewire\n"
+			}
 			for _, match := range block.FindAllStringSubmatch(section, -1) {
 				script += match[1]
 			}
 			script = strings.ReplaceAll(script, "go run ./examples/"+program, e2etest.Program(t, program, false))
-			for _, name := range []string{"ca.crt", "hub.crt", "hub.key", "cluster1.crt", "cluster1.key"} {
+			for _, name := range []string{"ca.crt", "hub.crt", "hub.key", "cluster1.crt", "cluster1.key", "token", "tokens.csv"} {
 				if err := os.WriteFile(filepath.Join(folder, name), []byte(name), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +70,7 @@ func TestManual(t *testing.T) {
 					t.Errorf("the Secret has no file %s", file)
 				}
 			}
-			if program == "hub" {
+			if heading == "The hub" {
 				s.apply(filepath.Join(folder, "hub.yaml"), "--dry-run=server", "--server-side", "--force-conflicts")
 			}
 		})

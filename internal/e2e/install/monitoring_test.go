@@ -343,8 +343,9 @@ func running(t *testing.T) map[string]string {
 	}{
 		{"hub", []string{"--grpc", grpc, "--grpc-cert", hubCert, "--grpc-key", hubKey, "--grpc-client-ca", ca,
 			"--dir", documents, "--store", t.TempDir(), "--tls-cert", hubCert, "--tls-key", hubKey}},
-		{"agent", []string{"--hub", grpc, "--hub-ca", ca, "--hub-cert", cert, "--hub-key", key, "--cluster", "cluster1", "--source", "hub", "--kubeconfig",
-			cluster.Kubeconfig(), "--store", filepath.Join(t.TempDir(), "works.db")}},
+		{"agent", []string{"--hub", grpc, "--hub-ca", ca, "--hub-cert", cert, "--hub-key", key,
+			"--cluster", "cluster1", "--source", "hub", "--kubeconfig", cluster.Kubeconfig(),
+			"--store", filepath.Join(t.TempDir(), "works.db")}},
 	} {
 		jobs[program.name] = daemon.FreeAddr(t).String()
 		d, err := daemon.Start(e2etest.Program(t, program.name, false), append(program.args, "--listen",

@@ -95,7 +95,8 @@ func (s *site) find(d *daemon.Daemon, text string) (word string) {
 // join joins the cluster with a new token.
 func (s *site) join() {
 	s.t.Helper()
-	token, _, _ := strings.Cut(s.must("hub", "token", "create", "--cluster", "c1", "--api", s.url, "--token-file", s.tokenFile()), "\n")
+	created := s.must("hub", "token", "create", "--cluster", "c1", "--api", s.url, "--token-file", s.tokenFile())
+	token, _, _ := strings.Cut(created, "\n")
 	s.must("agent", "join", "--hub", s.joins, "--token", token, "--dir", "joined")
 }
 

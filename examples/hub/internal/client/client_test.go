@@ -12,7 +12,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/client"
 )
@@ -66,6 +68,65 @@ func TestErrorsNameURLAndRemedy(t *testing.T) {
 		want := "hub status: " + strings.ReplaceAll(tt.want, "URL", url)
 		if status != 1 || !strings.HasPrefix(problem, want) {
 			t.Errorf("%s: %d: %s; want %s", tt.reason, status, problem, want)
+		}
+	}
+}
+
+// TestWatchPauses checks that answers without an ETag, as behind some proxies, do not make a watch
+// call again at once.
+func TestWatchPauses(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var calls atomic.Int64
+	url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		_, _ = io.WriteString(w, "{}")
+	})
+	if status, _, problem := hub(ctx, "get applications --watch --api "+url); status != 0 {
+		t.Errorf("%d: %s", status, problem)
+	}
+	if n := calls.Load(); n > 5 {
+		t.Errorf("%d calls in a second, want at most 5", n)
+	}
+}
+
+// TestEndlessFile checks that a file without an end does not use all memory.
+func TestEndlessFile(t *testing.T) {
+	const want = "--file: /dev/zero has more than 67108864 bytes"
+	if status, _, problem := hub(t.Context(), "apply -f /dev/zero"); status != 2 || !strings.Contains(problem, want) {
+		t.Errorf("%d: %s; want %s", status, problem, want)
+	}
+}
+
+// TestAnswersOfAnotherServer checks that no answer ends a command with a panic, or changes the
+// terminal.
+func TestAnswersOfAnotherServer(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const document = "apiVersion: hub.spokewire.io/v1alpha1\nkind: Cluster\nmetadata: {name: c1}\n"
+	if err := os.WriteFile("cluster.yaml", []byte(document), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{
+		"status", "status shop", "history", "history shop", "get applications", "get clusters", "get placements",
+		"get tokens", "get works --cluster c1", "get objects --cluster c1", "apply -f cluster.yaml",
+		"diff -f cluster.yaml", "diff shop", "rollback shop", "token create --cluster c1",
+	}
+	const escape = `"\u001b[2J\u009b1m"`
+	bodies := []string{
+		"null", "{}", "[]", "[null]", `{"applications":[null],"links":[null],"placements":[null]}`,
+		strings.ReplaceAll(`[{"kind":X,"name":X,"action":X,"path":X,"before":X,"application":X,"by":X,"cause":X}]`,
+			"X", escape),
+		strings.ReplaceAll(`{"token":X,"url":X,"note":X,"revision":1,"name":X,"reason":X,
+			"documents":[{"kind":X,"name":X,"action":X,"changes":[{"path":X,"after":X}]}],
+			"applications":[{"name":X,"problem":X,"objects":[{"action":X,"object":X,"clusters":[X]}]}]}`, "X", escape),
+	}
+	for _, body := range bodies {
+		url := serve(t, answers(200, body))
+		for _, line := range lines {
+			_, out, problem := hub(t.Context(), line+" --api "+url)
+			if strings.ContainsAny(out+problem, "\x1b\u009b") {
+				t.Errorf("%s: %s: %q", body, line, out+problem)
+			}
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/apiclient"
 	"github.com/spokewire/sdk-go/examples/internal/backup"
 	"github.com/spokewire/sdk-go/examples/internal/commands"
+	"github.com/spokewire/sdk-go/examples/internal/folderwatch"
 	"github.com/spokewire/sdk-go/examples/internal/table"
 	"github.com/spokewire/sdk-go/internal/atomicfile"
 )
@@ -92,16 +93,21 @@ var verbs = map[string]string{
 // post returns a command that requests something for an application or a cluster.
 func (c *client) post(kind, done string) func(context.Context, []string) error {
 	return func(ctx context.Context, args []string) error {
-		return c.Do(ctx, http.MethodPost, path(kind+"s", args[0], verbs[done]), nil, resource(kind, args[0])+" "+done)
+		var out status.Revocation
+		err := c.Load(ctx, http.MethodPost, path(kind+"s", args[0], verbs[done]), nil, &out)
+		if err == nil {
+			_, err = fmt.Fprintln(c.Out, strings.TrimSuffix(resource(kind, args[0])+" "+done+"; "+out.Note, "; "))
+		}
+		return err
 	}
 }
 
 func (c *client) status(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return show(ctx, c, path("status"), func(hub *status.Hub) (any, []table.Table) { return hub, overview(hub) })
+		return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) { return hub, overview(&hub) })
 	}
-	return show(ctx, c, path("applications", args[0], "status"), func(a *status.Application) (any, []table.Table) {
-		return a, details(a)
+	return show(ctx, c, path("applications", args[0], "status"), func(a status.Application) (any, []table.Table) {
+		return a, details(&a)
 	})
 }
 
@@ -152,7 +158,7 @@ func (c *client) rollback() *cobra.Command {
 			err := c.Load(ctx, http.MethodPost, at, body, &out)
 			if err == nil {
 				text := fmt.Sprintf("%s rolled back to revision %d; %s", resource("application", args[0]), out.Revision, out.Note)
-				_, err = fmt.Fprintln(c.Out, strings.TrimSuffix(text, "; "))
+				_, err = fmt.Fprintln(c.Out, strings.TrimSuffix(table.Plain(text), "; "))
 			}
 			return err
 		})
@@ -244,7 +250,7 @@ func (c *client) apply() *cobra.Command {
 			var changes []status.DocumentChange
 			err := c.sendDocuments(ctx, "apply", file, &changes)
 			for _, d := range changes {
-				fmt.Fprintln(c.Out, resource(d.Kind, d.Name), d.Action)
+				fmt.Fprintln(c.Out, resource(d.Kind, d.Name), table.Plain(string(d.Action)))
 			}
 			return err
 		})
@@ -275,14 +281,18 @@ func (c *client) sendDocuments(ctx context.Context, verb, file string, into any)
 
 // read reads and checks the documents of a file or folder. Errors name the file.
 func read(file string) (out []*document.Document, err error) {
-	var data []byte
-	info, err := os.Stat(file)
-	switch {
-	case file == "-":
-		if data, err = io.ReadAll(io.LimitReader(os.Stdin, document.MaxFile+1)); len(data) > document.MaxFile {
-			err = fmt.Errorf("standard input has more than %d bytes", document.MaxFile)
+	in, name, info := os.Stdin, "standard input", os.FileInfo(nil)
+	if file != "-" {
+		if in, err = os.Open(file); err == nil {
+			defer func() { _ = in.Close() }()
+			name = file
+			info, err = in.Stat()
 		}
-	case err == nil && info.IsDir():
+	}
+	var data []byte
+	switch {
+	case err != nil:
+	case info != nil && info.IsDir():
 		set, err := document.ReadFolder(file)
 		if err != nil {
 			return nil, err
@@ -290,8 +300,10 @@ func read(file string) (out []*document.Document, err error) {
 		for _, kind := range document.Kinds() {
 			out = append(out, set.Documents(kind)...)
 		}
-	case err == nil:
-		data, err = os.ReadFile(file)
+	default:
+		if data, err = io.ReadAll(io.LimitReader(in, folderwatch.MaxFile+1)); len(data) > folderwatch.MaxFile {
+			err = fmt.Errorf("%s has more than %d bytes", name, folderwatch.MaxFile)
+		}
 	}
 	if err != nil {
 		return nil, commands.Mistake("--file: %w", err)
@@ -320,8 +332,9 @@ func (c *client) tokens() *cobra.Command {
 			if err := c.Load(ctx, http.MethodPost, path("tokens"), body, &t); err != nil {
 				return err
 			}
+			secret := table.Plain(t.Token)
 			_, err := fmt.Fprintf(c.Out, "%s\n\nOn the cluster, before %s:\n\n  agent join --hub %s --token %s\n",
-				t.Token, t.Expires.UTC().Format(time.RFC3339), t.URL, t.Token)
+				secret, t.Expires.UTC().Format(time.RFC3339), table.Plain(t.URL), secret)
 			return err
 		})
 	create.Long = "Creates a token that lets an agent join, with a hub that runs with --join-listen. Prints the secret\n" +
@@ -341,24 +354,25 @@ func (c *client) tokens() *cobra.Command {
 
 func (c *client) backup() *cobra.Command {
 	file := ""
-	cmd := command("backup --out FILE", "write a backup of the store to a file", func(ctx context.Context, _ []string) error {
-		var content []byte
-		if err := c.Load(ctx, http.MethodPost, path("backup"), nil, &content); err != nil {
+	cmd := command("backup --out FILE", "write a backup of the store to a file",
+		func(ctx context.Context, _ []string) error {
+			var content []byte
+			if err := c.Load(ctx, http.MethodPost, path("backup"), nil, &content); err != nil {
+				return err
+			}
+			if _, err := backup.Read(bytes.NewReader(content), nil); err != nil {
+				return fmt.Errorf("the backup of the hub: %w", err)
+			}
+			if err := atomicfile.Write(file, content, 0o600); err != nil {
+				return fmt.Errorf("--out: %w", err)
+			}
+			_, err := fmt.Fprintln(c.Out, "created", file)
 			return err
-		}
-		if _, err := backup.Read(bytes.NewReader(content), nil); err != nil {
-			return fmt.Errorf("the backup of the hub: %w", err)
-		}
-		if err := atomicfile.Write(file, content, 0o600); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		_, err := fmt.Fprintln(c.Out, "created", file)
-		return err
-	})
+		})
 	cmd.Long = `Writes a backup of the store of the hub to a file: documents, revisions, works and tokens. Only its
 owner may read the file, because it has Secrets. Replaces an existing file when the backup is
 complete. Back up the folder of --certs too: it is not in the file.`
-	cmd.Flags().StringVar(&file, "out", "", "the `FILE`")
+	cmd.Flags().StringVar(&file, "out", "", "the `FILE` of the backup")
 	return cmd
 }
 

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -139,7 +138,11 @@ func tokens(all []httpapi.Token) table.Table {
 
 func revisions(all []status.Revision) table.Table {
 	return newTable("APPLICATION REVISION CLUSTERS BY AGE CAUSE", all, func(r status.Revision) []any {
-		return []any{r.Application, r.Number, r.Clusters, r.By, r.Created, r.Cause}
+		number, clusters := any(r.Number), any(r.Clusters)
+		if r.Number == 0 { // an action
+			number, clusters = "", r.Cluster
+		}
+		return []any{r.Application, number, clusters, r.By, r.Created, r.Cause}
 	})
 }
 
@@ -158,7 +161,7 @@ func writeChanges(w io.Writer, changes []status.Change) {
 // writePlan prints what documents would change.
 func writePlan(w io.Writer, plan *status.Plan) error {
 	for _, d := range plan.Documents {
-		fmt.Fprintln(w, resource(d.Kind, d.Name), d.Action)
+		fmt.Fprintln(w, resource(d.Kind, d.Name), table.Plain(string(d.Action)))
 		writeChanges(w, d.Changes)
 	}
 	rows := newTable("APPLICATION CHANGE CLUSTERS OBJECT", []any(nil), nil)
@@ -189,7 +192,7 @@ func few(names []string) string {
 	if n := len(names); n > 4 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ","), n-3)
 	}
-	return strings.Join(slices.Clone(names), ",")
+	return strings.Join(names, ",")
 }
 
-func resource(kind, name string) string { return strings.ToLower(kind) + "/" + name }
+func resource(kind, name string) string { return table.Plain(strings.ToLower(kind) + "/" + name) }

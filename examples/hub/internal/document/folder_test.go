@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/internal/folderwatch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -96,7 +97,7 @@ func TestLargeFile(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	f := watch(t, dir, time.Hour)
-	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > document.MaxFile {
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > folderwatch.MaxFile {
 		t.Errorf("%d bytes are allocated", after.TotalAlloc-before.TotalAlloc)
 	}
 	write(t, file, cluster("b"))

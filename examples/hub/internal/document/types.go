@@ -266,10 +266,12 @@ func NewSet(documents ...*Document) (*Set, error) {
 	return s, nil
 }
 
-// With returns a set in which a document is added, or replaces the one with the same kind and name.
-func (s *Set) With(d *Document) *Set {
+// With returns a set in which documents are added, or replace those with the same kind and name.
+func (s *Set) With(others ...*Document) *Set {
 	documents := maps.Clone(s.documents)
-	documents[Key{d.Kind, d.Name}] = d
+	for _, d := range others {
+		documents[Key{d.Kind, d.Name}] = d
+	}
 	return &Set{documents}
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/document"
+	"github.com/spokewire/sdk-go/examples/internal/folderwatch"
 )
 
 // watched is a folder with a channel of its changes.
@@ -24,7 +24,7 @@ type watched struct {
 // watch watches a folder until the end of the test.
 func watch(t *testing.T, dir string, o time.Duration) *watched {
 	t.Helper()
-	w, err := document.WatchFolder(dir, o)
+	w, err := folderwatch.New(dir, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestChangeWithoutEvent(t *testing.T) {
 }
 
 func TestWatchRefuses(t *testing.T) {
-	if _, err := document.WatchFolder(filepath.Join(t.TempDir(), "nowhere"), 0); err == nil ||
+	if _, err := folderwatch.New(filepath.Join(t.TempDir(), "nowhere"), 0); err == nil ||
 		!strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("%v", err)
 	}

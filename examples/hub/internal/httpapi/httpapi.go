@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	kjson "sigs.k8s.io/json"
 
@@ -27,25 +28,27 @@ import (
 	"github.com/spokewire/sdk-go/internal/bodies"
 	"github.com/spokewire/sdk-go/internal/httpserve"
 	"github.com/spokewire/sdk-go/rsync"
+	"github.com/spokewire/sdk-go/rsync/store"
 )
 
 // Options configures the API.
 type Options struct {
 	Hub *hub.Hub
-	// Join issues certificates to agents, at JoinURL. It is nil if the hub does not.
+	// Join issues certificates to agents, at JoinURL, unless it is nil.
 	Join    *join.Server
 	JoinURL string
 	// Backup returns a copy of the store.
 	Backup func(context.Context) ([]byte, error)
 	// ReadOnly is set if documents come from a folder.
 	ReadOnly bool
-	// Changes wakes requests with ?watch. Nil wakes none.
+	// Changes wakes requests with ?watch, unless it is nil.
 	Changes *Changes
 }
 
 type api struct {
 	Options
-	waits chan struct{}
+	waits   chan struct{}
+	backups sync.Mutex // locked until an answer with a backup ends, because all of it is in memory
 }
 
 // handler returns the status and the body of an answer.
@@ -53,7 +56,7 @@ type handler func(*http.Request) (int, any, error)
 
 // New returns the handler of the API.
 func New(options Options) http.Handler {
-	a := &api{options, make(chan struct{}, maxWaits)}
+	a := &api{Options: options, waits: make(chan struct{}, maxWaits)}
 	mux := http.NewServeMux()
 	handle := func(pattern string, f handler) { mux.HandleFunc(pattern, a.serve(f)) }
 	for _, route := range a.routes() {
@@ -68,13 +71,6 @@ func New(options Options) http.Handler {
 	return mux
 }
 
-// backup is no GET, because a backup has Secrets.
-func (a *api) backup(r *http.Request) (int, any, error) {
-	httpserve.EndTurn(r.Context())
-	file, err := a.Backup(r.Context())
-	return http.StatusOK, file, err
-}
-
 // serve returns a handler that writes the answers of f.
 func (a *api) serve(f handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -85,12 +81,12 @@ func (a *api) serve(f handler) http.HandlerFunc {
 		}
 		code, body, err := answerOf(r)
 		if err != nil {
-			f := explain(err)
-			login.Explain(r.Context(), f.Text)
-			if f.allow != "" {
-				w.Header().Set("Allow", f.allow)
+			refused := explain(err)
+			login.Explain(r.Context(), refused.Text)
+			if refused.allow != "" {
+				w.Header().Set("Allow", refused.allow)
 			}
-			code, body = f.code, f.Failure
+			code, body = refused.code, refused.Failure
 		}
 		answer(w, code, body)
 	}
@@ -155,9 +151,6 @@ func failed(code int, err error) *failure {
 
 // explain returns the failure for any error.
 func explain(err error) *failure {
-	if f := explainJoin(err); f != nil {
-		return f
-	}
 	var own *failure
 	var large *http.MaxBytesError
 	switch {
@@ -165,16 +158,18 @@ func explain(err error) *failure {
 		return own
 	case errors.As(err, &large):
 		return failf(http.StatusRequestEntityTooLarge, "the body has more than %d bytes", large.Limit)
+	case errors.Is(err, store.ErrTooLarge):
+		return failf(http.StatusRequestEntityTooLarge, "%v: send fewer or smaller documents", err)
 	case errors.As(err, new(*document.Error)):
 		return failed(http.StatusUnprocessableEntity, err)
-	case errors.Is(err, rsync.ErrInvalidInput):
+	case errors.Is(err, rsync.ErrInvalidInput), errors.Is(err, join.ErrInvalid):
 		return failed(http.StatusBadRequest, err)
-	case errors.Is(err, hub.ErrNotFound), errors.Is(err, rsync.ErrNotFound):
+	case errors.Is(err, hub.ErrNotFound), errors.Is(err, rsync.ErrNotFound), errors.Is(err, join.ErrNotFound):
 		return failed(http.StatusNotFound, err)
 	case errors.Is(err, hub.ErrNoRevision), errors.Is(err, hub.ErrPresent), errors.Is(err, hub.ErrNoDocument),
 		errors.Is(err, rsync.ErrInvalidState):
 		return failed(http.StatusConflict, err)
-	case errors.Is(err, election.ErrDeposed):
+	case errors.Is(err, election.ErrDeposed), errors.Is(err, join.ErrNotApplied):
 		return failed(http.StatusServiceUnavailable, err)
 	}
 	return failed(http.StatusInternalServerError, err)
@@ -298,7 +293,7 @@ func (a *api) documents(do func(context.Context, ...*document.Document) (any, er
 }
 
 func (a *api) remove(kind document.Kind, r *http.Request) (int, any, error) {
-	return http.StatusOK, struct{}{}, a.Hub.Delete(r.Context(), document.Key{Kind: kind, Name: r.PathValue("name")})
+	return http.StatusOK, done{}, a.Hub.Delete(r.Context(), document.Key{Kind: kind, Name: r.PathValue("name")})
 }
 
 // bodyOf reads a body.
@@ -313,6 +308,18 @@ func bodyOf(r *http.Request) ([]byte, error) {
 		return nil, failf(http.StatusRequestTimeout, "the body takes too long to arrive")
 	}
 	return nil, failf(http.StatusBadRequest, "the body cannot be read: %v", err)
+}
+
+// bodyInto decodes a body in JSON. It returns wrong for an invalid body.
+func bodyInto(r *http.Request, into any, wrong *failure) error {
+	data, err := bodyOf(r)
+	if err != nil {
+		return err
+	}
+	if strict, err := kjson.UnmarshalStrict(data, into); err != nil || len(strict) > 0 {
+		return wrong
+	}
+	return nil
 }
 
 // RollbackRequest is the optional body of a request for a rollback.
@@ -333,35 +340,31 @@ func (a *api) rollback(r *http.Request) (int, any, error) {
 			return 0, nil, &failure{code: http.StatusBadRequest, Failure: Failure{text, "revision"}}
 		}
 	}
-	c := status.Control{Verb: status.Rollback, Revision: body.Revision}
-	out, err := a.Hub.Control(r.Context(), r.PathValue("name"), c)
+	out, err := a.control(r, status.Control{Verb: status.Rollback, Revision: body.Revision})
 	return http.StatusAccepted, out, err
 }
 
 func (a *api) approve(r *http.Request) (int, any, error) {
+	const text = `the body must have a group and a gate, Before or After: {"group": "canary", "gate": "After"}`
 	var body rsync.Approval
-	data, err := bodyOf(r)
+	err := bodyInto(r, &body, &failure{code: http.StatusBadRequest, Failure: Failure{text, "group"}})
 	if err != nil {
 		return 0, nil, err
 	}
-	if strict, err := kjson.UnmarshalStrict(data, &body); err != nil || len(strict) > 0 {
-		const text = `the body must have a group and a gate, Before or After: {"group": "canary", "gate": "After"}`
-		return 0, nil, &failure{code: http.StatusBadRequest, Failure: Failure{text, "group"}}
-	}
-	return a.control(status.Control{Verb: status.Approve, Approval: body})(r)
+	_, err = a.control(r, status.Control{Verb: status.Approve, Approval: body})
+	return http.StatusAccepted, done{}, err
 }
 
-func (a *api) control(c status.Control) handler {
-	return accepted(func(ctx context.Context, name string) error {
-		_, err := a.Hub.Control(ctx, name, c)
-		return err
-	})
+// control makes a change of the application in the path.
+func (a *api) control(r *http.Request, c status.Control) (status.RolledBack, error) {
+	login.Describe(r.Context(), c.String())
+	return a.Hub.Control(r.Context(), r.PathValue("name"), c)
 }
 
 // accepted starts a change of the application or cluster in the path.
 func accepted(change func(ctx context.Context, name string) error) handler {
 	return func(r *http.Request) (int, any, error) {
-		return http.StatusAccepted, struct{}{}, change(r.Context(), r.PathValue("name"))
+		return http.StatusAccepted, done{}, change(r.Context(), r.PathValue("name"))
 	}
 }
 
@@ -375,6 +378,17 @@ func (a *api) diff(r *http.Request) (int, any, error) {
 	}
 	changes, err := a.Hub.Diff(r.Context(), r.PathValue("name"), numbers[0], numbers[1])
 	return http.StatusOK, changes, err
+}
+
+// backup is no GET, because a backup has Secrets.
+func (a *api) backup(r *http.Request) (int, any, error) {
+	if !a.backups.TryLock() {
+		return 0, nil, failf(http.StatusServiceUnavailable, "another client reads a backup: try again after it")
+	}
+	context.AfterFunc(r.Context(), a.backups.Unlock)
+	httpserve.EndTurn(r.Context())
+	file, err := a.Backup(r.Context())
+	return http.StatusOK, file, err
 }
 
 func (a *api) history(r *http.Request) (int, any, error) {

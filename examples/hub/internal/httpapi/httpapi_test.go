@@ -6,11 +6,14 @@ package httpapi_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +24,41 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestOneBackupAtATime checks that slow clients do not make the hub keep several backups in memory.
+func TestOneBackupAtATime(t *testing.T) {
+	var made atomic.Int64
+	server := httptest.NewServer(httpapi.New(httpapi.Options{Backup: func(context.Context) ([]byte, error) {
+		made.Add(1)
+		return make([]byte, 32<<20), nil
+	}}))
+	defer server.Close()
+	ask := func() *http.Response {
+		t.Helper()
+		answer, err := server.Client().Post(server.URL+"/api/v1/backup", "", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	slow := ask() // has the header of the answer
+	other := ask()
+	text, err := io.ReadAll(other.Body)
+	if err = errors.Join(err, other.Body.Close()); err != nil || other.StatusCode != http.StatusServiceUnavailable ||
+		!strings.Contains(string(text), "another client") || made.Load() != 1 {
+		t.Errorf("while a client reads: %s %.100s %v, %d backups", other.Status, text, err, made.Load())
+	}
+	if n, err := io.Copy(io.Discard, slow.Body); n != 32<<20 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	_ = slow.Body.Close()
+	for code := 0; code != http.StatusOK && t.Context().Err() == nil; { // the handler may still return
+		again := ask()
+		_, _ = io.Copy(io.Discard, again.Body)
+		_ = again.Body.Close()
+		code = again.StatusCode
+	}
+}
 
 // TestSlowBody checks that a request times out if its body does not arrive.
 func TestSlowBody(t *testing.T) {

@@ -4,13 +4,11 @@
 package httpapi
 
 import (
-	"errors"
 	"net/http"
 	"time"
 
-	kjson "sigs.k8s.io/json"
-
 	"github.com/spokewire/sdk-go/cloudevents/join"
+	"github.com/spokewire/sdk-go/examples/hub/internal/status"
 	"github.com/spokewire/sdk-go/examples/internal/login"
 )
 
@@ -49,14 +47,11 @@ func (a *api) tokens(r *http.Request) (int, any, error) {
 }
 
 func (a *api) createToken(r *http.Request) (int, any, error) {
+	const text = `the body must have a cluster, and may have a lifetime and uses: {"cluster": "c1", "lifetime": "1h"}`
 	var body TokenRequest
-	data, err := bodyOf(r)
+	err := bodyInto(r, &body, failf(http.StatusBadRequest, text))
 	if err != nil {
 		return 0, nil, err
-	}
-	if strict, err := kjson.UnmarshalStrict(data, &body); err != nil || len(strict) > 0 {
-		const text = `the body must have a cluster, and may have a lifetime and uses: {"cluster": "c1", "lifetime": "1h"}`
-		return 0, nil, failf(http.StatusBadRequest, text)
 	}
 	login.Describe(r.Context(), "create a token for "+body.Cluster)
 	o := join.TokenOptions{Cluster: body.Cluster, Uses: body.Uses}
@@ -80,22 +75,13 @@ func (a *api) createToken(r *http.Request) (int, any, error) {
 }
 
 func (a *api) deleteToken(r *http.Request) (int, any, error) {
-	return http.StatusOK, struct{}{}, a.Join.DeleteToken(r.Context(), r.PathValue("id"))
+	return http.StatusOK, done{}, a.Join.DeleteToken(r.Context(), r.PathValue("id"))
 }
 
 func (a *api) revoke(r *http.Request) (int, any, error) {
-	return http.StatusOK, struct{}{}, a.Join.Revoke(r.Context(), r.PathValue("name"))
-}
-
-// explainJoin returns the failure for an error of package join, or nil.
-func explainJoin(err error) *failure {
-	switch {
-	case errors.Is(err, join.ErrInvalid):
-		return failed(http.StatusBadRequest, err)
-	case errors.Is(err, join.ErrNotFound):
-		return failed(http.StatusNotFound, err)
-	case errors.Is(err, join.ErrNotApplied):
-		return failed(http.StatusServiceUnavailable, err)
+	var out status.Revocation
+	if _, known := a.Hub.Cluster(r.Context(), r.PathValue("name")); !known {
+		out.Note = "there is no Cluster document and no agent with this name: check it"
 	}
-	return nil
+	return http.StatusOK, out, a.Join.Revoke(r.Context(), r.PathValue("name"))
 }

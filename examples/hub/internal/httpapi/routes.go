@@ -19,8 +19,9 @@ type Route struct {
 	Pattern, Summary string
 	// Query describes the parameters of the query.
 	Query map[string]string
-	// Body and Answer have the types of the bodies of the request and the response. A Body of nil means
-	// none; an optional body is a pointer. A [document.Document] is a document of a user, not this type.
+	// Body and Answer have the types of the bodies of the request and the response. Body is nil for a
+	// request without a body, and a pointer if the body is optional. A [document.Document] is a document
+	// of a user, not this type.
 	Body, Answer any
 	// Codes are the statuses without an error.
 	Codes []int
@@ -56,8 +57,8 @@ func (a *api) routes() []Route {
 	states := []Route{
 		{"GET /api/v1/status", "the links of the hub, and all applications and clusters", nil, nil, status.Hub{}, ok, false,
 			func(r *http.Request) (int, any, error) { return http.StatusOK, a.Hub.State(r.Context()), nil }},
-		{"GET /api/v1/history", "the revisions of all applications, and actions, the newest first", nil, nil, []status.Revision{}, ok,
-			false, a.history},
+		{"GET /api/v1/history", "the revisions of all applications, and actions, the newest first", nil, nil,
+			[]status.Revision{}, ok, false, a.history},
 		{"GET /api/v1/clusters/{name}/status", "a cluster with its applications, works and objects", nil, nil,
 			status.Cluster{}, ok, false, a.clusterStatus},
 		{"GET /api/v1/applications/{name}/status", "an application with its clusters and revisions",
@@ -66,6 +67,8 @@ func (a *api) routes() []Route {
 		{"GET /api/v1/applications/{name}/diff", "the fields in which two revisions differ",
 			map[string]string{"from": "the number of a revision", "to": "the number of a revision"}, nil,
 			[]status.Change{}, ok, false, a.diff},
+		{"POST /api/v1/backup", "return a backup of the store, for hub restore: it has Secrets", nil, nil, []byte{}, ok,
+			false, a.backup},
 	}
 	return append(append(append(documents, states...), a.changes(changed)...), a.joins(ok)...)
 }
@@ -73,7 +76,12 @@ func (a *api) routes() []Route {
 // changes are the requests that start a change of an application or a cluster.
 func (a *api) changes(changed []int) []Route {
 	const app = "/api/v1/applications/{name}/"
-	control := func(verb status.Verb) handler { return a.control(status.Control{Verb: verb}) }
+	control := func(verb status.Verb) handler {
+		return func(r *http.Request) (int, any, error) {
+			_, err := a.control(r, status.Control{Verb: verb})
+			return http.StatusAccepted, done{}, err
+		}
+	}
 	return []Route{
 		{"POST " + app + "rollback", "roll back to the previous revision, or to the one in the body; hold it", nil,
 			&RollbackRequest{}, status.RolledBack{}, changed, false, a.rollback},
@@ -88,8 +96,6 @@ func (a *api) changes(changed []int) []Route {
 			false, control(status.Abort)},
 		{"POST /api/v1/clusters/{name}/forget", "stop waiting for a removed cluster that will not return", nil, nil, done{},
 			changed, false, accepted(a.Hub.Forget)},
-		{"POST /api/v1/backup", "return a backup of the store, for hub restore: it has Secrets", nil, nil, []byte{},
-			[]int{http.StatusOK}, false, a.backup},
 	}
 }
 
@@ -102,6 +108,6 @@ func (a *api) joins(ok []int) []Route {
 			[]int{http.StatusCreated}, false, a.joining(a.createToken)},
 		{"DELETE /api/v1/tokens/{id}", "delete a token", nil, nil, done{}, ok, false, a.joining(a.deleteToken)},
 		{"POST /api/v1/clusters/{name}/revoke", "refuse the certificates of a cluster, and end its connections", nil, nil,
-			done{}, ok, false, a.joining(a.revoke)},
+			status.Revocation{}, ok, false, a.joining(a.revoke)},
 	}
 }

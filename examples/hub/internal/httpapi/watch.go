@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -86,7 +87,7 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request, f handler) (int, any
 		write(sum, body)
 		tag := fmt.Sprintf(`"%x"`, sum.Sum(nil)[:16])
 		w.Header().Set("ETag", tag)
-		if tag != r.Header.Get("If-None-Match") {
+		if tag != strings.TrimPrefix(r.Header.Get("If-None-Match"), "W/") { // of a proxy that compresses
 			return code, body, nil
 		}
 		took, old := time.Since(began), time.NewTimer(watchAge)

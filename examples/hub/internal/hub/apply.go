@@ -61,7 +61,6 @@ func (h *Hub) with(others []*document.Document) (set *document.Set, changes []st
 		return nil, nil, err
 	}
 	before, left := h.Documents(), maxTexts
-	set = before
 	for _, d := range others {
 		c := status.DocumentChange{Kind: string(d.Kind), Name: d.Name, Action: status.Created}
 		if was := before.Document(d.Kind, d.Name); was != nil {
@@ -79,9 +78,9 @@ func (h *Hub) with(others []*document.Document) (set *document.Set, changes []st
 				left = max(0, left-len(*text))
 			}
 		}
-		set, changes = set.With(d), append(changes, c)
+		changes = append(changes, c)
 	}
-	return set, changes, nil
+	return before.With(others...), changes, nil
 }
 
 // Plan returns what Apply would change. It changes nothing. The errors are those of Apply.

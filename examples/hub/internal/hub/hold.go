@@ -25,7 +25,7 @@ const documentPrefix = "/hub/document/"
 var ErrNotFound = errors.New("not found")
 
 // ErrNoRevision is returned when there is no revision to roll back to.
-var ErrNoRevision = errors.New("no such revision to roll back to")
+var ErrNoRevision = errors.New("no earlier revision to roll back to")
 
 func hashOf(d *document.Document) string {
 	sum := sha256.Sum256(d.JSON)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
+	"github.com/spokewire/sdk-go/dynamicwatcher/values"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
@@ -30,9 +31,9 @@ import (
 	"github.com/spokewire/sdk-go/rsync/store"
 )
 
-// Objects reads the objects of the hub's cluster for templates: see package objects.
+// Objects reads the objects of the hub's cluster for templates: see package values.
 type Objects interface {
-	Read(ctx context.Context, application string, read func(render.Objects) error) error
+	Read(ctx context.Context, application string, read func(values.Reader) error) error
 	Forget(application string) error
 }
 
@@ -55,7 +56,7 @@ type Options struct {
 	LeaveDir bool
 	// MaxMemory limits the estimated memory of all documents and their objects, in bytes.
 	MaxMemory int
-	// Check returns a [*render.InvalidError] for resources that the agent of a cluster cannot
+	// Check returns a [*manifestwork.InvalidError] for resources that the agent of a cluster cannot
 	// receive. It must not wait for agents.
 	Check func(ctx context.Context, cluster string, resources []appcontext.Resource) error
 	// Settled is called when all applications are deployed for the first time, and the agents of

@@ -22,9 +22,9 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/cloudevents/work/boltstore"
+	"github.com/spokewire/sdk-go/dynamicwatcher/values"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/hub"
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/examples/internal/login"
@@ -55,8 +55,8 @@ func (o *objects) set(value string, read func()) {
 	o.value, o.read = value, read
 }
 
-// Value implements [render.Objects].
-func (o *objects) Value(ref render.Ref) (string, error) {
+// Value implements [values.Reader].
+func (o *objects) Value(ref values.Ref) (string, error) {
 	o.mu.Lock()
 	value, read := o.value, o.read
 	o.mu.Unlock()
@@ -64,13 +64,13 @@ func (o *objects) Value(ref render.Ref) (string, error) {
 		read()
 	}
 	if value == "" {
-		return "", &render.MissingError{Ref: ref, Problem: "not found"}
+		return "", &values.MissingError{Ref: ref, Problem: "not found"}
 	}
 	return value, nil
 }
 
 // Read implements [hub.Objects].
-func (o *objects) Read(ctx context.Context, application string, read func(render.Objects) error) error {
+func (o *objects) Read(ctx context.Context, application string, read func(values.Reader) error) error {
 	o.mu.Lock()
 	o.watched[application] = true
 	o.mu.Unlock()
@@ -203,6 +203,7 @@ func (f *fixture) start() {
 	must(err)
 	log := logging.New(io.MultiWriter(f.t.Output(), &f.records), logging.Options{})
 	settled := make(chan struct{})
+	declared := sync.OnceFunc(func() { close(settled) }) // each Complete declares again
 	f.settled = settled
 	f.Hub = hub.New(hub.Options{
 		Actions: &login.History{Store: f.store, Key: "/hub/actions/", Changed: func() {}},
@@ -211,7 +212,7 @@ func (f *fixture) start() {
 		LastReports: clusters.LastReports, Beat: f.beat, Source: "hub",
 		Strangers: func() map[string]string { return f.strangers },
 		Revoked:   func(cluster string) bool { return cluster == f.revoked },
-		Settled:   func(context.Context) error { close(settled); return nil },
+		Settled:   func(context.Context) error { declared(); return nil },
 		Forget:    func(context.Context, string) error { return nil }, Log: log, Changed: func() {},
 	})
 	if f.standby != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/revisions"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -124,7 +124,7 @@ func (h *Hub) placed(ctx context.Context, name string) (map[string]bool, error) 
 		if c.ID != revisions.ContextID(name, wanted) {
 			continue
 		}
-		for id := range render.Identities(c.Apps) {
+		for id := range appcontext.Resources(c.Apps) {
 			out[id.Cluster.Name] = true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/spokewire/sdk-go/dynamicwatcher/values"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/interpreter/caller"
@@ -50,7 +51,7 @@ func (h *Hub) check(ctx context.Context, set *document.Set, kept bool) ([]result
 	for i, r := range results {
 		if kept {
 			results[i] = h.alone(set, r)
-		} else if r.err != nil && r.rendering == nil && !errors.As(r.err, new(*render.MissingError)) &&
+		} else if r.err != nil && r.rendering == nil && !errors.As(r.err, new(*values.MissingError)) &&
 			!h.neverRendered(set, r.name) {
 			return nil, r.err
 		}
@@ -142,7 +143,7 @@ func (h *Hub) checkMoves(set *document.Set, results []result) error {
 				Where: d.Where, Field: "spec.parts", Problem: fmt.Sprintf(format, id.Object, owner, id.Cluster.Name),
 			}
 		}
-		for id := range r.rendering.Identities() {
+		for id := range appcontext.Resources(r.rendering.Apps) {
 			if owner, ok := owners[id]; ok {
 				return refuse("%s is also in the application %s, on the cluster %s", id, owner)
 			}
@@ -175,7 +176,7 @@ func (h *Hub) recall(ctx context.Context) (names []string, err error) {
 		}
 		h.mu.Lock()
 		for _, revision := range live {
-			for id := range render.Identities(revision.Apps) {
+			for id := range appcontext.Resources(revision.Apps) {
 				h.owners[id] = max(h.owners[id], name)
 			}
 		}
@@ -224,15 +225,15 @@ func (h *Hub) renderAll(ctx context.Context, set *document.Set, applications []*
 
 // atWork are the objects for a running template. It gives up its turn while it waits for a value.
 type atWork struct {
-	render.Objects
+	values.Reader
 	turns chan struct{}
 }
 
-// Value implements [render.Objects].
-func (a atWork) Value(ref render.Ref) (string, error) {
+// Value implements [values.Reader].
+func (a atWork) Value(ref values.Ref) (string, error) {
 	<-a.turns
 	defer func() { a.turns <- struct{}{} }()
-	return a.Objects.Value(ref)
+	return a.Reader.Value(ref)
 }
 
 // render renders one application, by its hold or its document.
@@ -254,10 +255,10 @@ func (h *Hub) render(ctx context.Context, set *document.Set, d *document.Documen
 	if r.rendering = h.rendered(d, clusters); r.rendering == nil {
 		r.rendering, r.err = h.read(ctx, d, clusters, kept)
 	} else { // a refused version of the document may have read objects
-		r.err = h.options.Objects.Read(ctx, d.Name, func(render.Objects) error { return nil })
+		r.err = h.options.Objects.Read(ctx, d.Name, func(values.Reader) error { return nil })
 	}
 	// If the document renders with the earlier values, the new values are the problem.
-	if errors.As(r.err, new(*render.MissingError)) || r.err != nil && held == nil {
+	if errors.As(r.err, new(*values.MissingError)) || r.err != nil && held == nil {
 		r.rendering = h.renderKept(ctx, d, clusters)
 	}
 	if r.rendering != nil {
@@ -283,7 +284,7 @@ func (h *Hub) prepare(ctx context.Context, d *document.Document) (forget func())
 		h.rendered(d, clusters) != nil {
 		return func() {}
 	}
-	rendering, err := h.renderWith(ctx, d, clusters, render.Without{})
+	rendering, err := h.renderWith(ctx, d, clusters, render.Without)
 	if err != nil {
 		return func() {}
 	}
@@ -321,8 +322,8 @@ func sameCluster(a, b *document.Cluster) bool {
 func (h *Hub) read(
 	ctx context.Context, d *document.Document, clusters []*document.Cluster, kept map[string]string,
 ) (out *render.Rendering, err error) {
-	err = h.options.Objects.Read(ctx, d.Name, func(objects render.Objects) (err error) {
-		out, err = h.renderWith(ctx, d, clusters, render.Kept{Values: kept, Other: atWork{objects, h.turns}})
+	err = h.options.Objects.Read(ctx, d.Name, func(objects values.Reader) (err error) {
+		out, err = h.renderWith(ctx, d, clusters, values.Kept{Values: kept, Other: atWork{objects, h.turns}})
 		return err
 	})
 	return out, err
@@ -331,7 +332,7 @@ func (h *Hub) read(
 // renderWith renders when it has its turn. It checks objects before any object of their application
 // is written.
 func (h *Hub) renderWith(
-	ctx context.Context, d *document.Document, clusters []*document.Cluster, objects render.Objects,
+	ctx context.Context, d *document.Document, clusters []*document.Cluster, objects values.Reader,
 ) (*render.Rendering, error) {
 	h.turns <- struct{}{}
 	defer func() { <-h.turns }()
@@ -351,7 +352,7 @@ func (h *Hub) renderKept(ctx context.Context, d *document.Document, clusters []*
 	if err != nil || string(source.Document) != string(d.JSON) {
 		return nil
 	}
-	out, err := h.renderWith(ctx, d, clusters, render.Kept{Values: source.Values, Other: render.Without{}})
+	out, err := h.renderWith(ctx, d, clusters, values.Kept{Values: source.Values, Other: render.Without})
 	if err != nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/folderwatch"
 	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -55,7 +56,7 @@ func (h *Hub) Loaded() <-chan struct{} { return h.loaded }
 
 // follow loads the documents of the folder.
 func (h *Hub) follow(ctx context.Context) error {
-	watcher, err := document.WatchFolder(h.options.Dir, 0)
+	watcher, err := folderwatch.New(h.options.Dir, 0)
 	if err != nil {
 		return err
 	}

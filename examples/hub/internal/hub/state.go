@@ -201,8 +201,8 @@ func (v *view) agent(cluster string) (c status.Connection, why string) {
 	}
 	switch stranger := v.strangers[cluster]; {
 	case v.options.Revoked != nil && v.options.Revoked(cluster):
-		return status.Revoked, "its certificates are revoked: to admit it again, run hub token create --cluster " + cluster +
-			" here, and agent join on the cluster"
+		return status.Revoked, fmt.Sprintf("its certificates are revoked: to admit it again, run hub token create "+
+			"--cluster %s here, and agent join on the cluster", cluster)
 	case !joined && stranger != "":
 		return status.NeverJoined, fmt.Sprintf("its agent asks for the source %q, and this hub is %q: start the agent with "+
 			"--source %[2]s", stranger, v.options.Source)

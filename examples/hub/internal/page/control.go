@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/spokewire/sdk-go/examples/hub/internal/status"
+	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/rsync"
 )
 
@@ -104,6 +105,7 @@ func (p *Page) control(w http.ResponseWriter, r *http.Request) {
 	name, c := r.PathValue("name"), status.Control{Verb: status.Verb(r.URL.Query().Get("do"))}
 	c.Approval = rsync.Approval{Group: r.PostForm.Get("group"), Gate: rsync.Gate(r.PostForm.Get("gate"))}
 	c.Revision, _ = strconv.Atoi(r.PostForm.Get("revision"))
+	login.Describe(r.Context(), c.String())
 	var out status.RolledBack
 	a, ok := p.hub.Application(r.Context(), name)
 	err := errStale
@@ -112,6 +114,7 @@ func (p *Page) control(w http.ResponseWriter, r *http.Request) {
 		p.Changed()
 	}
 	if err != nil {
+		login.Explain(r.Context(), err.Error())
 		p.serve(func(v *view) error {
 			v.Failed = err.Error()
 			return v.application()

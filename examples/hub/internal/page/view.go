@@ -159,7 +159,7 @@ func (v *view) clusters() error {
 func (v *view) history() error {
 	v.Kind, v.Heading = "history", "History"
 	revisions, err := v.hub.History(v.request.Context())
-	v.Apps = listOf(v, "revisions", revisions, rows, func(r *status.Revision) item {
+	v.Apps = listOf(v, "entries", revisions, rows, func(r *status.Revision) item {
 		return item{text: strings.Join([]string{r.Application, r.Cluster, strconv.Itoa(r.Number), r.Cause, r.By}, "\n")}
 	})
 	return err

@@ -12,6 +12,7 @@ import (
 
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/spokewire/sdk-go/dynamicwatcher/values"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/internal/boundtemplate"
 )
@@ -21,7 +22,7 @@ type slow struct {
 	clock *clocktesting.FakePassiveClock
 }
 
-func (s slow) Value(Ref) (string, error) {
+func (s slow) Value(values.Ref) (string, error) {
 	s.clock.SetTime(s.clock.Now().Add(time.Minute))
 	return "value", nil
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"regexp"
 	"strings"
@@ -16,11 +15,13 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/spokewire/sdk-go/dynamicwatcher/values"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/internal/boundtemplate"
 	"github.com/spokewire/sdk-go/examples/internal/label"
 	"github.com/spokewire/sdk-go/internal/yamldoc"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 	"github.com/spokewire/sdk-go/rsync/revisions"
 )
 
@@ -40,49 +41,11 @@ const (
 	manifestCopies = 4
 )
 
-// secretKind is the kind of objects that errors must not quote.
-const secretKind = "Secret"
+// Without is the reader of a hub without a cluster.
+const Without = values.Without("the hub has no --kubeconfig")
 
-// Ref identifies a value of a Secret or a ConfigMap.
-type Ref struct{ Kind, Namespace, Name, Key string }
-
-// String returns "Secret shop/password, key user".
-func (r Ref) String() string {
-	return fmt.Sprintf("%s %s/%s, key %s", r.Kind, r.Namespace, r.Name, r.Key)
-}
-
-// Objects reads values of the hub's cluster. Its errors must not contain values.
-type Objects interface {
-	// Value returns a value. The error is a [*MissingError] if the value may become available.
-	Value(Ref) (string, error)
-}
-
-// MissingError is returned for a value that is not available now.
-type MissingError struct {
-	Ref Ref
-	// Problem is the reason.
-	Problem string
-}
-
-// Error returns the reference and the problem.
-func (e *MissingError) Error() string { return e.Ref.String() + ": " + e.Problem }
-
-// Check returns an [*InvalidError] for objects that the agent of a cluster cannot receive, or nil.
+// Check returns an [*manifestwork.InvalidError] for objects that the agent of a cluster cannot receive, or nil.
 type Check func(cluster string, resources []appcontext.Resource) error
-
-// InvalidError is returned for an object that an agent cannot receive.
-type InvalidError struct {
-	// Resource is the index of the object, or -1 for all.
-	Resource int
-	// Field is the field, "" for the whole object. Reason is one word about it. Neither contains a
-	// value.
-	Field, Reason string
-	// Text describes the problem, and may contain values.
-	Text string
-}
-
-// Error returns field and reason, which contain no value.
-func (e *InvalidError) Error() string { return strings.TrimPrefix(e.Field+": "+e.Reason, ": ") }
 
 // Rendering is the result of rendering an application.
 type Rendering struct {
@@ -117,9 +80,11 @@ func DecodeSource(data []byte, err error) (out Source, _ error) {
 }
 
 // Render renders an application for clusters. The error is a [*document.Error] with the path of the
-// template, and also a [*MissingError] if that is the cause. The objects of each template and
+// template, and also a [*values.MissingError] if that is the cause. The objects of each template and
 // cluster are checked, unless check is nil.
-func Render(d *document.Document, clusters []*document.Cluster, objects Objects, check Check) (*Rendering, error) {
+func Render(
+	d *document.Document, clusters []*document.Cluster, objects values.Reader, check Check,
+) (*Rendering, error) {
 	if check == nil {
 		check = func(string, []appcontext.Resource) error { return nil }
 	}
@@ -141,7 +106,7 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 	if err := appcontext.Validate(&appcontext.AppContext{ID: d.Name, Apps: out.Apps}); err != nil {
 		return nil, &document.Error{Where: d.Where, Field: "spec.parts", Problem: err.Error()}
 	}
-	out.Memory, out.Resources, out.On = r.memory, maps.Collect(out.Identities()), map[string]bool{}
+	out.Memory, out.Resources, out.On = r.memory, maps.Collect(appcontext.Resources(out.Apps)), map[string]bool{}
 	for id := range out.Resources {
 		out.On[id.Cluster.Name] = true
 	}
@@ -150,7 +115,7 @@ func Render(d *document.Document, clusters []*document.Cluster, objects Objects,
 
 type renderer struct {
 	where   string
-	objects Objects
+	objects values.Reader
 	check   Check
 	values  map[string]string
 	meter   *boundtemplate.Meter
@@ -221,13 +186,13 @@ func (r *renderer) checked(cluster string, made []appcontext.Resource) error {
 		return nil
 	}
 	err := r.check(cluster, made)
-	var invalid *InvalidError
+	var invalid *manifestwork.InvalidError
 	if !errors.As(err, &invalid) {
 		return err
 	}
 	text := invalid.Text
 	for ref := range r.values {
-		if strings.HasPrefix(ref, secretKind+" ") {
+		if strings.HasPrefix(ref, values.KindSecret+" ") {
 			text = invalid.Reason + " (the details may contain values of Secrets and are not shown)"
 		}
 	}
@@ -250,18 +215,18 @@ func (r *renderer) failed(path, cluster string, err error) error {
 		problem = "for the cluster " + cluster + ": " + problem
 	}
 	out := &document.Error{Where: r.where, Field: path, Problem: problem}
-	var missing *MissingError
+	var missing *values.MissingError
 	if errors.As(err, &missing) {
 		return &missingIn{out, missing}
 	}
 	return out
 }
 
-// missingIn is a [*MissingError] with the text of the error of its template, which includes its own
+// missingIn is a [*values.MissingError] with the text of the error of its template, which includes its own
 // text.
 type missingIn struct {
 	in      *document.Error
-	missing *MissingError
+	missing *values.MissingError
 }
 
 func (e *missingIn) Error() string   { return e.in.Error() }
@@ -317,69 +282,21 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// Without has no objects: Value always fails.
-type Without struct{}
-
-// Value implements [Objects].
-func (Without) Value(ref Ref) (string, error) {
-	return "", fmt.Errorf("%s cannot be read: the hub has no --kubeconfig", ref)
-}
-
-// Kept returns values that were read before, and reads other values from Other.
-type Kept struct {
-	Values map[string]string
-	Other  Objects
-}
-
-// Value implements [Objects].
-func (k Kept) Value(ref Ref) (string, error) {
-	if value, ok := k.Values[ref.String()]; ok {
-		return value, nil
-	}
-	return k.Other.Value(ref)
-}
-
-// Identities returns the objects on clusters, in the order of the parts.
-func (r *Rendering) Identities() iter.Seq2[appcontext.Identity, *appcontext.Resource] {
-	return Identities(r.Apps)
-}
-
-// Installs reports whether an object exists while the application is installed: all except delete
-// hooks do.
+// Installs reports whether an object exists while the application is installed.
 func (r *Rendering) Installs(id appcontext.Identity) bool {
 	resource := r.Resources[id]
-	return resource != nil && Installs(resource)
-}
-
-// Installs reports whether an object exists while its application is installed.
-func Installs(r *appcontext.Resource) bool {
-	return r.Hook != appcontext.HookPreDelete && r.Hook != appcontext.HookPostDelete
-}
-
-// Identities returns the objects that apps have on clusters.
-func Identities(apps []appcontext.App) iter.Seq2[appcontext.Identity, *appcontext.Resource] {
-	return func(yield func(appcontext.Identity, *appcontext.Resource) bool) {
-		for i := range apps {
-			for _, c := range apps[i].Clusters {
-				for j := range c.Resources {
-					if r := &c.Resources[j]; !yield(appcontext.Identity{Cluster: c.ClusterID, Object: r.Object}, r) {
-						return
-					}
-				}
-			}
-		}
-	}
+	return resource != nil && resource.Installed()
 }
 
 func (r *renderer) functions() template.FuncMap {
 	out := r.meter.Functions()
-	out["fromSecret"], out["fromConfigMap"] = r.from(secretKind), r.from("ConfigMap")
+	out["fromSecret"], out["fromConfigMap"] = r.from(values.KindSecret), r.from(values.KindConfigMap)
 	return out
 }
 
 func (r *renderer) from(kind string) func(namespace, name, key string) (string, error) {
 	return func(namespace, name, key string) (value string, err error) {
-		ref := Ref{kind, namespace, name, key}
+		ref := values.Ref{Kind: kind, Namespace: namespace, Name: name, Key: key}
 		if value, ok := r.values[ref.String()]; ok {
 			return value, nil
 		}

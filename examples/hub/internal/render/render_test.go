@@ -13,8 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spokewire/sdk-go/dynamicwatcher/values"
 	"github.com/spokewire/sdk-go/examples/hub/internal/document"
 	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
 // TestStepsOfApplication checks that the steps of a template on all clusters have a common limit.
@@ -36,11 +38,11 @@ func TestStepsOfApplication(t *testing.T) {
 // objects maps the text of a Ref to its value.
 type objects map[string]string
 
-func (o objects) Value(ref render.Ref) (string, error) {
+func (o objects) Value(ref values.Ref) (string, error) {
 	if value, ok := o[ref.String()]; ok {
 		return value, nil
 	}
-	return "", &render.MissingError{Ref: ref, Problem: "it is not there"}
+	return "", &values.MissingError{Ref: ref, Problem: "it is not there"}
 }
 
 const secret = "Secret ns/s, key k"
@@ -155,7 +157,7 @@ func TestRenderRefuses(t *testing.T) {
 			_, err := render.Render(application(t, tt.template), clusters(t, "c1"), objects{secret: "s3cr3t"}, nil)
 			var wrong *document.Error
 			if !errors.As(err, &wrong) || !strings.HasPrefix(wrong.Field, "spec.parts") ||
-				!strings.Contains(err.Error()+"$", tt.problem) || errors.As(err, new(*render.MissingError)) {
+				!strings.Contains(err.Error()+"$", tt.problem) || errors.As(err, new(*values.MissingError)) {
 				t.Errorf("%v, want %q", err, tt.problem)
 			}
 			if strings.Contains(fmt.Sprint(err), "s3cr3t") {
@@ -216,12 +218,12 @@ func TestManyClusters(t *testing.T) {
 func TestMissing(t *testing.T) {
 	d := application(t, configMap(`{{ fromSecret "ns" "s" "k" }}`))
 	_, err := render.Render(d, clusters(t, "c1"), objects{}, nil)
-	var missing *render.MissingError
+	var missing *values.MissingError
 	if !errors.As(err, &missing) || missing.Ref.Name != "s" ||
 		!strings.Contains(err.Error(), "spec.parts[0].manifests[0].template") {
 		t.Errorf("%v", err)
 	}
-	_, err = render.Render(d, clusters(t, "c1"), render.Without{}, nil)
+	_, err = render.Render(d, clusters(t, "c1"), render.Without, nil)
 	if err == nil || errors.As(err, &missing) && missing.Problem == "" ||
 		!strings.Contains(err.Error(), "no --kubeconfig") {
 		t.Errorf("%v", err)
@@ -247,7 +249,7 @@ func TestBinary(t *testing.T) {
 // of the values.
 func TestDigest(t *testing.T) {
 	d := application(t, configMap(`{{ fromSecret "ns" "s" "k" }}`))
-	digest := func(o render.Objects, names ...string) string {
+	digest := func(o values.Reader, names ...string) string {
 		t.Helper()
 		r, err := render.Render(d, clusters(t, names...), o, nil)
 		if err != nil {
@@ -259,7 +261,7 @@ func TestDigest(t *testing.T) {
 		return r.Digest()
 	}
 	one := digest(objects{secret: "1"}, "c1")
-	if one != digest(render.Kept{Values: map[string]string{secret: "1"}, Other: render.Without{}}, "c1") {
+	if one != digest(values.Kept{Values: map[string]string{secret: "1"}, Other: render.Without}, "c1") {
 		t.Error("a value that was kept makes a difference")
 	}
 	if one == digest(objects{secret: "2"}, "c1") || one == digest(objects{secret: "1"}, "c1", "c2") {
@@ -315,19 +317,19 @@ func TestLabels(t *testing.T) {
 			`"apiVersion":"example.com/v1","kind":"Num","metadata":{"labels":{` + label +
 			`},"name":"a"},"number":12345678901234567890}`,
 	} {
-		r, err := render.Render(application(t, manifest), clusters(t, "c1"), render.Without{}, nil)
+		r, err := render.Render(application(t, manifest), clusters(t, "c1"), render.Without, nil)
 		if err != nil {
 			t.Errorf("%s: %v", manifest, err)
 			continue
 		}
-		for _, resource := range r.Identities() {
+		for _, resource := range appcontext.Resources(r.Apps) {
 			if got := string(resource.Manifest); got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
 		}
 	}
 	if _, err := render.Render(application(t, "{apiVersion: v1, kind: Namespace, metadata: {name: a, labels: [z]}}"),
-		clusters(t, "c1"), render.Without{}, nil); err == nil || !strings.Contains(err.Error(), "metadata.labels") {
+		clusters(t, "c1"), render.Without, nil); err == nil || !strings.Contains(err.Error(), "metadata.labels") {
 		t.Errorf("%v, want the wrong field", err)
 	}
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/interpreter/workhealth"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 	"github.com/spokewire/sdk-go/rsync/connector"
@@ -120,6 +119,15 @@ func (s *Spokes) Connector(ctx context.Context, provider, cluster string) (conne
 	return &watching{c, s, cluster}, nil
 }
 
+// Check checks resources for a cluster, as [manifestwork.Connectors.Check] does.
+func (s *Spokes) Check(ctx context.Context, cluster string, resources []appcontext.Resource) error {
+	connectors, err := manifestwork.New(s.Clientset().WorkV1(), manifestwork.Options{Config: configOf})
+	if err != nil {
+		return err
+	}
+	return connectors.Check(ctx, appcontext.ClusterID{Name: cluster}, resources)
+}
+
 // configOf requests the values that the connector needs, and those that the health needs.
 func configOf(o appcontext.Object) *workv1.ManifestConfigOption {
 	return workhealth.Config(workhealth.Object(o), manifestwork.DefaultConfig(o))
@@ -157,9 +165,9 @@ func (s *Spokes) Missing(ctx context.Context, content *revisions.Content) (bool,
 	if !s.Health.Synced(ctx) {
 		return false, ctx.Err()
 	}
-	for id, resource := range render.Identities(content.Apps) {
+	for id, resource := range appcontext.Resources(content.Apps) {
 		current := s.Health.Manifest(id.Cluster.Name, workhealth.Object(id.Object))
-		if render.Installs(resource) && !same(resource.Manifest, []byte(current)) {
+		if resource.Installed() && !same(resource.Manifest, []byte(current)) {
 			return true, nil
 		}
 	}

@@ -11,6 +11,7 @@
 package status
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -134,6 +135,17 @@ type Control struct {
 	Revision int
 }
 
+// String returns the change in a few words.
+func (c Control) String() string {
+	switch {
+	case c.Verb == Approve:
+		return fmt.Sprintf("approve %s of %s", c.Approval.Gate, c.Approval.Group)
+	case c.Verb == Rollback && c.Revision > 0:
+		return fmt.Sprintf("rollback to %d", c.Revision)
+	}
+	return string(c.Verb)
+}
+
 // Verb is the kind of a [Control].
 type Verb string
 
@@ -150,6 +162,12 @@ const (
 // RolledBack is the result of a rollback.
 type RolledBack struct {
 	Revision int `json:"revision"`
+	// Note is a remark for the user, or empty.
+	Note string `json:"note,omitempty"`
+}
+
+// Revocation is the result of a revocation.
+type Revocation struct {
 	// Note is a remark for the user, or empty.
 	Note string `json:"note,omitempty"`
 }

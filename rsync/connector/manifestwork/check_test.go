@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package spokes_test
+package manifestwork_test
 
 import (
 	"errors"
@@ -12,10 +12,8 @@ import (
 
 	"github.com/spokewire/sdk-go/cloudevents/memory"
 	"github.com/spokewire/sdk-go/cloudevents/work"
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
-	"github.com/spokewire/sdk-go/examples/hub/internal/spokes"
-	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
+	"github.com/spokewire/sdk-go/rsync/connector/manifestwork"
 )
 
 func resource(t *testing.T, manifest string) appcontext.Resource {
@@ -30,20 +28,16 @@ func resource(t *testing.T, manifest string) appcontext.Resource {
 // TestCheck checks that invalid objects of a work are found without a write, also before the broker
 // responds.
 func TestCheck(t *testing.T) {
-	webhooks, err := caller.New(caller.Options{})
+	s, err := work.NewSource(memory.New().Transport(), work.SourceOptions{SourceID: "hub"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer webhooks.Close()
-	s, err := spokes.Open(spokes.Options{
-		Transport: memory.New().Transport(), SourceID: "hub", Store: work.NewMemoryStore(),
-		Interpreter: webhooks, Changed: func() {},
-	})
+	connectors, err := manifestwork.New(s.Clientset().WorkV1(), manifestwork.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	good := resource(t, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a","namespace":"x"}}`)
-	for manifest, want := range map[string]render.InvalidError{
+	for manifest, want := range map[string]manifestwork.InvalidError{
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`:                    {},
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"b","name":"b"}}`: {},
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","labels":{"x":"b a d"}}}`: {Resource: 1,
@@ -69,8 +63,9 @@ func TestCheck(t *testing.T) {
 		`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a.b"}}`: {Resource: 1,
 			Field: "metadata.name", Reason: "FieldValueInvalid"},
 	} {
-		err := s.Check(t.Context(), "c1", []appcontext.Resource{good, resource(t, manifest)})
-		var got *render.InvalidError
+		err := connectors.Check(t.Context(), appcontext.ClusterID{Name: "c1"},
+			[]appcontext.Resource{good, resource(t, manifest)})
+		var got *manifestwork.InvalidError
 		switch errors.As(err, &got); {
 		case want.Resource == 0:
 			if err != nil {

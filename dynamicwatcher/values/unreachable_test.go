@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package objects
+package values
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
+	"github.com/spokewire/sdk-go/dynamicwatcher"
 )
 
 // pipes is a listener of in-memory connections. Its server can be unreachable.
@@ -58,7 +58,7 @@ func (p *pipes) Close() error {
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // TestUnreachableCluster checks a cluster that is unreachable from the start. Each read times out, and the
-// applications are notified when the cluster is reachable.
+// readers are notified when the cluster is reachable.
 func TestUnreachableCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pipes{connections: make(chan net.Conn), closed: make(chan struct{})}
@@ -76,12 +76,14 @@ func TestUnreachableCluster(t *testing.T) {
 		})}
 		var group sync.WaitGroup
 		group.Go(func() { _ = server.Serve(p) })
-		told := make(chan string, 1)
-		o, err := open(&rest.Config{Host: "http://cluster", Dial: p.dial}, nil,
-			func(_ context.Context, application, _ string) error {
-				told <- application
+		notified := make(chan string, 1)
+		o, err := New(Options{
+			Watcher: dynamicwatcher.Options{Config: &rest.Config{Host: "http://cluster", Dial: p.dial}},
+			Changed: func(_ context.Context, application, _ string) error {
+				notified <- application
 				return nil
-			})
+			},
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,25 +95,25 @@ func TestUnreachableCluster(t *testing.T) {
 		})
 		<-o.Started()
 		read := func() (value string, err error) {
-			err = o.Read(ctx, "shop", func(objects render.Objects) error {
-				value, err = objects.Value(render.Ref{Kind: "Secret", Namespace: "ns", Name: "s", Key: "k"})
+			err = o.Read(ctx, "shop", func(objects Reader) error {
+				value, err = objects.Value(Ref{Kind: "Secret", Namespace: "ns", Name: "s", Key: "k"})
 				return err
 			})
 			return value, err
 		}
 		began := time.Now()
-		if _, err := read(); !errors.As(err, new(*render.MissingError)) || time.Since(began) > 10*time.Second {
+		if _, err := read(); !errors.As(err, new(*MissingError)) || time.Since(began) > 10*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		time.Sleep(time.Hour)
 		p.away.Store(false)
 		select {
-		case application := <-told:
+		case application := <-notified:
 			if value, err := read(); application != "shop" || value != "value" || err != nil {
 				t.Errorf("%s: %q, %v", application, value, err)
 			}
 		case <-time.After(10 * time.Minute):
-			t.Error("nobody is told that the cluster is there")
+			t.Error("the reader was not notified that the cluster is reachable")
 		}
 		cancel()
 		_ = server.Close()

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Spokewire Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package spokes
+package manifestwork
 
 import (
 	"context"
@@ -19,14 +19,28 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"github.com/spokewire/sdk-go/examples/hub/internal/render"
 	"github.com/spokewire/sdk-go/rsync/appcontext"
 )
 
-// Check returns a [*render.InvalidError] for resources that no work of a cluster accepts. It is a
-// dry run: nothing is written or sent. Other causes that prevent a write, such as an unreachable
-// broker, are no error here.
-func (s *Spokes) Check(ctx context.Context, cluster string, resources []appcontext.Resource) error {
+// InvalidError is returned by [Connectors.Check] for an object that no work accepts.
+type InvalidError struct {
+	// Resource is the index of the object, or -1 for all.
+	Resource int
+	// Field is the field, "" for the whole object. Reason is one word about it. Neither contains a
+	// value.
+	Field, Reason string
+	// Text describes the problem, and may contain values.
+	Text string
+}
+
+// Error returns field and reason, which contain no value.
+func (e *InvalidError) Error() string { return strings.TrimPrefix(e.Field+": "+e.Reason, ": ") }
+
+// Check returns an [*InvalidError] for resources that no work of a cluster accepts, or that every API
+// server rejects. Programs use it to refuse input before any object is written. It is a dry run:
+// nothing is written or sent. Other causes that prevent a write, for example an unreachable hub, are
+// no error here. Otherwise the error is that of ctx.
+func (c *Connectors) Check(ctx context.Context, cluster appcontext.ClusterID, resources []appcontext.Resource) error {
 	for i := range resources {
 		if err := takes(&resources[i]); err != nil {
 			err.Resource = i
@@ -38,11 +52,11 @@ func (s *Spokes) Check(ctx context.Context, cluster string, resources []appconte
 		r := &resources[i]
 		w.Spec.Workload.Manifests = append(w.Spec.Workload.Manifests,
 			workv1.Manifest{RawExtension: runtime.RawExtension{Raw: r.Manifest}})
-		if config := configOf(r.Object); config != nil {
+		if config := c.options.Config(r.Object); config != nil {
 			w.Spec.ManifestConfigs = append(w.Spec.ManifestConfigs, *config)
 		}
 	}
-	_, err := s.Clientset().WorkV1().ManifestWorks(cluster).Create(ctx, w,
+	_, err := c.works.ManifestWorks(c.options.Namespace(cluster)).Create(ctx, w,
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
 		return ctx.Err()
@@ -63,8 +77,8 @@ func (s *Spokes) Check(ctx context.Context, cluster string, resources []appconte
 // field in their text.
 var inWork = regexp.MustCompile(`spec\.workload\.manifests\[(\d+)\]\.?`)
 
-func inField(resources int, field, reason, text string) *render.InvalidError {
-	out := &render.InvalidError{Resource: -1, Field: field, Reason: reason, Text: text}
+func inField(resources int, field, reason, text string) *InvalidError {
+	out := &InvalidError{Resource: -1, Field: field, Reason: reason, Text: text}
 	for _, part := range []*string{&out.Field, &out.Text} {
 		at := inWork.FindStringSubmatchIndex(*part)
 		if at == nil {
@@ -82,10 +96,10 @@ func inField(resources int, field, reason, text string) *render.InvalidError {
 // takes returns an error for objects that every API server rejects, as far as this is known without
 // a request: lists, and invalid names of built-in kinds. A work accepts them, and its agent would
 // fail.
-func takes(r *appcontext.Resource) *render.InvalidError {
+func takes(r *appcontext.Resource) *InvalidError {
 	o := r.Object
 	if isList(r) {
-		return &render.InvalidError{Field: "kind", Reason: "FieldValueInvalid", Text: fmt.Sprintf(
+		return &InvalidError{Field: "kind", Reason: "FieldValueInvalid", Text: fmt.Sprintf(
 			"Invalid value: %q: a List is not supported: write each object as a separate document", o.Kind)}
 	}
 	wrong := content.IsPathSegmentName(o.Name) // required for all kinds
@@ -97,7 +111,7 @@ func takes(r *appcontext.Resource) *render.InvalidError {
 		wrong = content.IsDNS1123Subdomain(o.Name)
 	}
 	if len(wrong) > 0 {
-		return &render.InvalidError{Field: "metadata.name", Reason: "FieldValueInvalid",
+		return &InvalidError{Field: "metadata.name", Reason: "FieldValueInvalid",
 			Text: fmt.Sprintf("Invalid value: %q: %s", o.Name, strings.Join(wrong, ", "))}
 	}
 	return nil
