@@ -285,7 +285,11 @@ func (i *incidents) newClusters() []incident {
 				i.hub.write("third.yaml", on("third", "cluster3", "", configMap("third", "1")))
 				third.start()
 			},
-			repair: func() { i.ca.Issue(i.call.t, "cluster3").Write(i.call.t, i.certs, "cluster3") },
+			repair: func() {
+				i.ca.Issue(i.call.t, "cluster3").Write(i.call.t, i.certs, "cluster3")
+				third.kill() // it would read the file, after its backoff
+				third.start()
+			},
 			looks: map[string][]string{
 				"/":                {"no agent of the cluster has ever connected", "cluster3"},
 				"hub get clusters": {"no agent of the cluster has ever connected", "cluster3"},
