@@ -28,8 +28,8 @@ func TestOutages(t *testing.T) {
 		lost, back string // records of the log, once
 	}{
 		{
-			"broker", func(h *replica) *tcpproxy.Proxy { return h.broker }, `"Lost the connection to the broker, connecting again"`,
-			`"Connected to the broker again"`,
+			"broker", func(h *replica) *tcpproxy.Proxy { return h.broker },
+			`"Lost the connection to the broker, connecting again"`, `"Connected to the broker again"`,
 		},
 		{"database", func(h *replica) *tcpproxy.Proxy { return h.database }, `"Lost the store"`, `"Reached the store again"`},
 	} {
