@@ -254,9 +254,16 @@ func (i *incidents) secondHub() incident {
 		filepath.Join(i.call.t.TempDir(), "second"), "--listen", "127.0.0.1:0")...)
 	const problem = "newer process with the same ID"
 	return incident{
-		name: "second hub", logs: i.hub.process, fail: second.start, repair: second.end,
+		name: "second hub", logs: i.hub.process, fail: second.start,
+		repair: func() { // until hub complete, the works of the second hub stay
+			second.end()
+			i.call.shows("hub get clusters", true, "hub complete declares the documents complete")
+			if out, err := i.call.look("hub complete"); err != nil {
+				i.call.t.Error(err, out)
+			}
+		},
 		looks: map[string][]string{
-			"/": {problem}, "hub get clusters": {problem, "Down"}, "/api/v1/status": {problem},
+			"/": {problem}, "hub get clusters": {problem, "give it another --source"}, "/api/v1/status": {problem},
 		},
 		metric:    `spokewire_hub_link_up\{link="broker"\} 0`,
 		failed:    `"Stopped writing: a newer process with the same ID is connected"`,
@@ -278,7 +285,11 @@ func (i *incidents) newClusters() []incident {
 				i.hub.write("third.yaml", on("third", "cluster3", "", configMap("third", "1")))
 				third.start()
 			},
-			repair: func() { i.ca.Issue(i.call.t, "cluster3").Write(i.call.t, i.certs, "cluster3") },
+			repair: func() {
+				i.ca.Issue(i.call.t, "cluster3").Write(i.call.t, i.certs, "cluster3")
+				third.kill() // it would read the file, after its backoff
+				third.start()
+			},
 			looks: map[string][]string{
 				"/":                {"no agent of the cluster has ever connected", "cluster3"},
 				"hub get clusters": {"no agent of the cluster has ever connected", "cluster3"},

@@ -137,7 +137,7 @@ func (o *onCall) run(t *testing.T, i incident) {
 		i.logs.awaitLog(since, i.recovered)
 	}
 	o.healthy()
-	log := i.logs.run.Log()[since:]
+	log := strings.Join(append(slices.Clone(i.logs.before), i.logs.run.Log()), "")[since:]
 	for _, text := range []string{i.failed, i.recovered} {
 		if n := strings.Count(log, text); text != "" && n != 1 {
 			t.Errorf("%d records %s, want 1:\n%s", n, text, log)

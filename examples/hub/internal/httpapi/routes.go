@@ -47,7 +47,7 @@ func (a *api) routes() []Route {
 		{"PUT /api/v1/{kind}/{name}", "create or replace a document, in YAML or JSON", nil,
 			document.Document{}, document.Document{}, []int{http.StatusOK, http.StatusCreated}, true, ofKind(a.put)},
 		{"DELETE /api/v1/{kind}/{name}", "delete a document", nil, nil, done{}, ok, true, ofKind(a.remove)},
-		{"POST /api/v1/complete", "declare that the documents of all applications exist", nil, nil, done{}, changed, true,
+		{"POST /api/v1/complete", "declare that the documents of all applications exist", nil, nil, done{}, changed, false,
 			accepted(complete)},
 		{"POST /api/v1/apply", "create or replace documents, all or none of them, in YAML or JSON", nil,
 			[]document.Document{}, []status.DocumentChange{}, ok, true, a.documents(apply)},

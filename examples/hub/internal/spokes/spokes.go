@@ -9,7 +9,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,11 +89,19 @@ func (s *Spokes) LastReports() map[string]time.Time {
 // Link returns an error while works and statuses cannot be exchanged with the agents, or while
 // another process interferes.
 func (s *Spokes) Link() error {
-	if err := s.Readyz(nil); err != nil {
-		return err
+	err := s.Readyz(nil)
+	if err == nil {
+		err = s.Healthy()
 	}
-	return s.Healthy()
+	if err != nil {
+		err = errors.New(remedies.Replace(err.Error()))
+	}
+	return err
 }
+
+// remedies are the commands and flags of the hub for the remedies of package work.
+var remedies = strings.NewReplacer("InventoryComplete is called", "hub complete declares the documents complete",
+	"give both a SharedStore and a SharedGroup", "give it another --source")
 
 // Connector implements [connector.Connectors]. It also succeeds for a cluster with an offline
 // agent: the works wait for the agent.
