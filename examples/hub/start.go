@@ -46,6 +46,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/httpserve"
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/interpreter/caller"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/revisions"
@@ -86,7 +87,7 @@ type parts struct {
 	join     *join.Server
 	recheck  func()
 	registry *prometheus.Registry
-	changes  httpapi.Changes
+	changes  wait.Changes
 }
 
 // changed reports that the status has changed.

@@ -7,6 +7,7 @@ package wait
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -67,4 +68,27 @@ func (b *Broadcast) Wake() {
 		close(b.next)
 		b.next = nil
 	}
+}
+
+// Changes is a [Broadcast] that may be used concurrently, while any mutex is held. Nil never wakes.
+type Changes struct {
+	mu   sync.Mutex
+	news Broadcast
+}
+
+// Next returns a channel that the next Wake closes.
+func (c *Changes) Next() <-chan struct{} {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.news.Next()
+}
+
+// Wake wakes all goroutines that wait on a channel of Next.
+func (c *Changes) Wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.news.Wake()
 }

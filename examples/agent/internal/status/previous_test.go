@@ -48,7 +48,8 @@ func TestManyManifests(t *testing.T) {
 				}
 				return took
 			}
-			few, many := next(3000), next(15_000)
+			best := func(n int) time.Duration { return min(next(n), next(n), next(n)) } // on a busy machine
+			few, many := best(3000), best(15_000)
 			if many > 15*few {
 				t.Errorf("5 times the manifests take %.1f times as long: %v, %v", float64(many)/float64(few), few, many)
 			}

@@ -104,14 +104,10 @@ func (c *client) post(kind, done string) func(context.Context, []string) error {
 
 func (c *client) status(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) {
-			tables := overview(&hub)
-			return hub, tables
-		})
+		return show(ctx, c, path("status"), func(hub status.Hub) (any, []table.Table) { return hub, overview(hub) })
 	}
 	return show(ctx, c, path("applications", args[0], "status"), func(a status.Application) (any, []table.Table) {
-		tables := details(&a)
-		return a, tables
+		return a, details(a)
 	})
 }
 

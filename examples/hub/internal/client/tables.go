@@ -55,7 +55,7 @@ func links(all []status.Link) table.Table {
 }
 
 // overview returns the tables of the hub.
-func overview(hub *status.Hub) []table.Table {
+func overview(hub status.Hub) []table.Table {
 	d := hub.Documents
 	problem := strings.Trim(d.Refused+"; "+d.Notice, "; ")
 	documents := newTable("DOCUMENTS ACCEPTED PROBLEM", []status.Documents{d}, func(d status.Documents) []any {
@@ -68,14 +68,14 @@ func overview(hub *status.Hub) []table.Table {
 }
 
 // details returns the tables of an application.
-func details(a *status.Application) []table.Table {
+func details(a status.Application) []table.Table {
 	var groups []status.RolloutGroup
 	waiting := ""
 	if a.Rollout != nil {
 		groups, waiting = a.Rollout.Groups, a.Rollout.Waiting
 	}
 	return []table.Table{
-		applications([]status.Application{*a}),
+		applications([]status.Application{a}),
 		newTable("GROUP CLUSTERS IN-PROGRESS SUCCEEDED FAILED WAITING", groups, func(g status.RolloutGroup) []any {
 			why := ""
 			if g.InProgress > 0 || g.Succeeded+g.Failed < g.Clusters {

@@ -27,6 +27,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/bodies"
 	"github.com/spokewire/sdk-go/internal/httpserve"
+	"github.com/spokewire/sdk-go/internal/wait"
 	"github.com/spokewire/sdk-go/rsync"
 	"github.com/spokewire/sdk-go/rsync/store"
 )
@@ -42,7 +43,7 @@ type Options struct {
 	// ReadOnly is set if documents come from a folder.
 	ReadOnly bool
 	// Changes wakes requests with ?watch, unless it is nil.
-	Changes *Changes
+	Changes *wait.Changes
 }
 
 type api struct {

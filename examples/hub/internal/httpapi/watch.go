@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -28,28 +27,6 @@ const (
 	// watchAge is the age after which it is read again without a change: links have no events.
 	watchAge = 5 * time.Second
 )
-
-// Changes wakes the requests that watch. The zero value is ready for use.
-type Changes struct {
-	mu   sync.Mutex
-	news wait.Broadcast
-}
-
-// Wake reports a change. It may be called at any rate, and while any mutex is held.
-func (c *Changes) Wake() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.news.Wake()
-}
-
-func (c *Changes) next() <-chan struct{} {
-	if c == nil {
-		return nil
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.news.Next()
-}
 
 // begin begins a wait of a request. The time is the value of a parameter.
 func (a *api) begin(r *http.Request, parameter, value string) (_ context.Context, end func(), err error) {
@@ -78,7 +55,7 @@ func (a *api) watch(w http.ResponseWriter, r *http.Request, f handler) (int, any
 	}
 	defer end()
 	for {
-		next, began := a.Changes.next(), time.Now()
+		next, began := a.Changes.Next(), time.Now()
 		code, body, err := f(r)
 		if err != nil {
 			return 0, nil, err

@@ -93,14 +93,14 @@ type Hub struct {
 	completed chan struct{}
 	turns     chan struct{} // has an element for each running template
 
-	rollouts sync.Map // has the settled of each deployed application
+	rollouts sync.Map     // has the settled of each deployed application
+	news     wait.Changes // works, held up applications or the origin have changed
 
 	change     sync.Mutex                    // held during a change, which may take long; guards the following
 	decoded    map[string]*document.Document // the stored documents, by their content
 	configured *document.Set                 // has the configurations of the webhooks, or nil
 
-	mu           sync.Mutex     // guards the following fields
-	news         wait.Broadcast // works, held up applications or the origin have changed
+	mu           sync.Mutex // guards the following fields
 	set          *document.Set
 	taken        time.Time
 	refused      string // why the newest documents were refused

@@ -209,7 +209,7 @@ func (h *Hub) setOrigin(now origin) (before origin) {
 // awaitComplete waits until the documents are complete, and reports whether it had to wait.
 func (h *Hub) awaitComplete(ctx context.Context) (waited bool) {
 	for {
-		changed := h.next()
+		changed := h.news.Next()
 		h.mu.Lock()
 		now := h.origin
 		h.mu.Unlock()

@@ -247,7 +247,7 @@ const pause = 100 * time.Millisecond
 // it, or when there is no such application. The error is that of ctx.
 func (h *Hub) Settled(ctx context.Context, application string) error {
 	for {
-		news := h.next()
+		news := h.news.Next()
 		if err := h.options.Rollouts.Settled(ctx, application); err != nil {
 			return err
 		}

@@ -234,7 +234,7 @@ func (h *Hub) settle(ctx context.Context) error {
 // process with the same source ID writes.
 func (h *Hub) declare(ctx context.Context) error {
 	for {
-		changed := h.next()
+		changed := h.news.Next()
 		if !h.heldUp() {
 			for _, d := range h.Documents().Documents(document.ApplicationKind) {
 				if h.Settled(ctx, d.Name) != nil {

@@ -65,26 +65,14 @@ func (h *Hub) awaited(ctx context.Context, cluster string) (bool, error) {
 }
 
 // WorksChanged reports that works have changed. It returns at once.
-func (h *Hub) WorksChanged() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.news.Wake()
-}
-
-// next returns a channel that is closed when works, the applications that are held up, or the origin
-// of documents have changed.
-func (h *Hub) next() <-chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.news.Next()
-}
+func (h *Hub) WorksChanged() { h.news.Wake() }
 
 // giveUp abandons the works of forgotten clusters when they are being deleted. Failures are
 // retried.
 func (h *Hub) giveUp(ctx context.Context) error {
 	logged := ""
 	for {
-		changed := h.next()
+		changed := h.news.Next()
 		var again <-chan time.Time
 		if err := h.abandon(ctx); err != nil && ctx.Err() == nil {
 			if again = time.After(time.Second); err.Error() != logged {
