@@ -6,6 +6,7 @@ package hub_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -291,7 +292,7 @@ func (i *incidents) newClusters() []incident {
 				third.start()
 			},
 			looks: map[string][]string{
-				"/":                {"no agent of the cluster has ever connected", "cluster3"},
+				"/":                {"cluster3: no agent of the cluster has ever connected"},
 				"hub get clusters": {"no agent of the cluster has ever connected", "cluster3"},
 			},
 			metric: `spokewire_hub_clusters\{agent="NeverJoined",health="Missing"\} 1`,
@@ -306,7 +307,7 @@ func (i *incidents) newClusters() []incident {
 			},
 			repair: func() {
 				fourth.end()
-				fourth.args = append(fourth.args, "--source", "hub")
+				fourth.args[slices.Index(fourth.args, "hubb")] = "hub"
 				fourth.start()
 			},
 			looks: map[string][]string{
