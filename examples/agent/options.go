@@ -53,8 +53,8 @@ The source of works is one of these:
                           the hub is unreachable still has them
   --join DIR              the folder of agent join: the certificate for --hub or --broker, which the
                           agent renews, and the default of --cluster
-  --join-hub URL          if the folder of --join has no certificate, join first, with --cluster:
-                          the hub's --join-listen, https://HOST:PORT
+  --join-hub URL          join first if the folder of --join has no certificate: the hub's
+                          --join-listen, https://HOST:PORT. Needs --cluster
   --join-token-file FILE  a file with the token for --join-hub
   --hub-ca FILE           the CAs of the hub's certificate (default: the system's)
   --hub-cert FILE         the agent's certificate for the hub, with --hub-key

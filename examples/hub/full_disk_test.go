@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// TestFullDisk checks that a hub is not ready while it cannot write its state.
+// TestFullDisk checks that a hub that cannot write its state reports it on the page, in the API, the probes,
+// the metrics and once in the log, and works again after a restart.
 func TestFullDisk(t *testing.T) {
 	s := newSite(t)
 	s.start()
@@ -52,6 +53,19 @@ func TestFullDisk(t *testing.T) {
 	for path, want := range map[string]int{"/healthz": 503, "/readyz": 200, "/": 200, "/api/v1/status": 200} {
 		if code, text := s.call("GET", path, ""); code != want || !strings.Contains(text, "can no longer be written") {
 			t.Errorf("%s: %d %s, want %d", path, code, text, want)
+		}
+	}
+	const lost, down = `msg="Lost the store" err="`, `spokewire_hub_link_up{link="store"} 0`
+	eventually(t, lost, func() bool { return strings.Contains(s.said.String(), lost) })
+	if n := strings.Count(s.said.String(), lost); n != 1 || !strings.Contains(s.must("GET", "/metrics", ""), down) {
+		t.Errorf("%d records %s, or no %s", n, lost, down)
+	}
+	s.stop()
+	s.start()
+	for _, path := range []string{"/healthz", "/", "/metrics"} {
+		text := s.must("GET", path, "")
+		if strings.Contains(text, "can no longer be written") || strings.Contains(text, down) {
+			t.Errorf("%s after the restart: %s", path, text)
 		}
 	}
 }

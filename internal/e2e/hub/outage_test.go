@@ -23,12 +23,17 @@ func TestOutages(t *testing.T) {
 	tab.Until(`document.getElementById("connection").dataset.state === "live"`)
 	tab.Eval(`window.before = "not reloaded"`, nil)
 	for _, outage := range []struct {
-		name string
-		link func(*replica) *tcpproxy.Proxy
+		name       string
+		link       func(*replica) *tcpproxy.Proxy
+		lost, back string // records of the log, once
 	}{
-		{"broker", func(h *replica) *tcpproxy.Proxy { return h.broker }},
-		{"database", func(h *replica) *tcpproxy.Proxy { return h.database }},
+		{
+			"broker", func(h *replica) *tcpproxy.Proxy { return h.broker }, `"Failed to connect to the broker, trying again"`,
+			`"Connected to the broker again"`,
+		},
+		{"database", func(h *replica) *tcpproxy.Proxy { return h.database }, `"Lost the store"`, `"Reached the store again"`},
 	} {
+		since := len(r.hubs[0].run.Log())
 		down := fmt.Sprintf("The %s is down", outage.name)
 		for _, h := range r.hubs {
 			outage.link(h).Block()
@@ -36,7 +41,8 @@ func TestOutages(t *testing.T) {
 		}
 		for _, h := range r.hubs {
 			for path, want := range map[string]string{"/": down, "/readyz": "the " + outage.name + " is down",
-				"/api/v1/status": fmt.Sprintf(`{"name":%q,`, outage.name), "/clusters": down} {
+				"/api/v1/status": fmt.Sprintf(`{"name":%q,`, outage.name), "/clusters": down,
+				"/metrics": fmt.Sprintf(`spokewire_hub_link_up{link=%q} 0`, outage.name)} {
 				eventually(t, h.url+path+" reports the outage of the "+outage.name, func() error {
 					code, text, err := r.call(h, http.MethodGet, path, "")
 					if err == nil && (code != http.StatusOK || !strings.Contains(text, want) || path == "/api/v1/status" &&
@@ -47,6 +53,8 @@ func TestOutages(t *testing.T) {
 				})
 			}
 		}
+		o := &onCall{hub: &hub{process: r.hubs[0].process, url: r.hubs[0].url}, t: t}
+		o.shows("hub status", true, "Down", outage.name)
 		tab.Until(fmt.Sprintf(`document.body.innerText.includes(%q)`, down))
 		tab.Until(`document.body.innerText.includes("app00") || document.body.innerText.includes("No application is broken")`)
 		t.Logf("screenshot: %s", tab.Screenshot(outage.name+"-down"))
@@ -56,6 +64,12 @@ func TestOutages(t *testing.T) {
 		tab.Until(fmt.Sprintf(`document.getElementById("connection").dataset.state === "live" && `+
 			`!document.body.innerText.includes(%q)`, down))
 		r.serve(r.hubs)
+		for _, record := range []string{outage.lost, outage.back} {
+			r.hubs[0].awaitLog(since, record)
+			if log := r.hubs[0].run.Log()[since:]; strings.Count(log, record) != 1 {
+				t.Errorf("%d records %s, want 1:\n%s", strings.Count(log, record), record, log)
+			}
+		}
 	}
 	var before string
 	if tab.Eval(`window.before`, &before); before != "not reloaded" {

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -214,6 +215,24 @@ func (c *Cluster) KillAPIServer() {
 		}
 	}
 	c.StopAPIServer() // returns when it has ended
+}
+
+// FreezeAPIServer stops the process of the API server, which keeps its connections. thaw continues it.
+func (c *Cluster) FreezeAPIServer() (thaw func()) {
+	c.t.Helper()
+	c.mustOwn()
+	pids := c.apiServers()
+	signal := func(s syscall.Signal) {
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, s); err != nil {
+				c.t.Errorf("kube: %s of the API server: %v", s, err)
+			}
+		}
+	}
+	signal(syscall.SIGSTOP)
+	thaw = sync.OnceFunc(func() { signal(syscall.SIGCONT) })
+	c.t.Cleanup(thaw)
+	return thaw
 }
 
 // apiServers returns the process of the API server, which is the one with certificates in the
