@@ -53,6 +53,26 @@ func TestContentOfRevision(t *testing.T) {
 }
 
 // TestStoredForm checks that a manager continues with the records that version 0.1 has stored, and
+// TestSameTargetKeepsCause checks that a target with the same content does not replace the cause and
+// the user of the waiting one.
+func TestSameTargetKeepsCause(t *testing.T) {
+	f := newFixture(t)
+	f.open()
+	byAnn := f.target("a=1", "c1")
+	byAnn.Cause, byAnn.By = "the application has changed", "ann"
+	f.Set("shop", byAnn)
+	again := f.target("a=1", "c1")
+	again.Cause = "rendered again"
+	f.Set("shop", again)
+	f.run()
+	defer f.stop()
+	f.settle()
+	all, _, err := f.Revisions(t.Context(), "shop")
+	if err != nil || len(all) != 1 || all[0].By != "ann" || all[0].Cause != byAnn.Cause {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 // that the digests have not changed: each application would get another revision.
 func TestStoredForm(t *testing.T) {
 	f := newFixture(t)

@@ -79,6 +79,12 @@ func (f *fixture) open() {
 func (f *fixture) start() {
 	f.t.Helper()
 	f.open()
+	f.run()
+}
+
+// run runs the open manager until stop is called.
+func (f *fixture) run() {
+	f.t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(),
 		textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(f)))))
 	var group sync.WaitGroup

@@ -42,11 +42,13 @@ type worker struct {
 	changed wait.Broadcast // woken when one of the fields above changes
 }
 
-// set sets the target. A target equal to the current one is not newer.
+// set sets the target. A target equal to the newest one is not newer: its cause and user stay.
 func (w *worker) set(target Target) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waiting = &target
+	if w.waiting == nil || !w.waiting.same(&target) {
+		w.waiting = &target
+	}
 	if w.taken != nil && w.taken.same(&target) && !w.again {
 		w.waiting = nil
 	}
