@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"github.com/spokewire/sdk-go/appliedwork/v1alpha1"
 	"github.com/spokewire/sdk-go/examples/internal/command"
 	"github.com/spokewire/sdk-go/examples/internal/command/commandtest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 	"github.com/spokewire/sdk-go/internal/testing/tcpproxy"
 )
 
@@ -34,24 +34,6 @@ func TestNeedsKubeconfig(t *testing.T) {
 		return run(ctx, append([]string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1"}, args...),
 			stdout, stderr)
 	})
-}
-
-// output collects the output of a program. It can be read while the program runs.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
 }
 
 // TestWaitsForCluster checks that an agent that starts while the API server of its cluster is
@@ -80,7 +62,7 @@ func TestWaitsForCluster(t *testing.T) {
 			proxy := tcpproxy.Start(t, "127.0.0.1:1")
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var stdout, stderr output
+			var stdout, stderr daemon.Log
 			args := []string{"--cluster", "c", "--source", "hub", "--broker", "mqtt://127.0.0.1:1", "--listen", "127.0.0.1:0",
 				"--kubeconfig", commandtest.Kubeconfig(t, "http://"+proxy.Addr())}
 			ended := make(chan int, 1)

@@ -35,7 +35,7 @@ const remedy = "restore it, or remove it to start with an empty store"
 const initialMmapSize = 256 << 20
 
 // MaxTxnOps is the maximum number of operations in a transaction. It is far above that of other stores,
-// so a request may change many records, all or none of them.
+// so a request may change many records atomically.
 const MaxTxnOps = 16 << 10
 
 // lockTimeout limits how long Open waits for another process with the file.

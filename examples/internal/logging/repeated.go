@@ -18,8 +18,7 @@ const (
 	// quiet is the time without a failure after which client-go has recovered: it retries after 30 s,
 	// and each try may take 60 s.
 	quiet = 2 * time.Minute
-	// mostRepeated is the number of failures whose repetitions are recognized, and mostKey the length
-	// of their keys.
+	// At most mostRepeated failures are remembered, each with a key of at most mostKey bytes.
 	mostRepeated, mostKey = 256, 1024
 )
 

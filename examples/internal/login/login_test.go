@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/spokewire/sdk-go/examples/internal/logging"
 	"github.com/spokewire/sdk-go/examples/internal/login"
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 )
 
 // site is a server with all kinds of logins.
@@ -34,24 +34,17 @@ type site struct {
 	recorded                     chan login.Change
 }
 
+// lines is the log of a site.
 type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements [io.Writer].
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
+	daemon.Log
+	seen int
 }
 
 // take returns the lines of the log since the last call.
 func (l *lines) take() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	defer l.text.Reset()
-	return l.text.String()
+	all := l.String()
+	defer func() { l.seen = len(all) }()
+	return all[l.seen:]
 }
 
 const (

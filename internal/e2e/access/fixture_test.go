@@ -4,7 +4,6 @@
 package access_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -25,6 +24,7 @@ import (
 	"github.com/spokewire/sdk-go/cloudevents/mqtt"
 	"github.com/spokewire/sdk-go/cloudevents/work"
 	"github.com/spokewire/sdk-go/internal/testing/certtest"
+	"github.com/spokewire/sdk-go/internal/testing/daemon"
 	"github.com/spokewire/sdk-go/internal/testing/mosquitto"
 )
 
@@ -107,22 +107,7 @@ func (h *house) with(id *certtest.Identity) mqtt.Options {
 }
 
 // logbook is the log of one process.
-type logbook struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *logbook) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *logbook) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
+type logbook struct{ daemon.Log }
 
 // has reports whether one line contains all texts.
 func (l *logbook) has(texts ...string) bool {

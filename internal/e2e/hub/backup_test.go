@@ -50,7 +50,7 @@ func (s *stores) database() string {
 
 func (s *stores) folder() string { return filepath.Join(s.t.TempDir(), "store") }
 
-// newAPIHub returns a hub whose documents come through its API. It has its own token, because a hub with
+// newAPIHub returns a hub with documents from its API. It has its own token, because a hub with
 // a database writes no admin.token.
 func newAPIHub(t *testing.T, store string, flags ...string) *hub {
 	t.Helper()
@@ -300,7 +300,7 @@ func TestStartWithoutDatabase(t *testing.T) {
 	flags := []string{"--broker", mosquitto.Start(t, mosquitto.Options{}).URL(), "--listen"}
 	for want, change := range map[string]func(*url.URL){
 		"does not exist": func(u *url.URL) { u.Path = "/missing" },
-		"refused":        func(u *url.URL) { u.User = url.User("nobody-else") },
+		"refused":        func(u *url.URL) { u.User = url.User("another-user") },
 	} {
 		wrong, err := url.Parse(store)
 		if err != nil {

@@ -28,7 +28,7 @@ type console struct {
 	api     []string
 }
 
-// newConsole starts a site with a hub whose documents come through its API.
+// newConsole starts a site with a hub that has documents from its API.
 func newConsole(t *testing.T, clusters ...string) *console {
 	t.Helper()
 	s := newSite(t, clusters)

@@ -27,6 +27,13 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// String returns all that is kept.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.buf)
+}
+
 // Last returns at most n bytes from the end, starting at the beginning of a line.
 func (l *Log) Last(n int) string {
 	l.mu.Lock()

@@ -195,7 +195,7 @@ func (b *bench) get(name string) *workv1.ManifestWork {
 	return w
 }
 
-func (b *bench) says(name, kind string, status metav1.ConditionStatus, text string) {
+func (b *bench) reports(name, kind string, status metav1.ConditionStatus, text string) {
 	b.Helper()
 	w := b.get(name)
 	c := meta.FindStatusCondition(w.Status.Conditions, kind)
@@ -213,7 +213,7 @@ func (b *bench) says(name, kind string, status metav1.ConditionStatus, text stri
 func TestWorkLifecycle(t *testing.T) {
 	run(t, func(_ *controller.Options, c *cluster) { c.left = 2 }, func(b *bench) {
 		b.create("w", nil)
-		b.says("w", workv1.WorkApplied, metav1.ConditionTrue, "")
+		b.reports("w", workv1.WorkApplied, metav1.ConditionTrue, "")
 		if n := b.count(b.applied, "w"); n != 1 {
 			b.Errorf("applied %d times", n)
 		}
@@ -223,7 +223,7 @@ func TestWorkLifecycle(t *testing.T) {
 			b.Fatal(err)
 		}
 		b.settle()
-		b.says("w", workv1.WorkApplied, metav1.ConditionTrue, "")
+		b.reports("w", workv1.WorkApplied, metav1.ConditionTrue, "")
 		if n := b.count(b.applied, "w"); n != 2 {
 			b.Errorf("applied %d times", n)
 		}
@@ -231,7 +231,7 @@ func TestWorkLifecycle(t *testing.T) {
 			b.Fatal(err)
 		}
 		b.settle()
-		b.says("w", workv1.WorkDeleting, metav1.ConditionTrue, "1 resource is still there")
+		b.reports("w", workv1.WorkDeleting, metav1.ConditionTrue, "1 resource is still there")
 		time.Sleep(10 * time.Second)
 		b.settle()
 		if _, err := b.works.Get(b.Context(), "w", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -259,7 +259,7 @@ func TestNewSpecWithPreviousGeneration(t *testing.T) {
 		if n := b.count(b.applied, "w"); n != 2 || b.get("w").Generation != 1 {
 			b.Errorf("applied %d times, in generation %d", n, b.get("w").Generation)
 		}
-		b.says("w", workv1.WorkApplied, metav1.ConditionTrue, "") // for the hub's generation
+		b.reports("w", workv1.WorkApplied, metav1.ConditionTrue, "") // for the hub's generation
 	})
 }
 
@@ -271,7 +271,7 @@ func TestRetry(t *testing.T) {
 	}
 	run(t, func(_ *controller.Options, c *cluster) { c.apply = failed }, func(b *bench) {
 		b.create("w", nil)
-		b.says("w", workv1.WorkApplied, metav1.ConditionFalse, "no, says the server: 1")
+		b.reports("w", workv1.WorkApplied, metav1.ConditionFalse, "no, says the server: 1")
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		n := b.count(b.applied, "w")
@@ -290,7 +290,7 @@ func TestRetry(t *testing.T) {
 			b.Fatal(err)
 		}
 		b.settle()
-		b.says("w", workv1.WorkApplied, metav1.ConditionFalse, "no, says the server: 2")
+		b.reports("w", workv1.WorkApplied, metav1.ConditionFalse, "no, says the server: 2")
 	})
 }
 
@@ -308,10 +308,10 @@ func TestDegraded(t *testing.T) {
 	}
 	run(t, func(_ *controller.Options, c *cluster) { c.apply = unready }, func(b *bench) {
 		b.create("w", nil)
-		b.says("w", workv1.WorkDegraded, metav1.ConditionFalse, "")
+		b.reports("w", workv1.WorkDegraded, metav1.ConditionFalse, "")
 		time.Sleep(time.Minute)
 		b.settle()
-		b.says("w", workv1.WorkDegraded, metav1.ConditionTrue, "")
+		b.reports("w", workv1.WorkDegraded, metav1.ConditionTrue, "")
 		if n := b.count(b.applied, "w"); n != 2 {
 			b.Errorf("served %d times", n)
 		}
@@ -360,7 +360,7 @@ func TestExpire(t *testing.T) {
 			w.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeForeground,
 				TTLSecondsAfterFinished: &ttl}
 		})
-		b.says("w", workv1.WorkComplete, metav1.ConditionTrue, "")
+		b.reports("w", workv1.WorkComplete, metav1.ConditionTrue, "")
 		time.Sleep(50 * time.Second)
 		b.settle()
 		if n := b.count(b.removed, "w"); n != 0 {
@@ -368,7 +368,7 @@ func TestExpire(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		b.settle()
-		b.says("w", workv1.WorkAvailable, metav1.ConditionFalse, status.ReasonExpired)
+		b.reports("w", workv1.WorkAvailable, metav1.ConditionFalse, status.ReasonExpired)
 		if c := meta.FindStatusCondition(b.get("w").Status.ResourceStatus.Manifests[0].Conditions,
 			workv1.ManifestAvailable); c.Status != metav1.ConditionFalse || c.Reason != status.ReasonExpired {
 			b.Errorf("the manifest is %+v", c)

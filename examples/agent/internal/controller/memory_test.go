@@ -78,11 +78,11 @@ func TestLargeWorksShareMemory(t *testing.T) {
 		}
 		b.create("small", sized(1))
 		time.Sleep(5 * time.Second)
-		b.says("small", workv1.WorkApplied, metav1.ConditionTrue, "")
+		b.reports("small", workv1.WorkApplied, metav1.ConditionTrue, "")
 		time.Sleep(time.Hour)
 		for _, name := range []string{"large0", fmt.Sprint("large", many-1), "middle0", fmt.Sprint("middle", many-1),
 			"grows"} {
-			b.says(name, workv1.WorkApplied, metav1.ConditionTrue, "")
+			b.reports(name, workv1.WorkApplied, metav1.ConditionTrue, "")
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -21,7 +21,7 @@ func TestOutageOfUnchangedWorks(t *testing.T) {
 			b.checks(errors.New("no answer"))
 			b.settle()
 		}
-		b.says("w", workv1.WorkAvailable, metav1.ConditionUnknown, "The API server of the cluster does not answer: no answer")
+		b.reports("w", workv1.WorkAvailable, metav1.ConditionUnknown, "The API server of the cluster does not answer: no answer")
 		if n := b.count(b.applied, "w"); n != 1 {
 			t.Errorf("%d applies during the outage, want 1 before it", n)
 		}
@@ -29,7 +29,7 @@ func TestOutageOfUnchangedWorks(t *testing.T) {
 			b.checks(nil)
 			b.settle()
 		}
-		b.says("w", workv1.WorkAvailable, metav1.ConditionTrue, "")
+		b.reports("w", workv1.WorkAvailable, metav1.ConditionTrue, "")
 		if n := b.count(b.applied, "w"); n != 2 {
 			t.Errorf("%d applies after the outage, want 2", n)
 		}

@@ -27,8 +27,8 @@ func TestPanicDegradesWork(t *testing.T) {
 	}, func(b *bench) {
 		b.create("bad", nil)
 		b.create("good", nil)
-		b.says("bad", workv1.WorkDegraded, metav1.ConditionTrue, status.ReasonPanicked)
-		b.says("good", workv1.WorkApplied, metav1.ConditionTrue, "")
+		b.reports("bad", workv1.WorkDegraded, metav1.ConditionTrue, status.ReasonPanicked)
+		b.reports("good", workv1.WorkApplied, metav1.ConditionTrue, "")
 		if b.count(b.served, "bad") != b.count(b.applied, "bad") {
 			b.Error("a recovered panic is recorded as an end of the agent")
 		}
@@ -43,13 +43,13 @@ func TestPostponedWorkIsDegraded(t *testing.T) {
 		c.begin = func(*workv1.ManifestWork) (time.Duration, int) { return time.Until(until), 2 }
 	}, func(b *bench) {
 		b.create("w", nil)
-		b.says("w", workv1.WorkDegraded, metav1.ConditionTrue, "The agent ended 2 times")
+		b.reports("w", workv1.WorkDegraded, metav1.ConditionTrue, "The agent ended 2 times")
 		if n := b.count(b.applied, "w"); n != 0 {
 			b.Errorf("applied %d times", n)
 		}
 		time.Sleep(time.Minute)
 		b.settle()
-		b.says("w", workv1.WorkDegraded, metav1.ConditionFalse, "")
+		b.reports("w", workv1.WorkDegraded, metav1.ConditionFalse, "")
 		if n := b.count(b.applied, "w"); n != 1 {
 			b.Errorf("applied %d times", n)
 		}

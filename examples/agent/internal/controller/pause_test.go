@@ -64,7 +64,7 @@ func TestSlowRulesPauseWork(t *testing.T) {
 			b.create(fmt.Sprint("slow", i), nil)
 		}
 		time.Sleep(20 * time.Second)
-		b.says("slow0", status.RulesWithinLimits, metav1.ConditionFalse, "LimitExceeded")
+		b.reports("slow0", status.RulesWithinLimits, metav1.ConditionFalse, "LimitExceeded")
 		before := b.count(b.applied, "slow0")
 		for n := range 600 {
 			for i := range many {
@@ -77,8 +77,8 @@ func TestSlowRulesPauseWork(t *testing.T) {
 		}
 		b.create("quick", nil)
 		time.Sleep(7 * time.Second)
-		b.says("quick", workv1.WorkApplied, metav1.ConditionTrue, "")
-		b.says("quick", status.RulesWithinLimits, "", "")
+		b.reports("quick", workv1.WorkApplied, metav1.ConditionTrue, "")
+		b.reports("quick", status.RulesWithinLimits, "", "")
 		if err := b.works.Delete(b.Context(), "slow0", metav1.DeleteOptions{}); err != nil {
 			b.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestSlowRulesPauseWork(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		b.says("slow1", workv1.WorkApplied, metav1.ConditionTrue, "")
+		b.reports("slow1", workv1.WorkApplied, metav1.ConditionTrue, "")
 	})
 }
 
@@ -105,10 +105,10 @@ func TestContestedObject(t *testing.T) {
 	}
 	run(t, func(o *controller.Options, c *cluster) { c.apply, o.PollInterval = rival, time.Second }, func(b *bench) {
 		b.create("w", nil)
-		b.says("w", status.Contested, "", "")
+		b.reports("w", status.Contested, "", "")
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
-		b.says("w", status.Contested, metav1.ConditionTrue, "1 of 1 resources")
+		b.reports("w", status.Contested, metav1.ConditionTrue, "1 of 1 resources")
 		if n := b.count(b.applied, "w"); n < 10 || n > 30 {
 			b.Errorf("applied %d times in ten minutes", n)
 		}
@@ -123,11 +123,11 @@ func TestContestedObject(t *testing.T) {
 			b.Error("another generation waits for the end of the contest")
 		}
 		time.Sleep(time.Minute)
-		b.says("w", status.Contested, metav1.ConditionTrue, "")
+		b.reports("w", status.Contested, metav1.ConditionTrue, "")
 		theirs.Store(false)
 		time.Sleep(7 * time.Minute)
 		b.settle()
-		b.says("w", status.Contested, "", "")
+		b.reports("w", status.Contested, "", "")
 	})
 }
 

@@ -72,8 +72,8 @@ func TestRefusedStatus(t *testing.T) {
 		}
 	}, func(b *bench) {
 		b.create("w", nil)
-		b.says("w", workv1.WorkApplied, metav1.ConditionFalse, "no")
-		b.says("w", status.ManifestsReported, metav1.ConditionFalse, "larger than max")
+		b.reports("w", workv1.WorkApplied, metav1.ConditionFalse, "no")
+		b.reports("w", status.ManifestsReported, metav1.ConditionFalse, "larger than max")
 		told := false
 		for len(b.events) > 0 {
 			told = refusal(<-b.events) || told
@@ -89,7 +89,7 @@ func TestRefusedStatus(t *testing.T) {
 		}
 		refused.Store(-1)
 		time.Sleep(2 * time.Minute)
-		b.says("w", status.ManifestsReported, "", "")
+		b.reports("w", status.ManifestsReported, "", "")
 		if m := b.get("w").Status.ResourceStatus.Manifests; len(m) != 1 {
 			b.Errorf("%+v", m)
 		}

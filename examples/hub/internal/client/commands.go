@@ -245,7 +245,7 @@ func (c *client) diffRevisions(ctx context.Context, name string, from, to int) e
 
 func (c *client) apply() *cobra.Command {
 	var file string
-	cmd := command("apply --file FILE|DIR", "create or change documents, all or none of them",
+	cmd := command("apply --file FILE|DIR", "create or change documents atomically",
 		func(ctx context.Context, _ []string) error {
 			var changes []status.DocumentChange
 			err := c.sendDocuments(ctx, "apply", file, &changes)

@@ -51,7 +51,7 @@ func (f *watched) await(want string) {
 				return
 			}
 		case <-end:
-			f.t.Fatalf("nobody is told of %s; there is %s", want, names(f.t, f.dir))
+			f.t.Fatalf("there is no report of %s; there is %s", want, names(f.t, f.dir))
 		}
 	}
 }

@@ -49,7 +49,7 @@ func (a *api) routes() []Route {
 		{"DELETE /api/v1/{kind}/{name}", "delete a document", nil, nil, done{}, ok, true, ofKind(a.remove)},
 		{"POST /api/v1/complete", "declare that the documents of all applications exist", nil, nil, done{}, changed, false,
 			accepted(complete)},
-		{"POST /api/v1/apply", "create or replace documents, all or none of them, in YAML or JSON", nil,
+		{"POST /api/v1/apply", "create or replace documents atomically, in YAML or JSON", nil,
 			[]document.Document{}, []status.DocumentChange{}, ok, true, a.documents(apply)},
 		{"POST /api/v1/diff", "return what apply would change, and change nothing", nil, []document.Document{},
 			status.Plan{}, ok, false, a.documents(plan)},

@@ -28,7 +28,7 @@ const (
 	maxTexts = 4 << 20
 )
 
-// Apply creates or replaces documents, all or none of them. The errors are those of Replace.
+// Apply creates or replaces documents atomically. The errors are those of Replace.
 func (h *Hub) Apply(ctx context.Context, documents ...*document.Document) ([]status.DocumentChange, error) {
 	var forget []func()
 	for _, d := range documents {

@@ -78,7 +78,7 @@ func (v *view) Current() int {
 	return current
 }
 
-// Rollback returns the rollback whose difference is shown, or nil.
+// Rollback returns the rollback for the difference on the page, or nil.
 func (v *view) Rollback() *action {
 	if v.From != v.Current() || v.From == v.To {
 		return nil
